@@ -15,6 +15,7 @@ mod build_id;
 mod cards;
 mod clean;
 mod config;
+mod containers;
 mod core;
 mod dial;
 mod examine;

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use super::Agent;
 use crate::config;
 use crate::core::cards::{Card, Pool, Share};
+use crate::staging::container::VisibleCards;
 
 /// Variables that show cards to programs, by maker.
 const OF_NVIDIA: &str = "CUDA_VISIBLE_DEVICES";
@@ -111,6 +112,27 @@ impl Agent {
             of_share.find(|card| !card.is_lost).cloned()
         };
         shares.iter().map(find).collect()
+    }
+
+    /// The GPUs that a run sees. A scheduler shows an allocation its own.
+    pub(super) fn visible_cards(&self, token: RunToken, launch: &Launch) -> VisibleCards {
+        let run = self.core.run(&token);
+        if self.setup.cards.is_none() {
+            let head = format!("{OF_NVIDIA}=");
+            let shown = |var: &Vec<u8>| var.starts_with(head.as_bytes()) && var.len() > head.len();
+            return match launch.env.iter().any(shown) {
+                true => VisibleCards::All,
+                false => VisibleCards::Listed(Vec::new()),
+            };
+        }
+        if run.is_some_and(|run| run.request.is_unmanaged) {
+            return match self.core.pool() {
+                Some(Pool::Known(cards)) if !cards.is_empty() => VisibleCards::All,
+                Some(Pool::Known(_) | Pool::Unknown(_)) | None => VisibleCards::Listed(Vec::new()),
+            };
+        }
+        let shares = run.map(|run| run.shares.iter().map(|share| share.uuid.clone()));
+        VisibleCards::Listed(shares.into_iter().flatten().collect())
     }
 
     /// The record of a run's cards, for a ledger that is written anew.

@@ -4,7 +4,7 @@ use nero_journal::Clocks;
 use nero_journal::gate::{self, Gate};
 use nero_journal::v1::{JobNotStarted, Lost, RecordKind, job_not_started, lost, to_launcher};
 use nero_model::RunToken;
-use nero_model::paths::run as names;
+use nero_model::paths::run::{self as names, ContainerVerb};
 
 use super::{Agent, Done};
 use crate::config;
@@ -212,6 +212,16 @@ impl Agent {
         if !self.give_own_cards(token, incarnation, &mut start.launch) {
             return;
         }
+        if let Some(contained) = start.contained.take() {
+            let cards = self.visible_cards(token, &start.launch);
+            let shim = self.setup.orders.shim();
+            let finished = contained.finish(&mut start.launch, &shim, &cards);
+            if let Err(error) = finished {
+                self.core
+                    .not_prepared(token, &error.in_full(), error.may_pass());
+                return;
+            }
+        }
         let is_helped = self.note_granted(token, incarnation);
         start.launch.is_step &= is_helped;
         self.core.prepared(token, incarnation);
@@ -329,6 +339,32 @@ impl Agent {
             detail: String::new(),
         };
         self.say(token, incarnation, RecordKind::Lost, &record);
+        self.remove_container(token, incarnation);
+    }
+
+    /// Has the container of a start removed whose processes are all gone, and with them what
+    /// would have removed it: after a restart of the machine its name is still taken.
+    pub(super) fn remove_container(&self, token: RunToken, incarnation: u32) {
+        let Some(entry) = self.entries.get(&token) else {
+            return;
+        };
+        let run_dir = self.run_dir(entry.id);
+        if !names::container(&run_dir, incarnation).exists() {
+            return;
+        }
+        let removing = tokio::process::Command::new(self.setup.orders.shim())
+            .arg("container")
+            .arg(&run_dir)
+            .arg(incarnation.to_string())
+            .arg(ContainerVerb::Close.word())
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn();
+        // The runtime reaps a dropped child.
+        if let Err(error) = removing {
+            tracing::warn!(run = %entry.id, %error, "the container of a lost run is not removed");
+        }
     }
 
     /// Appends a record to a segment of our own, then looks at the run anew.

@@ -334,6 +334,7 @@ impl Agent {
             Ok(()) => {
                 self.look(token, start);
                 self.core.found(token, start, Decision::Ended);
+                self.remove_container(token, start);
             }
             Err(error) => tracing::error!(%error, "cannot say that a run is lost"),
         }

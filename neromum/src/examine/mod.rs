@@ -3,6 +3,7 @@
 //! meaning for runs and the remedy. Each program that it runs has a time limit.
 
 mod clock;
+mod containers;
 mod described;
 mod disk;
 mod kernel;
@@ -97,11 +98,12 @@ pub async fn examine(mut subject: Subject) -> Vec<Finding> {
     subject.programs.truncate(PROGRAMS_MAX);
     let clock = clock::Began::now();
     let base = Base::of_node();
-    let (kills, quota, schedulers, programs) = tokio::join!(
+    let (kills, quota, schedulers, programs, containers) = tokio::join!(
         survive::kills_at_logout(),
         disk::quota(&subject.folder),
         schedulers::look(&base, subject.described.as_deref()),
         programs::look(&base, &subject.programs),
+        containers::look(&base),
     );
     let has_scheduler = subject.described.is_some() || schedulers.has_warden();
     let read = tokio::task::spawn_blocking(move || {
@@ -128,5 +130,6 @@ pub async fn examine(mut subject: Subject) -> Vec<Finding> {
     });
     findings.0.extend(schedulers.0);
     findings.0.extend(programs.0);
+    findings.0.extend(containers.0);
     findings.0
 }

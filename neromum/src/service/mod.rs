@@ -40,6 +40,7 @@ use crate::agent::{AgentHandle, Leaving, Placer, Refused};
 use crate::cards::Cards;
 use crate::clean::Janitor;
 use crate::config;
+use crate::containers::Containers;
 use crate::lease::Held;
 use crate::staging::store::Store;
 use crate::warden::front::Front;
@@ -67,6 +68,7 @@ struct Inner {
     memory_bytes: Option<u64>,
     cpus: f64,
     gpus: gpus::Gpus,
+    containers: Arc<Containers>,
     /// Threads that file work may take; the rest are the agent's.
     threads: Arc<Semaphore>,
     owners: owner::Owners,
@@ -108,7 +110,11 @@ impl Service {
         memory_bytes: Option<u64>,
         lease: Option<Arc<Held>>,
     ) -> Self {
+        let is_shared = greeting.front.is_some();
+        let containers =
+            Containers::new(placer.base.clone(), &placer.paths, store.clone(), is_shared);
         let inner = Inner {
+            containers: Arc::new(containers),
             janitor: Janitor::new(&placer.paths, &store, lease),
             turn: Arc::default(),
             owners: owner::Owners::new(&placer.paths),

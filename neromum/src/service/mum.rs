@@ -124,12 +124,19 @@ impl Mum for Service {
             true => Some(self.inner.gpus.look().await),
             false => None,
         };
+        let images = self.inner.containers.look(&runs).await;
         let placing = if runs.len() <= PLACED_AT_ONCE && quick {
             let inner = &self.inner;
-            inner.placer.place(&inner.store, runs, &sent_again, gpus)
+            inner
+                .placer
+                .place(&inner.store, runs, &sent_again, gpus, images)
         } else {
             let inner = self.inner.clone();
-            let place = move || inner.placer.place(&inner.store, runs, &sent_again, gpus);
+            let place = move || {
+                inner
+                    .placer
+                    .place(&inner.store, runs, &sent_again, gpus, images)
+            };
             self.inner.file_work(place).await?
         };
         let answer = self.inner.agent.hand_over(placing);

@@ -202,6 +202,8 @@ pub struct JobContext<'a> {
     pub logged: &'a Path,
     /// Checkpoints of an earlier run lie in its folder.
     pub resumed: bool,
+    /// Whether it starts in an allocation of a scheduler.
+    pub in_allocation: bool,
 }
 
 /// The whole environment; later entries of a name replace earlier ones.
@@ -372,6 +374,7 @@ mod tests {
             params: Path::new("/r/params.json"),
             logged: Path::new("/r/2/metrics.jsonl"),
             resumed: false,
+            in_allocation: false,
         };
         build(base, spec, &place)
     }

@@ -2,6 +2,7 @@
 //! its program. Called by the agent, for large trees off the reactor. It starts
 //! no process.
 
+pub mod container;
 pub mod data;
 pub mod environment;
 mod flights;
@@ -25,7 +26,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nero_model::paths::{NodePaths, run as names};
-use nero_model::{ExperimentId, RunId};
+use nero_model::{ExperimentId, RunId, RunToken};
 use nero_wire::v1::{RunSpec, Tree};
 use typed::TypedFormat;
 
@@ -117,6 +118,8 @@ pub struct Prepared {
     pub work: PathBuf,
     /// Contents of that folder, when they are few and all of them known.
     pub code: Option<Tree>,
+    /// What the launch is to become once its cards are known; `None`: it has no container.
+    pub contained: Option<Box<container::Contained>>,
 }
 
 /// Builds everything that a start needs. Complete parts of an earlier try are
@@ -144,8 +147,15 @@ pub fn prepare(
         params: &params,
         logged: &run_dir.join(incarnation.to_string()).join(names::LOGGED),
         resumed: may_resume(spec, incarnation) && resumed_mark(&work).exists(),
+        in_allocation: base.of_allocation,
     };
     let (vars, argv) = filled(base, spec, &place, &data)?;
+    let var = |name: &str| {
+        let value = environment::value(&vars, name.as_bytes())?;
+        Some(String::from_utf8_lossy(value).into_owned())
+    };
+    let launcher = hosts::launcher(spec, var);
+    let contained = contained(paths, spec, &place, incarnation, &argv, &launcher);
     let path = environment::value(&vars, b"PATH").unwrap_or_default();
     let (argv, argv0) = match prelude::lines(spec, base.of_allocation) {
         Some(lines) => {
@@ -154,11 +164,6 @@ pub fn prepare(
         }
         None => program::resolve(&argv, spec.line_buffered, path, &work),
     };
-    let var = |name: &str| {
-        let value = environment::value(&vars, name.as_bytes())?;
-        Some(String::from_utf8_lossy(value).into_owned())
-    };
-    let launcher = hosts::launcher(spec, var);
     let (argv, argv0) = match launcher.is_empty() {
         true => (argv, argv0),
         false => {
@@ -182,7 +187,30 @@ pub fn prepare(
         env,
         work,
         code,
+        contained,
     })
+}
+
+/// The start in a container, where the spec asks for one.
+fn contained(
+    paths: &NodePaths,
+    spec: &RunSpec,
+    place: &environment::JobContext<'_>,
+    incarnation: u32,
+    argv: &[String],
+    launcher: &[String],
+) -> Option<Box<container::Contained>> {
+    let token = RunToken::from_slice(&spec.token)?;
+    let contained = container::Contained::new(
+        (spec, &token),
+        place,
+        incarnation,
+        paths.root(),
+        argv.to_vec(),
+        launcher.to_vec(),
+    )?;
+    let lines = prelude::lines(spec, place.in_allocation);
+    Some(Box::new(contained.behind(lines)))
 }
 
 /// A job's variables and arguments, with the paths of its data in their places.

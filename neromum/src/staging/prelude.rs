@@ -6,7 +6,7 @@ use nero_wire::v1::{EnvVar, RunSpec};
 use super::environment::{self, Var};
 
 /// The lines, and whether bash reads the login files first.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lines {
     text: String,
     is_login: bool,

@@ -11,6 +11,7 @@ use nero_wire::v1::{RunSpec, Tree};
 
 use crate::config;
 use crate::core::facts::Facts;
+use crate::staging::container::Contained;
 use crate::staging::environment::{self, Base};
 use crate::staging::store::Store;
 use crate::staging::{self, PrepareError, hosts};
@@ -57,6 +58,8 @@ pub struct Start {
     pub rules: bool,
     /// Tree from which the work folder was built; see [`staging::Prepared`].
     pub code: Option<Tree>,
+    /// What the order is to become once its cards are known.
+    pub contained: Option<Box<Contained>>,
 }
 
 impl Orders {
@@ -91,13 +94,20 @@ impl Orders {
             watch_at_once: rules.iter().any(|rule| rule.action == "abort"),
             argv0: prepared.argv0,
             is_step: hosts::is_step(spec),
+            is_contained: false,
             cards: Vec::new(),
         };
         Ok(Box::new(Start {
             launch,
             rules: !rules.is_empty(),
             code: prepared.code,
+            contained: prepared.contained,
         }))
+    }
+
+    /// The program that executes the clients of containers.
+    pub fn shim(&self) -> PathBuf {
+        self.watcher.program.with_file_name("nerokid-shim")
     }
 
     /// The order to look after a run that goes on without its launcher. `spec` is

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 
+use nero_model::names::OF_RUNTIMES;
 use nero_model::safe::looks_secret;
 use nero_wire::v1::EnvVar;
 
@@ -45,8 +46,10 @@ const FOR_JOBS_BEGINNINGS: &[&str] = &["CONDA_"];
 pub fn for_daemon() -> Vec<(OsString, OsString)> {
     std::env::vars_os()
         .filter(|(name, _)| {
-            name.to_str()
-                .is_some_and(|name| listed(name, FOR_DAEMON, FOR_DAEMON_BEGINNINGS))
+            name.to_str().is_some_and(|name| {
+                let is_runtimes = OF_RUNTIMES.contains(&&*name.to_uppercase());
+                is_runtimes || listed(name, FOR_DAEMON, FOR_DAEMON_BEGINNINGS)
+            })
         })
         .collect()
 }

@@ -14,9 +14,10 @@ use nero_wire::v1::hand_over_reply::Refusal;
 
 use super::check::{Flaw, check, check_tree, earlier, find_data, identify};
 use super::program::Programs;
-use super::{DISK, No, disk, no, recalled, unknown};
+use super::{DISK, No, disk, lacks, no, recalled, unknown};
 use crate::agent::recover::{request_of, turn_of};
 use crate::cards::{Cards, CardsKnown};
+use crate::containers::ImagesKnown;
 use crate::core::capacity::{Capacity, Needs};
 use crate::core::cards::CardRequest;
 use crate::core::turn::Turn;
@@ -103,6 +104,7 @@ struct RequestFacts {
     trees: HashMap<Vec<u8>, Result<(), Flaw>>,
     programs: Programs,
     gpus: Option<CardsKnown>,
+    images: ImagesKnown,
     experiment_made: Option<u64>,
 }
 
@@ -142,18 +144,20 @@ pub struct Placer {
 impl Placer {
     /// Checks every run and makes its folder. `sent_again`: tokens of the runs
     /// whose spec alone is sent again. `gpus`: what is known of the node's own, where a
-    /// run asks for some.
+    /// run asks for some. `images`: those that the runs ask for.
     pub fn place(
         &self,
         store: &Store,
         runs: Vec<RunSpec>,
         sent_again: &[Vec<u8>],
         gpus: Option<CardsKnown>,
+        images: ImagesKnown,
     ) -> Placing {
         let mut placing = Placing::default();
         let sent_again: HashSet<&[u8]> = sent_again.iter().map(Vec::as_slice).collect();
         let mut found = RequestFacts {
             gpus,
+            images,
             ..RequestFacts::default()
         };
         for spec in runs {
@@ -265,6 +269,7 @@ impl Placer {
             checked.as_ref().map_err(Flaw::refusal)?;
         }
         let data = find_data(&mut spec)?;
+        settle_image(&mut spec, &found.images, store)?;
         spec.boot_id = self.boot_id.to_vec();
         let run_dir = self.paths.run(id);
         if spec.movable {
@@ -386,6 +391,15 @@ impl Placer {
         write_spec(path, &spec)?;
         Ok(Ok(false))
     }
+}
+
+/// Writes into the spec how the run's container is started.
+fn settle_image(spec: &mut RunSpec, images: &ImagesKnown, store: &Store) -> Result<(), No> {
+    images.settle(spec, store).map_err(|lack| No {
+        later: lack.may_pass,
+        here: true,
+        ..lacks(&spec.node, lack.why, lack.hint)
+    })
 }
 
 /// Whether the claim of this run's first start exists.

@@ -32,7 +32,8 @@ impl Programs {
         store: &Store,
     ) -> Result<(), No> {
         // What its lines of the shell make of `PATH` shows at the start.
-        if staging::prelude::lines(spec, false).is_some() {
+        let is_contained = staging::container::asked(spec).is_some();
+        if is_contained || staging::prelude::lines(spec, false).is_some() {
             return Ok(());
         }
         let work = work_folder(run_dir, 1);
@@ -43,6 +44,7 @@ impl Programs {
             params: run_dir,
             logged: run_dir,
             resumed: false,
+            in_allocation: false,
         };
         // A place that cannot be filled is reported at the start.
         let Ok((vars, argv)) = staging::filled(base, spec, &place, data) else {

@@ -66,6 +66,39 @@ pub struct Resources {
 }
 /// What a run asks of its node's scheduler beside Resources; the node's own defaults
 /// are filled in. Names hold letters, digits and _ . + - @ only.
+/// The container that a run's command is executed in.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Container {
+    /// a name, or the path of an archive, an image file or a folder; empty: none
+    #[prost(string, tag = "1")]
+    pub image: ::prost::alloc::string::String,
+    /// podman, docker, apptainer, singularity, charliecloud; empty: the first that works
+    #[prost(string, tag = "2")]
+    pub runtime: ::prost::alloc::string::String,
+    /// SOURCE\[:TARGET\]\[:ro\]
+    #[prost(string, repeated, tag = "3")]
+    pub mounts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// empty: the host's
+    #[prost(string, tag = "4")]
+    pub network: ::prost::alloc::string::String,
+    /// missing, always, never; empty: missing
+    #[prost(string, tag = "5")]
+    pub pull: ::prost::alloc::string::String,
+    /// of the runtime, each one word
+    #[prost(string, repeated, tag = "6")]
+    pub options: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Set by neromum, which writes them into the run's spec.
+    ///
+    /// path of the runtime's program
+    #[prost(string, tag = "10")]
+    pub program: ::prost::alloc::string::String,
+    /// the image as the runtime is asked for it
+    #[prost(string, tag = "11")]
+    pub ready: ::prost::alloc::string::String,
+    /// of the image; empty: unknown
+    #[prost(string, tag = "12")]
+    pub digest: ::prost::alloc::string::String,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SchedulerRequest {
     /// of the whole run
@@ -129,6 +162,8 @@ pub struct SchedulerRequest {
     /// that each of its GPUs must have free; 0: not stated
     #[prost(uint64, tag = "32")]
     pub gpumem_bytes: u64,
+    #[prost(message, optional, tag = "60")]
+    pub container: ::core::option::Option<Container>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct EnvVar {

@@ -1,0 +1,404 @@
+//! Brings one image: pulls a name, loads an archive, unpacks a folder.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use nero_model::ids::hex;
+use nero_wire::v1::{Container, RunSpec};
+use tokio::process::Command;
+
+use super::{Containers, ImageLack, ReadyImage, refusal};
+use crate::staging::container::Runtime;
+use crate::staging::environment::Base;
+use crate::staging::store::Store;
+use crate::staging::tree;
+
+/// Time limit of a question.
+const ANSWER_MAX: Duration = Duration::from_secs(20);
+/// Time limit of a pull, or of an archive that is loaded.
+const BRING_MAX: Duration = Duration::from_secs(6 * 3600);
+/// Name of images that were made of archives.
+const ARCHIVES: &str = "localhost/nero-archive";
+
+/// Where an image comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A registry, by its name.
+    Name(String),
+    /// A file or folder of the node.
+    Path(PathBuf),
+    /// A file that travels with the run, by its content.
+    Frozen([u8; 32]),
+}
+
+/// The content of an image that travels with the run: a path below the experiment's folder.
+pub fn frozen(image: &str, spec: &RunSpec, store: &Store) -> Option<[u8; 32]> {
+    let name = image.strip_prefix("./")?;
+    let tree = tree::load(&store.look(), &spec.tree).ok()?;
+    let entry = tree.entries.into_iter().find(|entry| entry.path == name)?;
+    entry.hash.try_into().ok()
+}
+
+impl Source {
+    /// Of what a run asks for.
+    pub fn of(image: &str, content: Option<[u8; 32]>) -> Result<Self, ImageLack> {
+        if let Some(content) = content {
+            return Ok(Self::Frozen(content));
+        }
+        if image.starts_with("./") {
+            return Err(refusal(format!(
+                "the image {image} did not travel with the run"
+            )));
+        }
+        if let Some(rest) = image.strip_prefix("~/") {
+            let home = std::env::var("HOME").unwrap_or_default();
+            return Ok(Self::Path(Path::new(&home).join(rest)));
+        }
+        Ok(match image.starts_with('/') {
+            true => Self::Path(image.into()),
+            false => Self::Name(image.to_owned()),
+        })
+    }
+
+    /// Whether hosts that share files share the image.
+    pub fn is_file(&self) -> bool {
+        !matches!(self, Self::Name(_))
+    }
+
+    /// Whether a runtime can take it.
+    pub fn fits(&self, runtime: Runtime) -> bool {
+        let is = |extension: &str| match self {
+            Self::Path(path) => path.extension().is_some_and(|found| found == extension),
+            Self::Name(_) | Self::Frozen(_) => false,
+        };
+        let is_folder = matches!(self, Self::Path(path) if path.is_dir());
+        match runtime {
+            Runtime::Podman | Runtime::Docker => !is("sif") && !is("sqfs") && !is_folder,
+            Runtime::Apptainer | Runtime::Singularity => true,
+            Runtime::Charliecloud => !is("sif") && !matches!(self, Self::Name(_)),
+        }
+    }
+}
+
+/// The version of a runtime that does what it is asked.
+///
+/// # Errors
+/// Its complaint.
+pub async fn version(base: &Base, runtime: Runtime, program: &Path) -> Result<String, String> {
+    let words: &[&str] = match runtime {
+        Runtime::Docker => &["version", "--format", "{{.Server.Version}}"],
+        Runtime::Podman => &["info", "--format", "{{.Version.Version}}"],
+        Runtime::Apptainer | Runtime::Singularity | Runtime::Charliecloud => &["--version"],
+    };
+    ask(base, program, words, ANSWER_MAX).await
+}
+
+/// Makes an image ready.
+pub async fn bring(
+    containers: &Containers,
+    runtime: Runtime,
+    program: &Path,
+    source: &Source,
+    container: &Container,
+) -> Result<ReadyImage, ImageLack> {
+    let (name, digest) = match runtime {
+        Runtime::Podman | Runtime::Docker => {
+            in_store(containers, program, source, container).await?
+        }
+        Runtime::Apptainer | Runtime::Singularity => {
+            as_sif(containers, program, source, container).await?
+        }
+        Runtime::Charliecloud => as_folder(containers, source).await?,
+    };
+    Ok(ReadyImage {
+        runtime,
+        program: program.to_path_buf(),
+        name,
+        digest,
+    })
+}
+
+/// An image in the store of podman or docker.
+async fn in_store(
+    containers: &Containers,
+    program: &Path,
+    source: &Source,
+    container: &Container,
+) -> Result<(String, String), ImageLack> {
+    let base = &containers.base;
+    let id = async |name: &str| {
+        ask(
+            base,
+            program,
+            &["image", "inspect", "--format", "{{.Id}}", name],
+            ANSWER_MAX,
+        )
+        .await
+    };
+    let failed = |what: &str, why: String| {
+        refusal(format!(
+            "the image {} cannot be {what}: {why}",
+            container.image
+        ))
+    };
+    let (name, archive) = match source {
+        Source::Name(name) => {
+            let found = id(name).await.ok().filter(|_| container.pull != "always");
+            if let Some(id) = found {
+                return Ok((name.clone(), id));
+            }
+            if container.pull == "never" {
+                return Err(failed(
+                    "had",
+                    "it is not here, and `pull: never`".to_owned(),
+                ));
+            }
+            ask(base, program, &["pull", "-q", name], BRING_MAX)
+                .await
+                .map_err(|why| failed("pulled", why))?;
+            (name.clone(), None)
+        }
+        Source::Frozen(hash) => {
+            let path =
+                frozen_file(containers, hash).map_err(|error| failed("read", error.to_string()))?;
+            (format!("{ARCHIVES}:{}", &hex(hash)[..32]), Some(path))
+        }
+        Source::Path(path) => {
+            let stamp = stamp(path)
+                .map_err(|error| failed("read", format!("{}: {error}", path.display())))?;
+            (format!("{ARCHIVES}:{stamp}"), Some(path.clone()))
+        }
+    };
+    if let Some(path) = archive
+        && id(&name).await.is_err()
+    {
+        load(base, program, &path, &name)
+            .await
+            .map_err(|why| failed("loaded", why))?;
+    }
+    let id = id(&name).await.map_err(|why| failed("had", why))?;
+    Ok((name, id))
+}
+
+/// The path of a file that travelled with a run.
+fn frozen_file(containers: &Containers, hash: &[u8; 32]) -> std::io::Result<PathBuf> {
+    let path = containers.store.path(hash);
+    if path.exists() {
+        return Ok(path);
+    }
+    // Small files lie in packs.
+    std::fs::create_dir_all(&containers.folder)?;
+    let copy = containers.folder.join(hex(hash));
+    if !copy.exists() {
+        containers.store.look().copy(hash, &copy, 0o600)?;
+    }
+    Ok(copy)
+}
+
+/// Loads an archive of an image, or of a root file system, under a name.
+async fn load(base: &Base, program: &Path, path: &Path, name: &str) -> Result<(), String> {
+    let file = path.display().to_string();
+    let why = match ask(base, program, &["load", "-i", &file], BRING_MAX).await {
+        Ok(said) => {
+            let loaded = said
+                .rsplit_once(": ")
+                .map_or(said.as_str(), |(_, loaded)| loaded);
+            return ask(base, program, &["tag", loaded.trim(), name], ANSWER_MAX)
+                .await
+                .map(drop);
+        }
+        Err(why) => why,
+    };
+    // A root file system has no list of layers.
+    match ask(base, program, &["import", &file, name], BRING_MAX).await {
+        Ok(_) => Ok(()),
+        Err(_) => Err(why),
+    }
+}
+
+/// An image file of apptainer.
+async fn as_sif(
+    containers: &Containers,
+    program: &Path,
+    source: &Source,
+    container: &Container,
+) -> Result<(String, String), ImageLack> {
+    let base = &containers.base;
+    let failed = |why: String| {
+        refusal(format!(
+            "the image {} cannot be had: {why}",
+            container.image
+        ))
+    };
+    match source {
+        Source::Path(path) => {
+            stamp(path).map_err(|error| failed(format!("{}: {error}", path.display())))?;
+            Ok((path.display().to_string(), String::new()))
+        }
+        Source::Frozen(hash) => {
+            let path = frozen_file(containers, hash).map_err(|error| failed(error.to_string()))?;
+            Ok((path.display().to_string(), hex(hash)))
+        }
+        Source::Name(name) => {
+            let file: String = name
+                .chars()
+                .map(|c| if c.is_alphanumeric() { c } else { '-' })
+                .collect();
+            let path = containers.folder.join(format!("{file}.sif"));
+            if !path.exists() || container.pull == "always" {
+                let private = containers
+                    .folder
+                    .join(format!(".{file}-{}", std::process::id()));
+                make_folder(&containers.folder).map_err(failed)?;
+                let (to, from) = (private.display().to_string(), uri(name));
+                ask(base, program, &["pull", "--force", &to, &from], BRING_MAX)
+                    .await
+                    .map_err(failed)?;
+                std::fs::rename(&private, &path).map_err(|error| failed(error.to_string()))?;
+            }
+            Ok((path.display().to_string(), String::new()))
+        }
+    }
+}
+
+fn uri(name: &str) -> String {
+    match name.contains("://") {
+        true => name.to_owned(),
+        false => format!("docker://{name}"),
+    }
+}
+
+/// A folder for charliecloud.
+async fn as_folder(
+    containers: &Containers,
+    source: &Source,
+) -> Result<(String, String), ImageLack> {
+    let failed = |what: &Path, why: String| {
+        refusal(format!("the image {} cannot be had: {why}", what.display()))
+    };
+    let (archive, stamp) = match source {
+        Source::Name(name) => {
+            return Err(refusal(format!(
+                "charliecloud here takes a folder or an archive, not {name}"
+            )));
+        }
+        Source::Path(path) if path.is_dir() => {
+            mount_point(containers, path).map_err(|why| failed(path, why))?;
+            return Ok((path.display().to_string(), String::new()));
+        }
+        Source::Path(path) => {
+            let stamp = stamp(path).map_err(|error| failed(path, error.to_string()))?;
+            (path.clone(), stamp)
+        }
+        Source::Frozen(hash) => {
+            let path = frozen_file(containers, hash)
+                .map_err(|error| failed(Path::new("./"), error.to_string()))?;
+            (path, hex(hash)[..32].to_owned())
+        }
+    };
+    let folder = containers.folder.join(&stamp);
+    if !folder.is_dir() {
+        let private = containers
+            .folder
+            .join(format!(".{stamp}-{}", std::process::id()));
+        make_folder(&private).map_err(|why| failed(&archive, why))?;
+        let (from, to) = (archive.display().to_string(), private.display().to_string());
+        let unpacked = ask(
+            &containers.base,
+            Path::new("tar"),
+            &["-C", &to, "-xf", &from, "--exclude=./dev/*"],
+            BRING_MAX,
+        )
+        .await;
+        let unpacked = unpacked.map(drop).and_then(|()| complete(&private));
+        let unpacked = unpacked
+            .and_then(|()| std::fs::rename(&private, &folder).map_err(|error| error.to_string()));
+        if let Err(why) = unpacked {
+            // Half an image is of no use; what stays is not used.
+            let _ = std::fs::remove_dir_all(&private);
+            return Err(failed(&archive, why));
+        }
+    }
+    mount_point(containers, &folder).map_err(|why| failed(&folder, why))?;
+    Ok((folder.display().to_string(), stamp))
+}
+
+/// What `ch-run` wants to find in an image.
+fn complete(folder: &Path) -> Result<(), String> {
+    for name in [
+        "home", "root", "mnt", "run", "var/tmp", "tmp", "proc", "sys", "dev", "etc",
+    ] {
+        make_folder(&folder.join(name))?;
+    }
+    for name in ["etc/group", "etc/hosts", "etc/passwd", "etc/resolv.conf"] {
+        let made = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(folder.join(name));
+        made.map_err(|error| format!("{name}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Makes the one folder in an image that the folders of all runs are seen below.
+fn mount_point(containers: &Containers, image: &Path) -> Result<(), String> {
+    let root = containers
+        .root
+        .strip_prefix("/")
+        .unwrap_or(&containers.root);
+    // What the host's own folders cover needs no folder in the image.
+    match root.starts_with("tmp") {
+        true => Ok(()),
+        false => make_folder(&image.join(root)),
+    }
+}
+
+fn make_folder(path: &Path) -> Result<(), String> {
+    std::fs::create_dir_all(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// A name for the content of a file, as it is now.
+fn stamp(path: &Path) -> std::io::Result<String> {
+    use std::os::unix::fs::MetadataExt as _;
+    let found = std::fs::metadata(path)?;
+    let text = format!(
+        "{} {} {} {}",
+        path.display(),
+        found.len(),
+        found.mtime(),
+        found.mtime_nsec()
+    );
+    Ok(hex(&blake3::hash(text.as_bytes()).as_bytes()[..16]))
+}
+
+/// Output of a command.
+///
+/// # Errors
+/// The first line of its complaint.
+async fn ask(
+    base: &Base,
+    program: &Path,
+    words: &[&str],
+    limit: Duration,
+) -> Result<String, String> {
+    let asked = Command::new(program)
+        .args(words)
+        .envs(base.each())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| format!("{}: {error}", program.display()))?;
+    let said = tokio::time::timeout(limit, asked.wait_with_output())
+        .await
+        .map_err(|_| format!("{} gives no answer", program.display()))?
+        .map_err(|error| error.to_string())?;
+    if said.status.success() {
+        return Ok(String::from_utf8_lossy(&said.stdout).trim().to_owned());
+    }
+    let complaint = String::from_utf8_lossy(&said.stderr).into_owned();
+    let line = complaint.lines().rfind(|line| !line.trim().is_empty());
+    Err(nero_model::safe::Safe::line(line.unwrap_or("no reason was given")).to_string())
+}

@@ -83,7 +83,7 @@ pub(crate) fn check(fields: &mut Fields, name: &str, node: &Node) {
     let given = node.fields.iter().filter(|(word, _)| is_word(word));
     for (word, place) in given {
         let full = format!("nodes.{name}.{word}");
-        if node.warden == Warden::None && *word == "setup" {
+        if node.warden == Warden::None && ["setup", "container"].contains(word) {
             continue;
         }
         if node.warden == Warden::None {
@@ -136,6 +136,10 @@ pub(crate) fn shown(node: &Node) -> Vec<(&'static str, String)> {
         ("launcher", text(&asks.launcher)),
         ("exclusive", asks.exclusive.on("").map(bool::to_string)),
         ("setup", list(&asks.setup)),
+        (
+            "container",
+            asks.container.on("").map(|one| one.image.clone()),
+        ),
         ("sbatch_args", list(&asks.sbatch_args)),
         ("qsub_args", list(&asks.qsub_args)),
     ];

@@ -1,7 +1,8 @@
 //! Builds the spec of a run from a definition.
 
 use nero_format::{
-    Buffering, Definition, Fetch, MetricReading, OnNodes, Resources, Scheduling, Strays, Stream,
+    Buffering, Container, Definition, Fetch, MetricReading, OnNodes, Resources, Scheduling, Strays,
+    Stream,
 };
 use nero_wire::v1;
 use prost::Message as _;
@@ -201,10 +202,27 @@ pub(crate) fn scheduler(
         qsub_args: list(|of| &of.qsub_args),
         setup: list(|of| &of.setup),
         python: text(|of| &of.python),
+        container: asks
+            .container
+            .on(node)
+            .or_else(|| defaults.container.on(node))
+            .map(container),
         pack: asks.pack.on(node).copied().unwrap_or(0),
         at_once: asks.at_once.on(node).copied().unwrap_or(0),
         reruns_lost: first(|of| &of.reruns_lost, asks, defaults, node),
     })
+}
+
+fn container(container: &Container) -> v1::Container {
+    v1::Container {
+        image: container.image.clone(),
+        runtime: container.runtime.clone(),
+        mounts: container.mounts.clone(),
+        network: container.network.clone(),
+        pull: container.pull.clone(),
+        options: container.options.clone(),
+        ..v1::Container::default()
+    }
 }
 
 /// A value of the experiment, else of the node.

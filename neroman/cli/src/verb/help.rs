@@ -74,6 +74,7 @@ const MAIL: &str = include_str!("../../../../docs/mail.md");
 const FORMAT: &str = include_str!("../../../../docs/format.md");
 const METRICS: &str = include_str!("../../../../docs/metrics.md");
 const GPUS: &str = include_str!("../../../../docs/gpus.md");
+const CONTAINERS: &str = include_str!("../../../../docs/containers.md");
 
 /// Something that help explains beside verbs.
 struct Topic {
@@ -98,7 +99,7 @@ const fn topic(
     }
 }
 
-const TOPICS: [Topic; 10] = [
+const TOPICS: [Topic; 11] = [
     topic("selectors", "How experiments are picked", SELECTORS, ""),
     topic(
         "expressions",
@@ -129,6 +130,12 @@ const TOPICS: [Topic; 10] = [
         "metrics",
         "What is read from the output of jobs",
         METRICS,
+        ALL,
+    ),
+    topic(
+        "containers",
+        "Runs in podman, docker, apptainer, charliecloud",
+        CONTAINERS,
         ALL,
     ),
     topic("gpus", "Who gets which card", GPUS, ""),

@@ -26,7 +26,7 @@ pub use precedence::{
     Dependency, DependsUntil, InStage, NodeChoice, NodeProbe, Precedence, RunLock,
 };
 pub use processing::{OutputPlot, ProcessedOutput, ProcessedUnit, Processing, PythonCall};
-pub use resources::{NodeResources, OnNode, OnNodes, Resources, Scheduling};
+pub use resources::{Container, NodeResources, OnNode, OnNodes, Resources, Scheduling};
 pub use value::Value;
 
 use nero_expr::{Expr, RulePlace};

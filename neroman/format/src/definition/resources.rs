@@ -124,6 +124,9 @@ pub struct Scheduling {
     /// The Python of the run: `conda:NAME`, `venv:PATH`, `uv`, `system`.
     #[serde(skip_serializing_if = "OnNodes::is_empty")]
     pub python: OnNodes<String>,
+    /// The container of the command. One without an image: none, whatever a node has.
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub container: OnNodes<Container>,
     /// The person's own options of `sbatch`, each one word.
     #[serde(skip_serializing_if = "OnNodes::is_empty")]
     pub sbatch_args: OnNodes<Vec<String>>,
@@ -140,6 +143,29 @@ pub struct Scheduling {
     /// the scheduler and began nothing.
     #[serde(skip_serializing_if = "OnNodes::is_empty")]
     pub reruns_lost: OnNodes<bool>,
+}
+
+/// A container that a command is executed in.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Container {
+    /// Name, or path of an archive, image file or folder; empty: no container.
+    pub image: String,
+    /// Its runtime; empty: the first that works on the node.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub runtime: String,
+    /// `SOURCE[:TARGET][:ro]`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mounts: Vec<String>,
+    /// Network; empty: the host's.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub network: String,
+    /// `always`, `never`; empty: where the image is missing.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub pull: String,
+    /// Options of the runtime, each one word.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
 }
 
 impl Scheduling {

@@ -56,6 +56,12 @@ fn any(of: &[Value]) -> Value {
 }
 
 /// A value for all nodes, or one for each.
+/// One container, or one for each node.
+fn container() -> Value {
+    let words = ["image", "runtime", "mounts", "network", "pull", "options"];
+    per_node(&any(&[single(), map(&words, &texts())]))
+}
+
 fn per_node(of: &Value) -> Value {
     let each = json!({"type": "object", "additionalProperties": of});
     any(&[of.clone(), each])
@@ -160,6 +166,7 @@ fn shape(field: Field) -> Value {
         Field::OutputLineProcessor | Field::OutputFileProcessor | Field::Plot | Field::Zip => {
             anything()
         }
+        Field::Container => container(),
         Field::Retry => {
             let words = ["on", "exit", "stderr", "max", "memory", "time", "after"];
             let one = any(&[single(), map(&words, &texts())]);

@@ -31,6 +31,7 @@ const FOR_ALL: &[&str] = &[
     "probes",
     "setup",
     "python",
+    "container",
     "partition",
     "account",
     "qos",

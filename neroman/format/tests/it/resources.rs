@@ -104,3 +104,59 @@ fn what_a_scheduler_is_asked_holds_for_all_nodes_or_for_each() {
         loaded.notes
     );
 }
+
+#[test]
+fn a_container_holds_for_all_nodes_or_for_each() {
+    let loaded = load(
+        "\
+command: 'true'
+container: {image: 'docker.io/lab/env:2', runtime: docker, mounts: ['~/data:/data:ro'], pull: always, options: [--shm-size=8g]}
++a: {}
++b: {container: none}
++c: {container: {triton: /images/env.sif, default: python@sha256:0f}}
++d: {container: ~}
+",
+    );
+    let on = |at: usize, node: &str| loaded.definitions[at].scheduling.container.on(node);
+    let of_a = on(0, "any").unwrap();
+    assert_eq!(
+        (of_a.image.as_str(), of_a.runtime.as_str()),
+        ("docker.io/lab/env:2", "docker")
+    );
+    assert_eq!(
+        (of_a.mounts.concat(), of_a.pull.as_str()),
+        ("~/data:/data:ro".to_owned(), "always")
+    );
+    assert_eq!(of_a.options, ["--shm-size=8g"]);
+    assert_eq!(on(3, "any"), None, "null unsets what stands above");
+    assert_eq!(on(1, "any").unwrap().image, "", "whatever the node has");
+    assert_eq!(on(2, "triton").unwrap().image, "/images/env.sif");
+    assert_eq!(on(2, "box").unwrap().image, "python@sha256:0f");
+}
+
+#[test]
+fn what_is_no_container_is_told_with_its_place() {
+    for (container, message) in [
+        ("--privileged", "`--privileged` of `container` is no image"),
+        ("'a b'", "is no image"),
+        ("../env.tar", "is no image"),
+        ("./../env.tar", "is no image"),
+        ("{runtime: docker}", "container"),
+        ("{image: a, runtime: lxc}", "lxc"),
+        ("{image: a, mount: [/x]}", "`mounts`"),
+        ("{image: a, mounts: [data:/x]}", "is no mount"),
+        ("{image: a, mounts: ['/a:b']}", "is no mount"),
+        (
+            "{image: a, options: [--rm]}",
+            "`--rm` of `container.options` is Neronet's own",
+        ),
+        (
+            "{image: a, options: ['--cpus 2']}",
+            "is no option in one word",
+        ),
+        ("{image: a, network: --x}", "takes no"),
+    ] {
+        let said = report(&format!("+a: {{command: p, container: {container}}}\n"));
+        assert!(said.contains(message), "{container}: {said}");
+    }
+}

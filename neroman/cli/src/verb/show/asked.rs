@@ -1,7 +1,7 @@
 //! What a run asks of its node and of the node's scheduler, for people and for programs.
 
 use nero_views::{json, text};
-use nero_wire::v1::{SchedulerRequest, ShowReply};
+use nero_wire::v1::{Container, SchedulerRequest, ShowReply};
 use serde_json::{Map, Value, json};
 
 /// The GPUs that are asked for: `2 a100 GPUs`, `0.5 GPU`.
@@ -26,7 +26,9 @@ pub(super) fn words(asked: &SchedulerRequest) -> Vec<(&'static str, String)> {
         0 => String::new(),
         number => number.to_string(),
     };
+    let container = asked.container.as_ref();
     let words = [
+        ("container", container.map(in_words).unwrap_or_default()),
         ("nodes", number(asked.nodes)),
         ("processes", number(asked.processes)),
         ("partition", asked.partition.clone()),
@@ -40,6 +42,13 @@ pub(super) fn words(asked: &SchedulerRequest) -> Vec<(&'static str, String)> {
     ];
     let words = words.into_iter();
     words.filter(|(_, word)| !word.is_empty()).collect()
+}
+
+fn in_words(container: &Container) -> String {
+    match container.runtime.is_empty() {
+        true => container.image.clone(),
+        false => format!("{} ({})", container.image, container.runtime),
+    }
 }
 
 /// Resources in JSON; null where nothing is asked for.

@@ -68,10 +68,18 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
     };
     let rules = rules::read(reader, scope, &mut not_built);
     let (metric_patterns, metric_reading) = settings::metrics(reader, scope);
-    let files = scope
+    let mut files = scope
         .get(Field::Files)
         .map(|given| outputs::files(reader, &given.value));
     let mut scheduling = scheduling::read(reader, scope);
+    let images = scheduling::images(&scheduling);
+    required_files.extend(images.iter().cloned());
+    if let Some(files) = &mut files {
+        files.extend(images.iter().map(|image| outputs::Travelling {
+            glob: image.clone(),
+            linked: true,
+        }));
+    }
     let resources = match scope.get(Field::Resources) {
         Some(given) => settings::resources(reader, &given.value, &mut scheduling),
         None => Resources::default(),
@@ -109,6 +117,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
             .flatten()
             .filter(|file| file.linked)
             .map(|file| file.glob.clone())
+            .chain(images)
             .collect(),
         files: files.map(|files| files.into_iter().map(|file| file.glob).collect()),
         required_files,

@@ -2,10 +2,11 @@
 //! `sbatch` and `qsub`, GPUs. Each value holds for all nodes, or is given per node:
 //! `partition: {triton: gpu, default: batch}`.
 
+pub(crate) mod container;
 pub(crate) mod values;
 
 use self::values::{QSUB, SBATCH, SubmitOptions, constraint, count, name, options, setup};
-use crate::definition::{NodeResources, OnNode, OnNodes, Scheduling};
+use crate::definition::{Container, NodeResources, OnNode, OnNodes, Scheduling};
 use crate::read::block::{Given, Scope};
 use crate::read::fields::Field;
 use crate::read::reader::Reader;
@@ -34,6 +35,7 @@ pub(crate) fn read(reader: &mut Reader<'_>, scope: &Scope) -> Scheduling {
             setup(reader, key, value)
         }),
         python: python(reader, scope),
+        container: container(reader, scope),
         sbatch_args: field(reader, scope, Field::SbatchArgs, |reader, key, value| {
             own_options(reader, key, value, SBATCH)
         }),
@@ -96,6 +98,36 @@ fn python(reader: &mut Reader<'_>, scope: &Scope) -> OnNodes<String> {
         }
         is_whole.then(|| text.to_owned())
     })
+}
+
+/// A container for all nodes, or one for each. An image below the experiment's folder travels.
+fn container(reader: &mut Reader<'_>, scope: &Scope) -> OnNodes<Container> {
+    let Some(given) = scope.get(Field::Container) else {
+        return OnNodes::default();
+    };
+    if container::is_one(&given.value) {
+        let value = container::read(reader, &given.key, &given.value);
+        return OnNodes(
+            value
+                .map(|value| OnNode { node: None, value })
+                .into_iter()
+                .collect(),
+        );
+    }
+    on_nodes(reader, &given.key, &given.value, |reader, key, value| {
+        container::read(reader, key, value)
+    })
+}
+
+/// Files below the experiment's folder that are images of its containers.
+pub(crate) fn images(scheduling: &Scheduling) -> Vec<String> {
+    let images = scheduling.container.0.iter().map(|one| &one.value.image);
+    let mut files: Vec<String> = images
+        .filter_map(|image| image.strip_prefix("./"))
+        .map(str::to_owned)
+        .collect();
+    files.dedup();
+    files
 }
 
 fn word(reader: &mut Reader<'_>, scope: &Scope, of: Field) -> OnNodes<String> {
@@ -216,6 +248,7 @@ impl Scheduling {
             of("parallel_env", &self.parallel_env),
             of("setup", &self.setup),
             of("python", &self.python),
+            of("container", &self.container),
             of("sbatch_args", &self.sbatch_args),
             of("qsub_args", &self.qsub_args),
             of("pack", &self.pack),

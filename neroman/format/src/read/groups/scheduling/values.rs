@@ -5,6 +5,7 @@ use nero_model::safe::quoted;
 use nero_warden::{OptionError, Word};
 use nero_yaml::{Fields, Kind, Mark, Node};
 
+use super::container;
 use crate::definition::{OnNode, OnNodes, Scheduling};
 
 /// Largest `pack` and `at_once`: no array has more tasks, and no task more runs.
@@ -23,6 +24,7 @@ pub const NODE_WORDS: &[&str] = &[
     "launcher",
     "exclusive",
     "setup",
+    "container",
     "sbatch_args",
     "qsub_args",
 ];
@@ -45,6 +47,7 @@ pub fn node_word(
         "gpu_type" => defaults.gpu_type = on_all(name(fields, full, value)),
         "launcher" => defaults.launcher = on_all(launcher(fields, full, value)),
         "exclusive" => defaults.exclusive = on_all(fields.boolean(full, value)),
+        "container" => defaults.container = on_all(container::read(fields, full, value)),
         "setup" => defaults.setup = on_all(setup(fields, full, value)),
         "sbatch_args" => defaults.sbatch_args = on_all(node_options(fields, full, value, SBATCH)),
         "qsub_args" => defaults.qsub_args = on_all(node_options(fields, full, value, QSUB)),

@@ -6,6 +6,7 @@
 
 pub mod chaos;
 pub mod cluster;
+pub mod containers;
 pub mod damage;
 pub mod disk;
 pub mod golden;
@@ -22,6 +23,7 @@ pub mod tracer;
 mod umask;
 pub mod wait;
 
+pub use containers::Containers;
 pub use home::{Home, Ran, end};
 pub use hosts::Hosts;
 pub use mail::{CaughtMail, MailServer, WebhookServer};

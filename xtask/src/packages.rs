@@ -37,7 +37,7 @@ pub fn ensure(root: &Path, ring: Ring) -> Result<(), String> {
     // install servers that do not start. Clusters need root in any case; without it
     // their tests name what is missing.
     let rigs: &[&str] = match rustix::process::geteuid().is_root() && ring >= Ring::All {
-        true => &["sshd.sh", "slurm.sh", "gridengine.sh"],
+        true => &["sshd.sh", "slurm.sh", "gridengine.sh", "containers.sh"],
         false => &["sshd.sh"],
     };
     for rig in rigs {

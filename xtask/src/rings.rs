@@ -70,6 +70,7 @@ pub const LEFT_OUT: &[(&str, &[&str])] = &[
             "take_over",
         ],
     ),
+    ("need runtimes of containers", &["containers"]),
     ("need an office suite", &["cells"]),
     (
         "need packages of Python",

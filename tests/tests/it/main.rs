@@ -14,6 +14,7 @@ mod cells;
 mod clients;
 mod clock;
 mod cohorts;
+mod containers;
 mod content;
 mod control;
 mod damaged;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
 use nero_format::Scheduling;
+use nero_warden::Kind;
 use nero_warden::generic::Recipe;
 pub use nero_yaml::Mark as Place;
 
@@ -78,7 +79,7 @@ pub struct Node {
     /// Whether the agent may listen inside of the cluster.
     pub listen: Listen,
     /// The scheduler that starts its runs.
-    pub warden: Warden,
+    pub warden: Kind,
     /// What runs ask of that scheduler where their experiments ask nothing else.
     pub asks: Scheduling,
     /// Most jobs and tasks of this user in its queue; `None`: the site's limits alone.
@@ -99,12 +100,7 @@ impl Node {
     /// Its scheduler, as words of the agent's command line; none without one.
     pub fn warden_words(&self) -> Vec<String> {
         let settings = nero_warden::Settings {
-            kind: match self.warden {
-                Warden::None => nero_warden::Kind::None,
-                Warden::Slurm => nero_warden::Kind::Slurm,
-                Warden::Oge => nero_warden::Kind::Oge,
-                Warden::Generic => nero_warden::Kind::Generic,
-            },
+            kind: self.warden,
             max_queued: self.max_queued,
             max_running: self.max_running,
             recipe: self.recipe.clone(),
@@ -129,32 +125,6 @@ impl Listen {
         match self {
             Self::Auto => "auto",
             Self::Never => "never",
-        }
-    }
-}
-
-/// The scheduler of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Warden {
-    /// None: its agent starts runs.
-    #[default]
-    None,
-    /// SLURM.
-    Slurm,
-    /// Grid Engine.
-    Oge,
-    /// Another one, as the file describes it.
-    Generic,
-}
-
-impl Warden {
-    /// The word in the file, and on the agent's command line.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Slurm => "slurm",
-            Self::Oge => "oge",
-            Self::Generic => "generic",
         }
     }
 }

@@ -22,12 +22,13 @@ mod recipe;
 mod scheduling;
 mod target;
 
-pub use config::{Config, Group, Listen, Node, Place, Size, Warden, Word};
+pub use config::{Config, Group, Listen, Node, Place, Size, Word};
 pub use edit::{Edit, EditError};
 pub use file::{ConfigFile, WriteError};
 pub use mail::{Mail, MailLogin, MailSecurity, MailTransport, Smtp, User};
 pub use mistake::ConfigError;
 pub use names::{ANY, LOCAL, NameError, check_name};
+pub use nero_warden::Kind as Warden;
 pub use nero_yaml::{Mistake, Mistakes};
 pub use notify::{Notify, NotifyEvent, QuietHours, Webhook};
 pub use origin::{From, NODE_VARIABLE, Origin};

@@ -7,9 +7,10 @@ use std::rc::Rc;
 use indexmap::IndexMap;
 use nero_model::names::word_hint;
 use nero_model::safe::quoted;
+use nero_warden::settings::KINDS;
 use nero_yaml::{Entry, Fields, Kind, Limits, Mistakes, Zero};
 
-use crate::config::{Config, Group, Listen, Node, Size, Warden, Word};
+use crate::config::{Config, Group, Listen, Node, Size, Word};
 use crate::file::text_of;
 use crate::mail;
 use crate::mistake::ConfigError;
@@ -53,13 +54,7 @@ const NODE_WORDS_LATER: &[&str] = &["slots", "data"];
 /// The words of a group.
 const GROUP_WORDS: &[&str] = &["nodes", "balance"];
 const BALANCE: &[(&str, bool)] = &[("on", true), ("off", false)];
-/// Words of `warden`.
-const WARDEN: &[(&str, Warden)] = &[
-    ("none", Warden::None),
-    ("slurm", Warden::Slurm),
-    ("oge", Warden::Oge),
-    ("generic", Warden::Generic),
-];
+
 /// Words of `listen`.
 const LISTEN: &[(&str, Listen)] = &[("auto", Listen::Auto), ("never", Listen::Never)];
 
@@ -305,7 +300,7 @@ impl ConfigReader<'_> {
                 "gpus" => node.gpus = self.gpus(&full, value),
                 "min_free" => node.min_free_bytes = self.size_bytes(&full, value, Zero::Allowed),
                 "shared" => node.shared = self.boolean(&full, value),
-                "warden" => node.warden = self.choice(&full, value, WARDEN).unwrap_or_default(),
+                "warden" => node.warden = self.choice(&full, value, KINDS).unwrap_or_default(),
                 "scheduler" => node.recipe = recipe::read(&mut self.fields, &full, value),
                 "listen" => node.listen = self.choice(&full, value, LISTEN).unwrap_or_default(),
                 "notes" => node.notes = Some(self.written(value)),

@@ -4,7 +4,7 @@ use nero_model::safe::quoted;
 use nero_warden::generic::{Generic, Recipe, RecipeError, WordValue};
 use nero_yaml::{Entry, Fields, Kind, Node};
 
-use crate::config::Warden;
+use nero_warden::Kind as Warden;
 
 /// The word that names the recipe whose other words hold.
 const LIKE: &str = "like";

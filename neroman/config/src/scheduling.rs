@@ -1,51 +1,27 @@
 //! The words of a node with a scheduler: what its runs ask where their experiments ask
 //! nothing else, and how much it is given.
 
-use nero_format::{NODE_SCHEDULING, node_scheduling};
+use nero_format::{node_scheduling, shown_scheduling};
 use nero_model::safe::quoted;
+use nero_warden::{Kind, NodeWord};
 use nero_yaml::Fields;
 
-use crate::config::{Node, Warden};
+use crate::config::Node;
 
 /// How much a scheduler is given at once.
 const AMOUNTS: &[&str] = &["max_queued", "max_running"];
 /// More jobs than any scheduler keeps.
 const JOBS_MAX: u32 = 1_000_000_000;
 
-/// Words of one scheduler, and what another one has in their place.
-const OF_ONE: &[(&str, Warden, &str)] = &[
-    (
-        "partition",
-        Warden::Slurm,
-        "Grid Engine has queues: `queue:`",
-    ),
-    ("qos", Warden::Slurm, ""),
-    ("constraint", Warden::Slurm, ""),
-    (
-        "sbatch_args",
-        Warden::Slurm,
-        "options of Grid Engine stand in `qsub_args:`",
-    ),
-    ("queue", Warden::Oge, "SLURM has partitions: `partition:`"),
-    ("parallel_env", Warden::Oge, "SLURM gives CPUs without it"),
-    (
-        "qsub_args",
-        Warden::Oge,
-        "options of SLURM stand in `sbatch_args:`",
-    ),
-];
-
-/// Words that a described scheduler does not take: the lines of its `header` stand for them.
-const IN_HEADER: &[&str] = &["sbatch_args", "qsub_args"];
-
 /// Whether a word of a node is for its scheduler.
 pub(crate) fn is_word(word: &str) -> bool {
-    AMOUNTS.contains(&word) || NODE_SCHEDULING.contains(&word)
+    AMOUNTS.contains(&word) || NodeWord::from_word(word).is_some()
 }
 
 /// Every such word.
 pub(crate) fn words() -> impl Iterator<Item = &'static str> {
-    AMOUNTS.iter().chain(NODE_SCHEDULING).copied()
+    let asks = NodeWord::ALL.into_iter().map(NodeWord::as_str);
+    AMOUNTS.iter().copied().chain(asks)
 }
 
 /// Reads one of [`words`].
@@ -59,7 +35,11 @@ pub(crate) fn read(
     match word {
         "max_queued" => node.max_queued = number(fields, full, value).map(u64::from),
         "max_running" => node.max_running = number(fields, full, value),
-        _ => node_scheduling(fields, word, full, value, &mut node.asks),
+        _ => {
+            if let Some(word) = NodeWord::from_word(word) {
+                node_scheduling(fields, word, full, value, &mut node.asks);
+            }
+        }
     }
 }
 
@@ -83,67 +63,32 @@ pub(crate) fn check(fields: &mut Fields, name: &str, node: &Node) {
     let given = node.fields.iter().filter(|(word, _)| is_word(word));
     for (word, place) in given {
         let full = format!("nodes.{name}.{word}");
-        if node.warden == Warden::None && ["setup", "container"].contains(word) {
+        let of_bare = NodeWord::from_word(word).is_some_and(NodeWord::is_for_any_node);
+        if node.warden == Kind::None && of_bare {
             continue;
         }
-        if node.warden == Warden::None {
+        if node.warden == Kind::None {
             let message = format!("`{full}` is for a node with a scheduler");
             let hint = "its `warden:` is slurm, oge or generic; without one it starts runs itself";
             fields.wrong(*place, message, hint);
             continue;
         }
-        let of_one = OF_ONE.iter().find(|(known, _, _)| known == word);
-        if let Some((_, of, hint)) = of_one
-            && is_other(node.warden, *of)
-        {
-            let here = node.warden.as_str();
-            let message = format!("`{full}` is no word of `warden: {here}`");
-            fields.wrong(*place, message, *hint);
-        }
-        if node.warden == Warden::Generic && IN_HEADER.contains(word) {
-            let message = format!("`{full}` is no word of `warden: generic`");
-            let hint = "a line in `header:` of `scheduler:` gives it to every job";
+        let refused = NodeWord::from_word(word).and_then(|word| word.check(node.warden).err());
+        if let Some(hint) = refused {
+            let message = format!("`{full}` is no word of `warden: {}`", node.warden);
             fields.wrong(*place, message, hint);
         }
     }
 }
 
-/// Whether a scheduler is not the one of a word.
-fn is_other(warden: Warden, of: Warden) -> bool {
-    matches!(
-        (warden, of),
-        (Warden::Slurm, Warden::Oge) | (Warden::Oge, Warden::Slurm)
-    )
-}
-
 /// Every such word that is set, as it is shown.
 pub(crate) fn shown(node: &Node) -> Vec<(&'static str, String)> {
-    let asks = &node.asks;
-    let text = |value: &nero_format::OnNodes<String>| value.on("").cloned();
-    let list = |value: &nero_format::OnNodes<Vec<String>>| {
-        value.on("").map(|lines| format!("[{}]", lines.join(", ")))
-    };
-    let all = [
+    let amounts = [
         ("max_queued", node.max_queued.map(|max| max.to_string())),
         ("max_running", node.max_running.map(|max| max.to_string())),
-        ("partition", text(&asks.partition)),
-        ("account", text(&asks.account)),
-        ("qos", text(&asks.qos)),
-        ("constraint", text(&asks.constraint)),
-        ("queue", text(&asks.queue)),
-        ("parallel_env", text(&asks.parallel_env)),
-        ("gpu_type", text(&asks.gpu_type)),
-        ("launcher", text(&asks.launcher)),
-        ("exclusive", asks.exclusive.on("").map(bool::to_string)),
-        ("setup", list(&asks.setup)),
-        (
-            "container",
-            asks.container.on("").map(|one| one.image.clone()),
-        ),
-        ("sbatch_args", list(&asks.sbatch_args)),
-        ("qsub_args", list(&asks.qsub_args)),
     ];
-    let set = all.into_iter();
+    let asks = NodeWord::ALL.map(|word| (word.as_str(), shown_scheduling(word, &node.asks)));
+    let set = amounts.into_iter().chain(asks);
     set.filter_map(|(word, value)| Some((word, value?)))
         .collect()
 }

@@ -41,7 +41,7 @@ pub use read::command::words::split_command;
 pub use read::groups::outputs::glob_mistake;
 pub use read::groups::precedence::{is_named, number as experiment_number};
 pub use read::groups::scheduling::values::{
-    NODE_WORDS as NODE_SCHEDULING, node_word as node_scheduling,
+    node_word as node_scheduling, shown_word as shown_scheduling,
 };
 pub use read::params::tree::of_text as bracketed_json;
 pub use read::schema::schema;

@@ -24,6 +24,7 @@ pub mod slurm;
 pub mod standing;
 pub mod submit;
 pub mod word;
+mod words;
 
 pub use adopted::{Adopted, FoundJob, JobRef, NotFound, Sighting};
 pub use call::{Call, End, Said, Unreadable};
@@ -34,6 +35,7 @@ pub use settings::{Kind, Settings};
 pub use site::{Accounting, Gpus, GpusPer, Partition, Site};
 pub use submit::Submitted;
 pub use word::Word;
+pub use words::NodeWord;
 
 /// A scheduler: how it is asked, and how its answers read.
 pub trait Warden: std::fmt::Debug + Send + Sync {

@@ -32,14 +32,21 @@ pub const KINDS: &[(&str, Kind)] = &[
     ("generic", Kind::Generic),
 ];
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl Kind {
+    /// The word of `warden:`, and of neromum's command line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
             Self::None => "none",
             Self::Slurm => "slurm",
             Self::Oge => "oge",
             Self::Generic => "generic",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
     }
 }
 

@@ -2,7 +2,7 @@
 //! configuration reads the same ones as a node's defaults.
 
 use nero_model::safe::quoted;
-use nero_warden::{OptionError, Word};
+use nero_warden::{NodeWord, OptionError, Word};
 use nero_yaml::{Fields, Kind, Mark, Node};
 
 use super::container;
@@ -12,46 +12,52 @@ use crate::definition::{OnNode, OnNodes, Scheduling};
 const COUNT_MAX: u32 = 10_000;
 const NAME: &str = "letters, digits and _ . + - @, beginning with a letter or digit";
 
-/// The words of a node that its runs ask of its scheduler where they ask nothing else.
-pub const NODE_WORDS: &[&str] = &[
-    "partition",
-    "account",
-    "qos",
-    "constraint",
-    "queue",
-    "parallel_env",
-    "gpu_type",
-    "launcher",
-    "exclusive",
-    "setup",
-    "container",
-    "sbatch_args",
-    "qsub_args",
-];
-
-/// Reads one of [`NODE_WORDS`]; `full` is its name in messages.
+/// Reads what the runs of a node ask of its scheduler where they ask nothing else; `full` is the
+/// name of the word in messages.
 pub fn node_word(
     fields: &mut Fields,
-    word: &str,
+    word: NodeWord,
     full: &str,
     value: &Node,
     defaults: &mut Scheduling,
 ) {
     match word {
-        "partition" => defaults.partition = on_all(name(fields, full, value)),
-        "account" => defaults.account = on_all(name(fields, full, value)),
-        "qos" => defaults.qos = on_all(name(fields, full, value)),
-        "constraint" => defaults.constraint = on_all(constraint(fields, full, value)),
-        "queue" => defaults.queue = on_all(name(fields, full, value)),
-        "parallel_env" => defaults.parallel_env = on_all(name(fields, full, value)),
-        "gpu_type" => defaults.gpu_type = on_all(name(fields, full, value)),
-        "launcher" => defaults.launcher = on_all(launcher(fields, full, value)),
-        "exclusive" => defaults.exclusive = on_all(fields.boolean(full, value)),
-        "container" => defaults.container = on_all(container::read(fields, full, value)),
-        "setup" => defaults.setup = on_all(setup(fields, full, value)),
-        "sbatch_args" => defaults.sbatch_args = on_all(node_options(fields, full, value, SBATCH)),
-        "qsub_args" => defaults.qsub_args = on_all(node_options(fields, full, value, QSUB)),
-        _ => {}
+        NodeWord::Partition => defaults.partition = on_all(name(fields, full, value)),
+        NodeWord::Account => defaults.account = on_all(name(fields, full, value)),
+        NodeWord::Qos => defaults.qos = on_all(name(fields, full, value)),
+        NodeWord::Constraint => defaults.constraint = on_all(constraint(fields, full, value)),
+        NodeWord::Queue => defaults.queue = on_all(name(fields, full, value)),
+        NodeWord::ParallelEnv => defaults.parallel_env = on_all(name(fields, full, value)),
+        NodeWord::GpuType => defaults.gpu_type = on_all(name(fields, full, value)),
+        NodeWord::Launcher => defaults.launcher = on_all(launcher(fields, full, value)),
+        NodeWord::Exclusive => defaults.exclusive = on_all(fields.boolean(full, value)),
+        NodeWord::Setup => defaults.setup = on_all(setup(fields, full, value)),
+        NodeWord::Container => defaults.container = on_all(container::read(fields, full, value)),
+        NodeWord::SbatchArgs => {
+            defaults.sbatch_args = on_all(node_options(fields, full, value, SBATCH));
+        }
+        NodeWord::QsubArgs => defaults.qsub_args = on_all(node_options(fields, full, value, QSUB)),
+    }
+}
+
+/// The value of a word of a node, as it is shown; `None`: it has none.
+pub fn shown_word(word: NodeWord, asks: &Scheduling) -> Option<String> {
+    let text = |value: &OnNodes<String>| value.on("").cloned();
+    let list = |value: &OnNodes<Vec<String>>| Some(format!("[{}]", value.on("")?.join(", ")));
+    match word {
+        NodeWord::Partition => text(&asks.partition),
+        NodeWord::Account => text(&asks.account),
+        NodeWord::Qos => text(&asks.qos),
+        NodeWord::Constraint => text(&asks.constraint),
+        NodeWord::Queue => text(&asks.queue),
+        NodeWord::ParallelEnv => text(&asks.parallel_env),
+        NodeWord::GpuType => text(&asks.gpu_type),
+        NodeWord::Launcher => text(&asks.launcher),
+        NodeWord::Exclusive => asks.exclusive.on("").map(bool::to_string),
+        NodeWord::Setup => list(&asks.setup),
+        NodeWord::Container => Some(asks.container.on("")?.image.clone()),
+        NodeWord::SbatchArgs => list(&asks.sbatch_args),
+        NodeWord::QsubArgs => list(&asks.qsub_args),
     }
 }
 

@@ -21,6 +21,7 @@ mod read;
 mod recipe;
 mod scheduling;
 mod target;
+mod values;
 
 pub use config::{Config, Group, Listen, Node, Place, Size, Word};
 pub use edit::{Edit, EditError};

@@ -11,7 +11,7 @@ use nero_yaml::{Fields, Kind, Node, Zero};
 use crate::config::{Config, Place};
 use crate::notify::NotifyEvent;
 use crate::origin::{From, Origin};
-use crate::read::{entries, odd_word, text};
+use crate::values::{entries, odd_word, text};
 
 /// The owner.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

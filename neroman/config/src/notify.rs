@@ -9,7 +9,7 @@ use nero_yaml::{Fields, Kind, Node, Zero};
 
 use crate::config::{Place, Word};
 use crate::mail::{address, command, file};
-use crate::read::{entries, odd_word, text};
+use crate::values::{entries, odd_word, text};
 
 /// What is told to whom, and when.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

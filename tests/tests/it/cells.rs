@@ -45,7 +45,10 @@ fn saved(table: &Path, rows: &[[&str; 6]]) {
 #[track_caller]
 fn until_rows(home: &Home, table: &Path, wanted: &[[&str; 6]]) {
     until("the rows of the table", || {
-        let found = cells(home, table);
+        let mut found = cells(home, table);
+        found
+            .iter_mut()
+            .for_each(|row| row.resize(6, String::new()));
         match found[1..] == *wanted {
             true => Ok(()),
             false => Err((found, home.logs())),
@@ -185,6 +188,95 @@ fn results_stand_in_an_open_document_and_in_a_workbook_with_macros() {
     let mut package = ZipArchive::new(File::open(&workbook).unwrap()).unwrap();
     let macros = package.by_name("xl/vbaProject.bin").unwrap();
     assert_eq!(std::io::read_to_string(macros).unwrap(), "macros");
+}
+
+/// Rows that are copied, renumbered while they run, and sorted in part.
+fn a_copied_row(name: &str) {
+    let home = Home::new();
+    let first = ["1", "0.1", "TODO", "", "", "a"];
+    let hers = ["2", "0.2", "mine", "90.1", "", "b"];
+    let (table, go) = planned(&home, name, &[first, hers, ["9", "0.9", "", "", "", ""]]);
+    let yaml = table.with_file_name("plan.yaml");
+    let text = fs::read_to_string(&yaml).unwrap();
+    let status = "status: {column: state, over: [TODO]}";
+    fs::write(&yaml, text.replace("status: state", status)).unwrap();
+    let add = || home.run(&["add", &shown(&table)]);
+    assert!(add().out.contains("added 3"));
+    // An experiment that was never started keeps the word of its owner, and what she typed before
+    // anything was written stays hers, whatever is written later.
+    let planned = ["9", "0.9", "defined", "", "", ""];
+    until_rows(&home, &table, &[first, hers, planned]);
+    home.ok(&["start", "1", "9"]);
+    let running = ["9", "0.9", "running", "0.9", "1.8", ""];
+    let one = ["1", "0.1", "running", "0.1", "0.2", "a"];
+    until_rows(&home, &table, &[one, hers, running]);
+    // Row 9 becomes 99 while it runs.
+    saved(
+        &table,
+        &[one, hers, ["99", "9.9", "running", "0.9", "1.8", ""]],
+    );
+    assert!(add().out.contains("added 1"));
+    let renumbered = ["99", "9.9", "defined", "", "", ""];
+    until_rows(&home, &table, &[one, hers, renumbered]);
+    fs::write(&go, "").unwrap();
+    home.ok(&["wait", "1", "9"]);
+    let one = ["1", "0.1", "finished", "90.1", "180.2", "a"];
+    until_rows(&home, &table, &[one, hers, renumbered]);
+    // Copies of row 1, one of them with a number of hers, and one with a word to be replaced.
+    let four = ["4", "0.4", "finished", "90.1", "180.2", "copy"];
+    let five = ["5", "0.5", "TODO", "77", "180.2", ""];
+    saved(&table, &[four, one, hers, five, renumbered]);
+    assert!(add().out.contains("added 2"));
+    let four = ["4", "0.4", "defined", "", "", "copy"];
+    let five = ["5", "0.5", "TODO", "77", "", ""];
+    until_rows(&home, &table, &[four, one, hers, five, renumbered]);
+    let history = home.ok(&["show", "4"]);
+    let told = "its cell in `loss` held `90.1`, which neronet wrote into another row: replaced";
+    assert!(history.contains(told), "{history}");
+    home.ok(&["start", "4", "5", "99", "--wait"]);
+    let four = ["4", "0.4", "finished", "90.4", "180.8", "copy"];
+    let five = ["5", "0.5", "finished", "77", "181", ""];
+    let renumbered = ["99", "9.9", "finished", "99.9", "199.8", ""];
+    until_rows(&home, &table, &[four, one, hers, five, renumbered]);
+    // The columns of results alone were sorted the other way: each value finds its row again.
+    let mut mixed = [four, one, hers, five, renumbered];
+    for column in 2..5 {
+        let other = mixed[0][column];
+        mixed[0][column] = mixed[1][column];
+        mixed[1][column] = other;
+    }
+    saved(&table, &mixed);
+    until_rows(&home, &table, &[four, one, hers, five, renumbered]);
+    let left = &home.json(&["status"])["workbooks"][0]["cells_left"];
+    assert_eq!(*left, 2, "`mine` of row 2 and 77 of row 5");
+}
+
+#[test]
+fn a_copied_row_of_a_workbook_gets_its_own_results() {
+    a_copied_row("plan.xlsx");
+}
+
+#[test]
+fn a_copied_row_of_a_text_gets_its_own_results() {
+    a_copied_row("plan.csv");
+}
+
+#[test]
+fn a_copied_row_of_an_open_document_gets_its_own_results() {
+    a_copied_row("plan.ods");
+}
+
+#[test]
+fn a_column_of_reasons_has_the_words_of_status() {
+    let home = Home::new();
+    let yaml = "command: [python3, -c, 'raise ValueError({lr})']\n\
+                table: {status: state, ignore: [mine, twice]}\nresults: {loss: reason}\n";
+    let table = plan(&home, "p", "", yaml);
+    saved(&table, &[["1", "0.1", "", "", "", ""]]);
+    home.ok(&["add", &shown(&table)]);
+    home.run(&["start", "1", "--wait"]);
+    let why = "exit code 1: ValueError: 0.1";
+    until_rows(&home, &table, &[["1", "0.1", "crashed", why, "", ""]]);
 }
 
 /// LibreOffice without a window, with a profile of its own.

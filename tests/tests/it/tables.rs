@@ -383,7 +383,7 @@ fn workbook(rows: &[&[&str]]) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The cells of a table as text, row by row.
+/// The cells of a table as text, row by row up to the last filled one.
 pub fn cells(home: &Home, file: &Path) -> Vec<Vec<String>> {
     let sheet: Value = serde_json::from_str(&home.ok(&["read-table", &shown(file)])).unwrap();
     let text = |cell: &Value| match cell[1].as_object() {
@@ -391,7 +391,15 @@ pub fn cells(home: &Home, file: &Path) -> Vec<Vec<String>> {
         None => "formula without a value".to_owned(),
     };
     let rows = sheet["Ok"]["rows"].as_array().unwrap();
-    let row = |row: &Value| row["cells"].as_array().unwrap().iter().map(text).collect();
+    let row = |row: &Value| {
+        let mut cells = Vec::new();
+        for cell in row["cells"].as_array().unwrap() {
+            let column = usize::try_from(cell[0].as_u64().unwrap()).unwrap();
+            cells.resize(column, String::new());
+            cells[column - 1] = text(cell);
+        }
+        cells
+    };
     rows.iter().map(row).collect()
 }
 

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use nero_model::ExperimentId;
 use nero_model::safe::quoted;
-use nero_table::UnreadableTable;
 use nero_table::child::{
     CellFound, CellToWrite, CellsAnswer, CellsFound, CellsToWrite, FileTimes, RowToWrite,
     WriteOrder,
 };
+use nero_table::{CellValue, UnreadableTable};
 use tokio::time::Instant;
 
 use super::folder::FolderWatch;
@@ -22,7 +22,7 @@ use super::{BookNow, BookObstacle, Desk, live};
 use crate::failure::Failure;
 use crate::pasts;
 use crate::service::{blocking, tables};
-use nero_life::cells::{CellRecord, WrittenCell};
+use nero_life::cells::{CellRecord, WrittenCell, WrittenColumn};
 use nero_life::change::Change;
 use nero_life::experiment::{Origin, Stamp};
 use nero_life::state::State;
@@ -31,6 +31,8 @@ use nero_life::state::State;
 const FIRST: Duration = Duration::from_secs(2);
 /// Between two writes.
 const EVERY: Duration = Duration::from_secs(10);
+/// Experiments whose records are read at once: other readers of the database wait meanwhile.
+const LOOKED_UP_TOGETHER: usize = 64;
 /// So often a refused file is tried again without news: its process may have been killed.
 const TRIES_MAX: u32 = 3;
 
@@ -170,6 +172,8 @@ impl Book {
             // Those columns stay as they are until points can be read.
             Err(failure) => tracing::warn!(%failure, "cannot read points for a table"),
         }
+        // Rows that are gone, too: a row that was renumbered holds what was written for them.
+        let everyone: Vec<ExperimentId> = state.of_origin(source.id).map(|one| one.id).collect();
         let (state, of, file) = (Arc::clone(state), Arc::clone(source), self.file.clone());
         let fresh = Columns::of(&self.columns.bound, now.ms);
         let mut columns = std::mem::replace(&mut self.columns, fresh);
@@ -198,7 +202,7 @@ impl Book {
                 why: "it is not there".to_owned(),
                 hint: "if it was moved, `neroman add` its new place".to_owned(),
             })),
-            Some(_) => self.bring(desk, source, &rows, &asked).await,
+            Some(_) => self.bring(desk, source, &everyone, &rows, &asked).await,
         };
         let (obstacle, rest) = match brought {
             Ok(seen) => {
@@ -270,12 +274,13 @@ impl Book {
         &mut self,
         desk: &Desk,
         source: &Origin,
+        everyone: &[ExperimentId],
         rows: &BTreeMap<ExperimentId, ShownRow>,
         asked: &[ExperimentId],
     ) -> Result<FileTimes, Stopped> {
         self.load(desk, asked).await?;
         let mut wanted = self.wanted(rows, asked);
-        let found = self.find(desk, asked, &mut wanted).await?;
+        let found = self.find(desk, everyone, asked, &mut wanted).await?;
         let changes = self.records(asked, &wanted, &found, desk.clock.now_ms());
         // What a crash leaves in the file is then known to be ours.
         self.note(desk, changes).await?;
@@ -334,6 +339,10 @@ impl Book {
         columns.position(|column| column.heading == heading)
     }
 
+    fn heading(&self, cell: &CellToWrite) -> &str {
+        &self.columns.bound.columns[cell.heading].heading
+    }
+
     fn wanted(
         &self,
         rows: &BTreeMap<ExperimentId, ShownRow>,
@@ -342,15 +351,13 @@ impl Book {
         let bound = &self.columns.bound;
         let row = |id: &ExperimentId| {
             let values = rows[id].values.iter().enumerate();
-            let cells = values.filter_map(|(heading, value)| {
+            let cells = values.map(|(heading, value)| {
                 let before = self.cells.get(&(*id, heading));
-                let ours = before.map(|cell| cell.values.clone()).unwrap_or_default();
-                // Without a value, now and before, a cell is its owner's.
-                (value.is_some() || !ours.is_empty()).then(|| CellToWrite {
+                CellToWrite {
                     heading,
                     value: value.clone(),
-                    ours,
-                })
+                    ours: before.map(|cell| cell.values.clone()).unwrap_or_default(),
+                }
             });
             RowToWrite {
                 number: rows[id].number,
@@ -386,40 +393,44 @@ impl Book {
         }
     }
 
-    /// Finds out what would become of the cells. An old copy that was saved over ours brings back
-    /// a value that we wrote long ago: such values are looked up.
+    /// Finds out what would become of the cells. A cell may hold what we wrote long ago, when an
+    /// old copy was saved over ours, or what we wrote into another row, when rows were copied,
+    /// renumbered or sorted in part: such values are looked up among all that were ever written
+    /// into the column.
     async fn find(
         &self,
         desk: &Desk,
+        everyone: &[ExperimentId],
         asked: &[ExperimentId],
         wanted: &mut CellsToWrite,
     ) -> Result<CellsFound, Stopped> {
         let (found, back) = self.ask(wanted.clone()).await?;
         *wanted = back;
         let cells = wanted.rows.iter_mut().zip(&found.cells).zip(asked);
-        let mut foreign = Vec::new();
+        let mut foreign: Vec<(&mut CellToWrite, &str)> = Vec::new();
+        let mut is_more = false;
         for ((row, found), id) in cells {
             for (cell, found) in row.cells.iter_mut().zip(found) {
-                if let CellFound::Foreign { shows, .. } = found {
-                    foreign.push((*id, cell, shows));
+                let known = self.cells.get(&(*id, cell.heading));
+                let CellFound::Foreign { shows, .. } = found else {
+                    continue;
+                };
+                if self.columns.replaces(cell, shows) {
+                    cell.ours.push(CellValue::Text(shows.clone()));
+                    is_more = true;
+                } else if known.is_none_or(|known| known.owner_text != *shows) {
+                    foreign.push((cell, shows));
                 }
             }
         }
-        // A cell that we never wrote has no earlier value.
-        foreign.retain(|(_, cell, _)| !cell.ours.is_empty());
-        if foreign.is_empty() {
-            return Ok(found);
-        }
-        let ids: BTreeSet<ExperimentId> = foreign.iter().map(|(id, ..)| *id).collect();
-        let history = desk.ledger.cells(ids.into_iter().collect(), false).await?;
-        let mut is_more = false;
-        for (id, cell, shows) in foreign {
-            let heading = &self.columns.bound.columns[cell.heading].heading;
-            let ours =
-                |record: &&CellRecord| record.experiment == id && *record.heading == **heading;
-            let mut parts = history.iter().filter(ours);
-            if let Some(value) = parts.find_map(|record| record.cell.shown_as(shows)) {
-                cell.ours.push(value.clone());
+        let headings: BTreeSet<usize> = foreign.iter().map(|(cell, _)| cell.heading).collect();
+        let written = match headings.is_empty() {
+            true => BTreeMap::new(),
+            false => self.written(desk, everyone, &headings).await?,
+        };
+        for (cell, shows) in foreign {
+            if let Some(value) = written[&cell.heading].nearest(shows) {
+                cell.ours.push(value);
                 is_more = true;
             }
         }
@@ -427,6 +438,31 @@ impl Book {
             return Ok(found);
         }
         Ok(self.ask(wanted.clone()).await?.0)
+    }
+
+    /// What was ever written into these columns.
+    async fn written(
+        &self,
+        desk: &Desk,
+        everyone: &[ExperimentId],
+        headings: &BTreeSet<usize>,
+    ) -> Result<BTreeMap<usize, WrittenColumn>, Failure> {
+        let mut cells: BTreeMap<usize, Vec<WrittenCell>> = headings
+            .iter()
+            .map(|heading| (*heading, Vec::new()))
+            .collect();
+        for some in everyone.chunks(LOOKED_UP_TOGETHER) {
+            for record in desk.ledger.cells(some.to_vec(), false).await? {
+                let column = self.column(&record.heading);
+                if let Some(cells) = column.and_then(|column| cells.get_mut(&column)) {
+                    cells.push(record.cell);
+                }
+            }
+        }
+        let columns = cells.iter();
+        Ok(columns
+            .map(|(heading, cells)| (*heading, WrittenColumn::of(cells.iter())))
+            .collect())
     }
 
     /// What is to be recorded before the file is written, and told about cells that are left.
@@ -445,6 +481,11 @@ impl Book {
                 let before = self.cells.get(&key).cloned().unwrap_or_default();
                 // Rows are sorted, and what was told holds wherever the cell is then.
                 let why = match found {
+                    CellFound::Foreign { shows, .. }
+                        if self.columns.is_over(cell.heading, shows) =>
+                    {
+                        None
+                    }
                     CellFound::Foreign { cell, shows } => {
                         Some((cell, format!("holds {}", quoted(shows))))
                     }
@@ -462,6 +503,12 @@ impl Book {
                     }
                     (CellFound::Written, None) => {
                         self.left.remove(&key);
+                        let copied = cell.ours.last().filter(|_| before.values.is_empty());
+                        let is_over =
+                            |text: &&CellValue| self.columns.is_over(cell.heading, text.text());
+                        if let Some(copied) = copied.filter(|copied| !is_over(copied)) {
+                            changes.push(replaced(*id, self.heading(cell), copied, at_ms));
+                        }
                         before.with(cell.value.as_ref())
                     }
                     (CellFound::Same, None) => {
@@ -471,13 +518,19 @@ impl Book {
                     }
                     (_, None) => None,
                 };
-                if let Some(next) = next {
+                let owned = match found {
+                    CellFound::Foreign { shows, .. } => {
+                        next.as_ref().unwrap_or(&before).owned(shows)
+                    }
+                    CellFound::Never { .. }
+                    | CellFound::Written
+                    | CellFound::Same
+                    | CellFound::Absent => None,
+                };
+                if let Some(next) = owned.or(next) {
                     records.push(CellRecord {
                         experiment: *id,
-                        heading: self.columns.bound.columns[cell.heading]
-                            .heading
-                            .as_str()
-                            .into(),
+                        heading: self.heading(cell).into(),
                         cell: next,
                     });
                 }
@@ -516,6 +569,21 @@ fn left(experiment: ExperimentId, why: &str, at_ms: i64) -> Change {
         run: None,
         at_ms,
         text: format!("its result is not written: {why}"),
+    }
+}
+
+/// The line about a cell into which nothing was written for this experiment, and which held what
+/// was written for another.
+fn replaced(experiment: ExperimentId, heading: &str, held: &CellValue, at_ms: i64) -> Change {
+    Change::Event {
+        experiment,
+        run: None,
+        at_ms,
+        text: format!(
+            "its cell in {} held {}, which neronet wrote into another row: replaced",
+            quoted(heading),
+            quoted(held.text())
+        ),
     }
 }
 

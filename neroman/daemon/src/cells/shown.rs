@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use nero_expr::{Expr, ParseContext, Value};
+use nero_expr::{Expr, Fact, ParseContext, Value};
 use nero_format::{BoundTable, CellValue, ShownValue};
-use nero_model::ExperimentId;
+use nero_model::{ExperimentId, Phase, StateWord};
+use nero_table::child::CellToWrite;
 
 use nero_life::experiment::{Experiment, Origin};
 use nero_life::now::Now;
@@ -92,6 +93,19 @@ impl Columns {
         rows
     }
 
+    /// Whether this text of the owner is one that she wants replaced by states.
+    pub(super) fn is_over(&self, column: usize, text: &str) -> bool {
+        let column = self.bound.columns.get(column);
+        column.is_some_and(|column| column.over.iter().any(|over| over == text))
+    }
+
+    /// Whether a cell that holds this text of the owner gets its state. `TODO` is as good a word
+    /// for an experiment that was never started as ours.
+    pub(super) fn replaces(&self, cell: &CellToWrite, text: &str) -> bool {
+        let unstarted = CellValue::Text(StateWord::Defined.word().to_owned());
+        self.is_over(cell.heading, text) && cell.value != Some(unstarted)
+    }
+
     fn values(&mut self, experiment: &Experiment, now: &Now) -> RowValues {
         if let Some((revision, values)) = self.before.get(&experiment.id)
             && *revision == experiment.revision
@@ -110,6 +124,9 @@ impl Columns {
                 let text = edited.map_or_else(|| word.to_owned(), |_| text::edited_since(word));
                 Some(CellValue::Text(text))
             }
+            (ShownValue::Expression(text), Some(_)) if text == Fact::Reason.word() => {
+                reason(experiment).and_then(|reason| text_cell(&reason))
+            }
             (ShownValue::Expression(_), Some(expr)) => value(expr, &sight),
             (ShownValue::Expression(_), None) => None,
         });
@@ -118,6 +135,26 @@ impl Columns {
         self.before.insert(experiment.id, known);
         values
     }
+}
+
+/// Why the current run ended as it did, in the words of `status`. Expressions compare the word
+/// before the first figure (`exit code`) alone.
+fn reason(experiment: &Experiment) -> Option<String> {
+    let run = experiment.current()?;
+    let state = experiment.state();
+    let reason = run
+        .reason()
+        .filter(|_| state != StateWord::Phase(Phase::Finished))?;
+    Some(text::why(
+        state.word(),
+        &reason.to_string(),
+        run.stderr_line(),
+    ))
+}
+
+fn text_cell(text: &str) -> Option<CellValue> {
+    let text: String = text.trim().chars().take(TEXT_CHARS_MAX).collect();
+    (!text.is_empty()).then_some(CellValue::Text(text))
 }
 
 /// The value of an expression; none while it is unknown, as before a metric's first line.
@@ -130,10 +167,7 @@ fn value(expr: &Expr, sight: &Sight<'_>) -> Option<CellValue> {
         }
         Value::Number(number, _) => Some(CellValue::Number(number.to_string())),
         Value::Bool(truth, _) => Some(CellValue::Bool(truth)),
-        Value::Text(text) => {
-            let text: String = text.trim().chars().take(TEXT_CHARS_MAX).collect();
-            (!text.is_empty()).then_some(CellValue::Text(text))
-        }
+        Value::Text(text) => text_cell(text),
         Value::Time(ms) => {
             let at = jiff::Timestamp::from_millisecond(ms).ok()?;
             Some(CellValue::Text(

@@ -116,6 +116,9 @@ pub struct BoundColumn {
     pub heading: String,
     /// Its content.
     pub shows: ShownValue,
+    /// Texts of the owner that count as an empty cell from the first start on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub over: Vec<String>,
 }
 
 /// The content of a column.

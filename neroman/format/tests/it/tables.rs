@@ -201,6 +201,27 @@ fn a_mistake_in_a_result_is_told_at_its_place() {
 }
 
 #[test]
+fn states_replace_the_words_of_the_owner_that_she_names() {
+    let table = "nr,command,state\n1,true,TODO\n";
+    let bound = |yaml| load(table, yaml).source.bound.unwrap();
+    let one = bound("table: {status: {column: state, over: TODO}}\n");
+    assert_eq!(one.columns[0].over, ["TODO"]);
+    assert_eq!(one.columns[0].heading, "state");
+    let two = bound("table: {status: {over: [TODO, again], column: state}}\n");
+    assert_eq!(two.columns[0].over, ["TODO", "again"]);
+    let none = bound("table: {status: {column: state}}\n");
+    assert!(none.columns[0].over.is_empty());
+    let nowhere = report(table, "table: {status: {over: [TODO]}}\n");
+    assert!(
+        nowhere.contains("`table.status` names no column")
+            && nowhere.contains("status: {column: status, over: [TODO]}"),
+        "{nowhere}"
+    );
+    let slip = report(table, "table: {status: {colum: state}}\n");
+    assert!(slip.contains("`column`"), "{slip}");
+}
+
+#[test]
 fn split_splits_what_a_value_brings() {
     let table = "id,args\n1,\"--lr 0.1 --name 'a b'\"\n";
     let loaded = load(

@@ -1,5 +1,6 @@
 //! What was ever written into a cell of the owner's table, and so whether it is ours.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use nero_format::CellValue;
@@ -8,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 /// Values of one row of the database. A metric that is written all day fills many rows.
 const VALUES_MAX: usize = 32;
+/// The relative error of a number with six digits, rounded up.
+const ROUNDING_MAX: f64 = 1e-5;
 
 /// The newest values that were written into one cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -20,6 +23,10 @@ pub struct WrittenCell {
     /// Why it was left as it is, as its owner was told; empty: it was not left.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub left: String,
+    /// What it held when it was found to be its owner's; empty: it is not. It stays hers while it
+    /// holds this, also after the same value was written into another row.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub owner_text: String,
 }
 
 /// A cell by its experiment and the heading of its column.
@@ -36,6 +43,7 @@ impl WrittenCell {
     pub fn with(&self, value: Option<&CellValue>) -> Option<Self> {
         let mut next = self.clone();
         next.left.clear();
+        next.owner_text.clear();
         let is_new = |value: &&CellValue| !self.values.contains(value);
         if let Some(value) = value.filter(is_new) {
             if next.values.len() >= VALUES_MAX {
@@ -57,27 +65,61 @@ impl WrittenCell {
         (told != *self).then_some(told)
     }
 
-    /// The value of ours that shows as this text. Programs keep 15 digits of a number.
-    pub fn shown_as(&self, shows: &str) -> Option<&CellValue> {
-        self.values.iter().find(|value| is_shown_as(value, shows))
+    /// The record of a cell that holds this text of its owner; `None` if that is on record.
+    pub fn owned(&self, shows: &str) -> Option<Self> {
+        let owned = Self {
+            owner_text: shows.to_owned(),
+            ..self.clone()
+        };
+        (owned != *self).then_some(owned)
     }
 }
 
-fn is_shown_as(value: &CellValue, shows: &str) -> bool {
-    if let CellValue::Bool(truth) = value {
-        return shows.eq_ignore_ascii_case(if *truth { "true" } else { "false" });
-    }
-    // Texts of some countries have decimal commas.
-    let shown = shows
-        .parse()
-        .or_else(|_| shows.replacen(',', ".", 1).parse());
-    let numbers = (value.text().parse::<f64>(), shown);
-    match (value, numbers) {
-        (CellValue::Number(_), (Ok(ours), Ok(shown))) => {
-            let shown: f64 = shown;
-            ours == shown || (ours - shown).abs() <= 1e-14 * ours.abs().max(shown.abs())
+/// All values that were ever written into the cells of one column, whichever row they were in.
+///
+/// Rows are copied, renumbered and sorted, also in part, so a value is ours in each row.
+#[derive(Debug, Default)]
+pub struct WrittenColumn {
+    texts: HashSet<String>,
+    /// In rising order.
+    numbers: Vec<f64>,
+}
+
+impl WrittenColumn {
+    /// The values of these cells.
+    pub fn of<'a>(cells: impl Iterator<Item = &'a WrittenCell>) -> Self {
+        let mut column = Self::default();
+        for value in cells.flat_map(|cell| &cell.values) {
+            match (value, value.text().parse::<f64>()) {
+                (CellValue::Number(_), Ok(number)) => column.numbers.push(number),
+                _ => {
+                    column.texts.insert(value.text().to_owned());
+                }
+            }
         }
-        _ => value.text() == shows,
+        column.numbers.sort_by(f64::total_cmp);
+        column
+    }
+
+    /// The written value that a cell with this text most likely holds. Tables as text hold as few
+    /// as six digits, so the process that reads the file decides whether it is the same number.
+    pub fn nearest(&self, shows: &str) -> Option<CellValue> {
+        // A table as text has an apostrophe before what a spreadsheet would run.
+        let text = [shows, shows.strip_prefix('\'').unwrap_or(shows)];
+        if let Some(text) = text.into_iter().find(|text| self.texts.contains(*text)) {
+            return Some(CellValue::Text(text.to_owned()));
+        }
+        let truth = shows.to_ascii_lowercase();
+        if matches!(truth.as_str(), "true" | "false") && self.texts.contains(&truth) {
+            return Some(CellValue::Bool(truth == "true"));
+        }
+        // Texts of some countries have decimal commas.
+        let shown: f64 = shows.replacen(',', ".", 1).parse().ok()?;
+        let above = self.numbers.partition_point(|number| *number < shown);
+        let beside = self.numbers[above.saturating_sub(1)..].iter().take(2);
+        let nearest = beside.min_by(|a, b| (*a - shown).abs().total_cmp(&(*b - shown).abs()))?;
+        let is_near = (nearest - shown).abs() <= ROUNDING_MAX * nearest.abs();
+        is_near.then(|| CellValue::Number(nearest.to_string()))
     }
 }
 
@@ -120,20 +162,33 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_known_as_programs_show_it() {
-        let cell = WrittenCell {
-            values: vec![
-                number(0.1 + 0.2),
-                CellValue::Text("running".to_owned()),
-                CellValue::Bool(true),
-            ],
+    fn a_cell_stays_its_owners_until_something_is_written_into_it() {
+        let cell = WrittenCell::default().owned("TODO").unwrap();
+        assert_eq!(cell.owned("TODO"), None);
+        assert_eq!(cell.left("holds `TODO`").unwrap().owner_text, "TODO");
+        assert_eq!(cell.with(Some(&number(0.3))).unwrap().owner_text, "");
+    }
+
+    #[test]
+    fn a_value_of_any_row_is_known_as_programs_show_it() {
+        let cell = |values: &[CellValue]| WrittenCell {
+            values: values.to_vec(),
             ..WrittenCell::default()
         };
-        for shown in ["0.3", "0,3", "3e-1", "running", "TRUE"] {
-            assert!(cell.shown_as(shown).is_some(), "{shown}");
+        let cells = [
+            cell(&[number(0.1 + 0.2), number(1.0), number(-5.0)]),
+            cell(&[CellValue::Text("running".to_owned()), CellValue::Bool(true)]),
+            cell(&[CellValue::Text("-inf".to_owned()), number(1.0 / 3.0)]),
+        ];
+        let column = WrittenColumn::of(cells.iter());
+        let shown = [
+            "0.3", "0,3", "3e-1", "0.333333", "1", "-5", "running", "TRUE", "'-inf",
+        ];
+        for shown in shown {
+            assert!(column.nearest(shown).is_some(), "{shown}");
         }
-        for other in ["0.30001", "Running", "", "1"] {
-            assert!(cell.shown_as(other).is_none(), "{other}");
+        for other in ["0.30001", "0.334", "Running", "", "2", "5", "false"] {
+            assert!(column.nearest(other).is_none(), "{other}");
         }
     }
 }

@@ -25,6 +25,7 @@ pub(super) fn read(
         bound.push(BoundColumn {
             heading: column.full(),
             shows: ShownValue::State,
+            over: layout.status_over.clone(),
         });
     }
     for entry in &layout.results {
@@ -42,7 +43,11 @@ pub(super) fn read(
                 );
                 continue;
             }
-            bound.push(BoundColumn { heading, shows });
+            bound.push(BoundColumn {
+                heading,
+                shows,
+                over: Vec::new(),
+            });
         }
     }
     if bound.is_empty() {

@@ -39,6 +39,23 @@ pub(super) struct Layout {
     pub(super) results: Vec<Entry>,
     /// The column for states.
     pub(super) status: Option<(String, Mark)>,
+    /// Texts of the owner over which states are written.
+    pub(super) status_over: Vec<String>,
+}
+
+/// One text or a list of texts.
+fn texts(fields: &mut Fields, what: &str, value: &Node) -> Vec<(String, Mark)> {
+    let items: Vec<&Node> = match &value.kind {
+        Kind::List(items) => items.iter().map(|item| &**item).collect(),
+        Kind::Scalar { .. } | Kind::Map(_) => vec![value],
+    };
+    let mut texts = Vec::new();
+    for item in items {
+        if let Some(text) = fields.single(what, item) {
+            texts.push((text.to_owned(), item.mark));
+        }
+    }
+    texts
 }
 
 /// What a column is.
@@ -145,21 +162,14 @@ impl Layout {
                     }
                 }
                 "ignore" | "parameters" => {
-                    let items: Vec<&Node> = match &value.kind {
-                        Kind::List(items) => items.iter().map(|item| &**item).collect(),
-                        Kind::Scalar { .. } | Kind::Map(_) => vec![value],
+                    let to = match key.as_str() {
+                        "parameters" => &mut self.params,
+                        _ => &mut self.other,
                     };
-                    for item in items {
-                        if let Some(name) = fields.single(&what, item) {
-                            let to = match key.as_str() {
-                                "parameters" => &mut self.params,
-                                _ => &mut self.other,
-                            };
-                            to.push((name.to_owned(), item.mark));
-                        }
-                    }
+                    to.extend(texts(fields, &what, value));
                 }
-                "sheet" | "number" | "name" | "status" => {
+                "status" => self.status(fields, value),
+                "sheet" | "number" | "name" => {
                     let Some(text) = fields.single(&what, value) else {
                         continue;
                     };
@@ -167,11 +177,7 @@ impl Layout {
                     match key.as_str() {
                         "sheet" => self.sheet = Some(given),
                         "number" => self.number = Some(given),
-                        "name" => self.name = Some(given),
-                        _ => {
-                            self.other.push(given.clone());
-                            self.status = Some(given);
-                        }
+                        _ => self.name = Some(given),
                     }
                 }
                 key if fields::field(key).is_some() => {
@@ -187,6 +193,35 @@ impl Layout {
                     &[],
                 ),
             }
+        }
+    }
+
+    /// Reads `status: COLUMN` or `status: {column: COLUMN, over: [TODO]}`.
+    fn status(&mut self, fields: &mut Fields, value: &Node) {
+        const WORDS: &[&str] = &["column", "over"];
+        let Kind::Map(entries) = &value.kind else {
+            if let Some(name) = fields.single("table.status", value) {
+                self.other.push((name.to_owned(), value.mark));
+                self.status = Some((name.to_owned(), value.mark));
+            }
+            return;
+        };
+        for entry in entries {
+            match entry.key.as_str() {
+                "column" => self.status(fields, &entry.value),
+                "over" => {
+                    let over = texts(fields, "table.status.over", &entry.value);
+                    self.status_over = over.into_iter().map(|(text, _)| text).collect();
+                }
+                _ => fields.unknown(entry, "is no part of `table.status`", WORDS, &[]),
+            }
+        }
+        if self.status.is_none() {
+            fields.wrong(
+                value.mark,
+                "`table.status` names no column",
+                "for example `status: {column: status, over: [TODO]}`",
+            );
         }
     }
 

@@ -26,6 +26,8 @@ pub struct Account {
     pub events: Vec<LetterEvent>,
     /// How far the runs of one start came.
     pub progress: Option<BatchProgress>,
+    /// Runs that wait until a person acts, by the reason.
+    pub held: Vec<HeldRuns>,
     /// Values of runs.
     pub table: Option<LetterTable>,
     /// Curves of metrics.
@@ -132,6 +134,17 @@ pub enum EventKind {
         /// How long all of it took.
         took_ms: Option<u64>,
     },
+}
+
+/// Runs that wait until a person acts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldRuns {
+    /// Their experiments.
+    pub experiments: Vec<u64>,
+    /// Why they are held.
+    pub why: String,
+    /// Whether `resume` has them go on. What a node holds goes on by itself, or is started anew.
+    pub can_resume: bool,
 }
 
 /// How far the runs of one start came.

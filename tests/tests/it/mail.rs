@@ -208,6 +208,68 @@ fn a_digest_has_the_runs_and_their_curves() {
     assert_eq!(server.caught().len(), 1);
 }
 
+/// Runs that are held are in the first line of each mail, and a digest that would tell the same
+/// as the one before is left out.
+#[test]
+fn held_runs_are_told_first_and_by_one_digest() {
+    let Some(clock) = WallClock::make().unwrap() else {
+        eprintln!("skipped: a clock of our own needs root");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let server = MailServer::start(folder.path());
+    let home = told(&server, "secret", "{events: [crashed], digest: 1h}");
+    let fields = "  command: sh -c 'echo no such file {i} >&2; exit 3'\n  parameters: {i: !!python/tuple [0, 20]}\n  resources: {cpus: 1}\n";
+    start(&home, "many", fields);
+    let first_line = |mail: &CaughtMail| {
+        let text = text(mail).replace("=\r\n", "").replace("\r\n", " ");
+        text.contains("wait for you: the first 5 of its start crashed as ")
+            && text.contains("`neroman resume ")
+    };
+    until("a mail about the runs that are held", || {
+        let caught = server.caught();
+        match caught.iter().any(first_line) {
+            true => Ok(()),
+            false => Err((caught.iter().map(text).collect::<Vec<_>>(), home.logs())),
+        }
+    });
+    until_told(&home, 1);
+    let next_hour = |hour: i64| {
+        clock.set(hour * 3700).unwrap();
+        // The daemon looks at its clock at the next change.
+        let name = format!("hour{hour}");
+        let yaml = format!("+{name}:\n  command: 'true'\n");
+        home.ok(&["add", &home.experiment(&name, &yaml).display().to_string()]);
+    };
+    let digests = || {
+        let is_digest = |mail: &CaughtMail| {
+            let subject = mail.header("Subject").unwrap();
+            subject.starts_with("neronet: ") && subject.contains(" of 20 done")
+        };
+        let digests = server.caught().into_iter().filter(is_digest);
+        digests.collect::<Vec<CaughtMail>>()
+    };
+    next_hour(1);
+    until("the first digest", || match digests().len() {
+        1 => Ok(()),
+        _ => Err(home.logs()),
+    });
+    until_told(&home, 2);
+    next_hour(2);
+    until("the next digest to be left out", || {
+        let logs = home.logs();
+        match logs.contains("a digest is left out") {
+            true => Ok(()),
+            false => Err(logs),
+        }
+    });
+    until_told(&home, 2);
+    let digests = digests();
+    assert_eq!(digests.len(), 1);
+    assert!(first_line(&digests[0]), "{}", text(&digests[0]));
+    assert!(digests[0].header("References").is_some());
+}
+
 /// A webhook whose certificate is not trusted gets nothing; once its authority is, each event.
 #[test]
 fn a_webhook_gets_its_events_over_tls_once_its_authority_is_trusted() {

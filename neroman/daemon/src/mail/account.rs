@@ -4,15 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use nero_life::held::Held;
 use nero_life::notices::{Notice, NoticeKind, PlannedLetter};
 use nero_life::now::Now;
 use nero_life::outlook::Outlook;
+use nero_life::precedence::Precedents;
 use nero_life::run::Run;
 use nero_life::state::State;
 use nero_model::paths::run::STDERR;
 use nero_model::{EndReason, Phase, RunId, TaskEnd};
 use nero_views::letter::{
-    Account, BatchProgress, EventKind, LetterCurves, LetterEvent, LetterTable,
+    Account, BatchProgress, EventKind, HeldRuns, LetterCurves, LetterEvent, LetterTable,
 };
 use nero_views::results::is_goal;
 use nero_views::text;
@@ -240,14 +242,49 @@ pub(super) fn account(
     curves: LetterCurves,
     now: &Now,
 ) -> Account {
+    let held = held(state, planned.collection.as_deref());
     Account {
         collection: planned.collection.as_deref().map(str::to_owned),
         events,
         progress: progress(state, planned, now),
-        table: planned.is_digest.then(|| table(state, now)),
+        table: planned.is_digest.then(|| table(state, &held, now)),
+        held,
         curves,
         is_digest: planned.is_digest,
     }
+}
+
+/// The runs that wait until a person acts, of one collection if the letter is about one.
+fn held(state: &State, collection: Option<&str>) -> Vec<HeldRuns> {
+    let precedents = Precedents::of(state);
+    let mut reasons: BTreeMap<(String, bool), Vec<u64>> = BTreeMap::new();
+    for run in live(state) {
+        let experiment = state.experiment(run.made.id.experiment);
+        let own = experiment.map(|one| one.definition.collection());
+        if collection.is_some_and(|collection| own != Some(collection)) {
+            continue;
+        }
+        let held = Held::among(&precedents, state, run).filter(Held::needs_person);
+        let reason = match (held, run.needs_person()) {
+            (Some(held), _) => (held.to_string(), true),
+            (None, Some(why)) => (why.to_owned(), false),
+            (None, None) => continue,
+        };
+        reasons
+            .entry(reason)
+            .or_default()
+            .push(run.made.id.experiment.0);
+    }
+    let mut held: Vec<HeldRuns> = reasons
+        .into_iter()
+        .map(|((why, can_resume), experiments)| HeldRuns {
+            experiments,
+            why,
+            can_resume,
+        })
+        .collect();
+    held.sort_by_key(|runs| std::cmp::Reverse(runs.experiments.len()));
+    held
 }
 
 /// How far the batches are that the letter is about.
@@ -328,7 +365,11 @@ pub(super) fn metric_names(runs: &[&Run], points_min: u64) -> Vec<String> {
 }
 
 /// The live runs of a digest.
-fn table(state: &State, now: &Now) -> LetterTable {
+fn table(state: &State, held: &[HeldRuns], now: &Now) -> LetterTable {
+    let held: BTreeSet<u64> = held
+        .iter()
+        .flat_map(|runs| runs.experiments.iter().copied())
+        .collect();
     let mut runs = longest(state, now);
     runs.truncate(ROWS_MAX);
     let metrics = metric_names(&runs, 1);
@@ -338,7 +379,10 @@ fn table(state: &State, now: &Now) -> LetterTable {
         let mut row = vec![
             run.made.id.to_string(),
             name.to_owned(),
-            run.phase().word().to_owned(),
+            match held.contains(&run.made.id.experiment.0) {
+                true => "held".to_owned(),
+                false => run.phase().word().to_owned(),
+            },
             run.runtime_s(now).map_or_else(String::new, text::duration),
         ];
         row.extend(metrics.iter().map(|name| {

@@ -101,6 +101,7 @@ fn calls(
                 message_id: String::new(),
                 thread: None,
                 is_digest: false,
+                content: String::new(),
                 made_ms: now_ms,
                 tries: 0,
                 state: waiting(now_ms),
@@ -135,14 +136,30 @@ fn letters(
 ) -> Vec<ComposedDelivery> {
     let newest = told.notices.last();
     let text = letter::letter(told.account, &TimeZone::system());
+    let content = match planned.is_digest {
+        true => blake3::hash(text.text.as_bytes()).to_hex().to_string(),
+        false => String::new(),
+    };
+    let last = state.post.last_digest().filter(|_| planned.is_digest);
+    if last.is_some_and(|last| last.content == content) {
+        return Vec::new();
+    }
     // Each notice is in one letter, so its evidence names the letter.
     let key = newest.map_or_else(|| format!("digest/{now_ms}"), |one| one.key.clone());
     let date_ms = newest.map_or(now_ms, |newest| newest.decided_ms);
     let collection = planned.collection.as_deref();
-    let thread = collection.map(|name| MailThread {
-        id: format!("{}/{name}", desk.deployment),
-        name: name.to_owned(),
-    });
+    let thread = match (collection, planned.is_digest) {
+        (Some(name), _) => Some(MailThread {
+            id: format!("{}/{name}", desk.deployment),
+            name: name.to_owned(),
+        }),
+        // No collection has an empty part in its name.
+        (None, true) => Some(MailThread {
+            id: format!("{}//digests", desk.deployment),
+            name: "digests".to_owned(),
+        }),
+        (None, false) => None,
+    };
     let one = |to: &String| {
         let composed = Letter {
             key: format!("{}/{key}", desk.deployment),
@@ -183,6 +200,7 @@ fn letters(
                 message_id,
                 thread: collection.map(str::to_owned),
                 is_digest: planned.is_digest,
+                content: content.clone(),
                 made_ms: now_ms,
                 tries: 0,
                 state,

@@ -113,12 +113,14 @@ pub(crate) fn planned(
     relay: &RelayDesk,
     clock: Clock,
     live_since_ms: Option<i64>,
+    same_digest_ms: Option<i64>,
 ) -> MailPlan {
     let now_ms = clock.now_ms();
     let time = PlanTime {
         now_ms,
         minute: minute_of_day(now_ms),
         live_since_ms,
+        same_digest_ms,
     };
     plan(&state.post, &settings(config), &time, |notice| {
         settings::wanted(state, config, nodes, relay, notice)
@@ -141,6 +143,8 @@ struct MailTask {
     config: Option<Arc<Config>>,
     /// Since when runs live without a pause.
     live_since_ms: Option<i64>,
+    /// When the last digest was left out, as it told nothing new.
+    same_digest_ms: Option<i64>,
     sending: JoinSet<SendOutcome>,
     curves: DigestCurves,
     relay: RelayDesk,
@@ -156,6 +160,7 @@ impl MailTask {
             desk,
             config: None,
             live_since_ms: None,
+            same_digest_ms: None,
             sending: JoinSet::new(),
             curves: DigestCurves::default(),
             relay: RelayDesk::default(),
@@ -187,8 +192,15 @@ impl MailTask {
         let ordering = self.relay.look(&self.desk, &config, &known).await?;
         let state = self.desk.ledger.state();
         self.look_at_runs(&state, &config);
-        let (clock, live_since_ms) = (self.desk.clock, self.live_since_ms);
-        let mut plan = planned(&state, &config, &known, &self.relay, clock, live_since_ms);
+        let mut plan = planned(
+            &state,
+            &config,
+            &known,
+            &self.relay,
+            self.desk.clock,
+            self.live_since_ms,
+            self.same_digest_ms,
+        );
         self.curves.hold_back(&mut plan, &self.desk, &state);
         let is_news = !plan.letters.is_empty()
             || !plan.calls.is_empty()
@@ -262,13 +274,18 @@ impl MailTask {
 
     /// Makes the deliveries of a plan. They are synced before anything of them is sent.
     async fn make(
-        &self,
+        &mut self,
         state: &Arc<State>,
         config: &Config,
         plan: &MailPlan,
     ) -> Result<(), Failure> {
         let curves = self.curves.of_digest();
         let made = compose::all(&self.desk, state, config, plan, curves).await;
+        let is_digest = |one: &ComposedDelivery| one.delivery.is_digest;
+        if plan.letters.iter().any(|letter| letter.is_digest) && !made.iter().any(is_digest) {
+            self.same_digest_ms = Some(self.desk.clock.now_ms());
+            tracing::info!("a digest is left out: it would tell what the one before it told");
+        }
         let has_mail = settings(config).has_mail;
         let mut settled = plan.unwanted.clone();
         settled.extend(plan.letters.iter().flat_map(|letter| &letter.notices));
@@ -356,9 +373,18 @@ impl MailTask {
 
     async fn record(&self, id: u64, result: SendResult) -> Result<(), Failure> {
         let note = move |state: &State, now_ms| {
-            let delivery = state.post.deliveries.get(&id);
-            let after = delivery.map(|one| one.after(result.clone(), now_ms));
-            deliveries(after.into_iter().collect())
+            let Some(delivery) = state.post.deliveries.get(&id) else {
+                return Vec::new();
+            };
+            let mut changed = vec![delivery.after(result.clone(), now_ms)];
+            if let SendResult::Accepted(_) = result {
+                // What was made before and failed need not wait longer, as its way works again.
+                let failed = state.post.deliveries.values().filter(|one| {
+                    one.way == delivery.way && one.id < id && one.tries > 0 && !one.state.is_over()
+                });
+                changed.extend(failed.filter_map(|one| one.again(now_ms)));
+            }
+            deliveries(changed)
         };
         self.desk.ledger.note(false, note).await
     }

@@ -248,6 +248,7 @@ fn delivery(id: u64, key: String, claim: &RelayClaim) -> Delivery {
         message_id: claim.message_id.clone(),
         thread: None,
         is_digest: false,
+        content: String::new(),
         made_ms: claim.at_ms,
         tries: 1,
         state: DeliveryState::Sent {

@@ -70,6 +70,10 @@ pub(super) fn wanted(
         collection: experiment.map(|one| Arc::from(one.definition.collection())),
         is_ready: is_ready(state, notice) && relay.has_told(run.and_then(|run| state.run(run))),
         is_relayed: is_relayed(state, notice, &config.notify.to),
+        is_end_of_start: matches!(
+            notice.kind,
+            NoticeKind::AllDone { batch } if state.batch(batch).runs > 1
+        ),
     }
 }
 

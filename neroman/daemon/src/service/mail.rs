@@ -18,7 +18,7 @@ impl Man {
         let state = self.ledger.state();
         let config = self.nodes.usable_config();
         let (known, relay) = (self.nodes.known(), mail::RelayDesk::default());
-        let plan = mail::planned(&state, &config, &known, &relay, self.clock, None);
+        let plan = mail::planned(&state, &config, &known, &relay, self.clock, None, None);
         let deliveries = state.post.deliveries.values();
         v1::MailListReply {
             deliveries: deliveries.map(|one| delivery(one)).collect(),

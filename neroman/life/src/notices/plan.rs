@@ -18,7 +18,8 @@ pub const HOUR_MS: i64 = 60 * MINUTE_MS;
 /// What happened longer ago was held up, by a sleep or by quiet hours. It goes as one letter over
 /// all collections.
 const LATE_MS: i64 = 5 * MINUTE_MS;
-/// Pauses between letters of one thread, by their number in the last hour.
+/// Pauses between letters of one thread, by their number in the last hour. The end of a start
+/// waits for the first of them alone.
 const PACE_MS: [i64; 4] = [0, MINUTE_MS, 5 * MINUTE_MS, 15 * MINUTE_MS];
 
 /// How long notices are gathered: until none came for `quiet_ms`, at most `most_ms`.
@@ -57,6 +58,8 @@ pub struct PlanTime {
     pub minute: u16,
     /// Since when experiments run without a pause; none: none runs.
     pub live_since_ms: Option<i64>,
+    /// When the last digest was left out, as it would have told what the one before it told.
+    pub same_digest_ms: Option<i64>,
 }
 
 /// What is to be done now, and when to look again.
@@ -99,6 +102,8 @@ pub struct NoticeContext {
     pub is_ready: bool,
     /// Whether the run's node has told every recipient of mail.
     pub is_relayed: bool,
+    /// Whether it is the end of a start of several runs, for which a person may be waiting.
+    pub is_end_of_start: bool,
 }
 
 /// The notices of one collection that wait for a letter.
@@ -110,6 +115,7 @@ struct NoticeGroup {
     newest_ms: i64,
     /// When everything that they tell is here.
     ready_ms: i64,
+    has_end_of_start: bool,
 }
 
 impl MailPlan {
@@ -168,12 +174,14 @@ fn gather(
             first_ms: notice.decided_ms,
             newest_ms: notice.decided_ms,
             ready_ms,
+            has_end_of_start: false,
         });
     group.notices.push(notice.id);
     group.at_ms = group.at_ms.min(wanted.at_ms);
     group.first_ms = group.first_ms.min(notice.decided_ms);
     group.newest_ms = group.newest_ms.max(notice.decided_ms);
     group.ready_ms = group.ready_ms.max(ready_ms);
+    group.has_end_of_start |= wanted.is_end_of_start;
 }
 
 fn letters(
@@ -192,7 +200,7 @@ fn letters(
     let hour: BTreeMap<&str, &Delivery> = post
         .deliveries
         .values()
-        .filter(|one| one.is_mail_since(now_ms.saturating_sub(HOUR_MS)))
+        .filter(|one| !one.is_digest && one.is_mail_since(now_ms.saturating_sub(HOUR_MS)))
         .map(|one| (one.key.as_str(), &**one))
         .collect();
     let gathered_ms = gathered_ms(groups.values().filter(|group| group.is_late(now_ms)), &LATE);
@@ -216,6 +224,17 @@ fn letters(
         plan.look_at(end_ms);
         return;
     }
+    // Digests have a pace of their own, so they take no event's place.
+    if has_digest {
+        plan.letters.push(PlannedLetter {
+            collection: None,
+            notices: Vec::new(),
+            is_digest: true,
+        });
+    }
+    if ready.is_empty() {
+        return;
+    }
     let rest = settings.letters_per_hour.saturating_sub(hour.len());
     if rest == 0 {
         let first_ms = hour.values().map(|one| one.made_ms).min();
@@ -224,8 +243,7 @@ fn letters(
         return;
     }
     let is_late = |(_, group): &(_, NoticeGroup)| group.is_late(now_ms);
-    let wanted = ready.len() + usize::from(has_digest);
-    if ready.len() > 1 && (ready.iter().any(is_late) || wanted > rest) {
+    if ready.len() > 1 && (ready.iter().any(is_late) || ready.len() > rest) {
         let notices = ready.drain(..).flat_map(|(_, group)| group.notices);
         let mut notices: Vec<u64> = notices.collect();
         notices.sort_unstable();
@@ -241,13 +259,6 @@ fn letters(
         is_digest: false,
     });
     plan.letters.extend(single);
-    if has_digest && plan.letters.len() < rest {
-        plan.letters.push(PlannedLetter {
-            collection: None,
-            notices: Vec::new(),
-            is_digest: true,
-        });
-    }
 }
 
 impl NoticeGroup {
@@ -272,13 +283,18 @@ fn gathered_ms<'a>(groups: impl IntoIterator<Item = &'a NoticeGroup>, how: &Gath
 fn due_ms(group: &NoticeGroup, collection: Option<&str>, hour: &BTreeMap<&str, &Delivery>) -> i64 {
     let latest_ms = group.first_ms.saturating_add(READY_WAIT_MS);
     let due_ms = group.ready_ms.min(latest_ms);
-    let of_thread = |one: &&&Delivery| !one.is_digest && one.thread.as_deref() == collection;
+    let of_thread = |one: &&&Delivery| one.thread.as_deref() == collection;
     let before: Vec<i64> = hour
         .values()
         .filter(of_thread)
         .map(|one| one.made_ms)
         .collect();
-    let pace_ms = PACE_MS[before.len().min(PACE_MS.len() - 1)];
+    let paces = if group.has_end_of_start {
+        &PACE_MS[..2]
+    } else {
+        &PACE_MS[..]
+    };
+    let pace_ms = paces[before.len().min(paces.len() - 1)];
     let last_ms = before.into_iter().max();
     last_ms.map_or(due_ms, |last_ms| {
         due_ms.max(last_ms.saturating_add(pace_ms))
@@ -288,8 +304,8 @@ fn due_ms(group: &NoticeGroup, collection: Option<&str>, hour: &BTreeMap<&str, &
 /// When the next digest is due, if one is.
 fn digest_ms(post: &Post, settings: &MailSettings, time: &PlanTime) -> Option<i64> {
     let live_since_ms = time.live_since_ms.filter(|_| settings.has_mail)?;
-    let digests = post.deliveries.values().filter(|one| one.is_digest);
-    let last_ms = digests.map(|one| one.made_ms).max();
+    let last_ms = post.last_digest().map(|one| one.made_ms);
+    let last_ms = last_ms.max(time.same_digest_ms);
     let from_ms = last_ms.map_or(live_since_ms, |last_ms| last_ms.max(live_since_ms));
     Some(from_ms.saturating_add(settings.digest_ms?))
 }
@@ -336,4 +352,7 @@ fn deliveries(post: &Post, settings: &MailSettings, time: &PlanTime, plan: &mut 
             }
         }
     }
+    // What happened goes before how things stand.
+    plan.due
+        .sort_by_key(|id| (post.deliveries[id].is_digest, *id));
 }

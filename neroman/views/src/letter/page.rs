@@ -4,7 +4,8 @@ use jiff::tz::TimeZone;
 use nero_model::safe::Safe;
 
 use super::sentence::{EventGroup, about, line, predicate, short, subject_of, time};
-use super::{Account, BatchProgress, EventKind, LetterCurves, LetterEvent, LetterTable};
+use super::{Account, BatchProgress, EventKind, HeldRuns, LetterCurves, LetterEvent, LetterTable};
+use crate::text::ids;
 
 /// Events of a kind that are told one by one.
 const EVENTS_MAX: usize = 10;
@@ -16,6 +17,8 @@ const STDERR_LINES: usize = 12;
 const STDERR_CHARS: usize = 200;
 /// Rows of a table.
 const ROWS_MAX: usize = 10;
+/// Reasons for which runs are held that are told.
+const HELD_MAX: usize = 3;
 /// Kinds that a subject names.
 const KINDS_MAX: usize = 3;
 
@@ -70,7 +73,7 @@ pub(super) fn page(account: &Account, zone: &TimeZone) -> Page {
         .filter(|table| !table.rows.is_empty());
     Page {
         subject: subject(account),
-        paragraphs: Vec::new(),
+        paragraphs: held(&account.held),
         progress: account.progress.as_ref().map(|progress| ProgressLine {
             text: progress_text(progress, zone),
             percent: percent(progress),
@@ -98,6 +101,32 @@ pub(super) fn test_page(told_of: &[&str]) -> Page {
     }
 }
 
+/// What waits for the reader, and what to type: before everything else, as nothing goes on before.
+fn held(held: &[HeldRuns]) -> Vec<String> {
+    let told = held.iter().take(HELD_MAX).map(|runs| {
+        let ids = ids(&runs.experiments);
+        let (count, wait) = match runs.experiments.len() {
+            1 => ("1 run".to_owned(), "waits"),
+            count => (format!("{count} runs"), "wait"),
+        };
+        let go_on = match runs.can_resume {
+            true => format!("`neroman resume {ids}` goes on, "),
+            false => String::new(),
+        };
+        format!(
+            "{count} {wait} for you: {}. {go_on}`neroman start {ids}` makes new runs, `neroman abort {ids}` takes them away.",
+            line(&runs.why)
+        )
+    });
+    let rest: usize = held
+        .iter()
+        .skip(HELD_MAX)
+        .map(|runs| runs.experiments.len())
+        .sum();
+    let more = (rest > 0).then(|| format!("{rest} more wait for you: `neroman status`."));
+    told.chain(more).collect()
+}
+
 fn curves(curves: &LetterCurves) -> LetterCurves {
     match curves {
         LetterCurves::None => LetterCurves::None,
@@ -115,9 +144,14 @@ fn subject(account: &Account) -> String {
         [event] => one_subject(event),
         events => several_subject(events),
     };
+    let held: usize = account.held.iter().map(|runs| runs.experiments.len()).sum();
+    let held = match held {
+        0 => String::new(),
+        held => format!(", {held} held"),
+    };
     match &account.collection {
-        Some(collection) if !collection.is_empty() => format!("{}: {what}", line(collection)),
-        Some(_) | None => format!("neronet: {what}"),
+        Some(collection) if !collection.is_empty() => format!("{}: {what}{held}", line(collection)),
+        Some(_) | None => format!("neronet: {what}{held}"),
     }
 }
 

@@ -194,6 +194,35 @@ fn a_digest_has_progress_a_table_of_ten_lines_and_a_picture() {
 }
 
 #[test]
+fn the_first_line_tells_which_runs_wait_for_the_reader_and_what_to_type() {
+    let mut account = account(vec![event("5.1", "e", crashed(b""))]);
+    account.held = vec![
+        HeldRuns {
+            experiments: (6..=168).collect(),
+            why: "the first 5 of its start crashed as 1.1 did: exit code 1".to_owned(),
+            can_resume: true,
+        },
+        HeldRuns {
+            experiments: vec![200],
+            why: "held at SLURM".to_owned(),
+            can_resume: false,
+        },
+    ];
+    let told = told(&account);
+    assert!(told.subject.ends_with(", 164 held"), "{}", told.subject);
+    let text = told.text.replace('\n', " ");
+    assert!(
+        text.starts_with(
+            "163 runs wait for you: the first 5 of its start crashed as 1.1 did: exit code 1. \
+             `neroman resume 6-168` goes on, `neroman start 6-168` makes new runs, \
+             `neroman abort 6-168` takes them away.  \
+             1 run waits for you: held at SLURM. `neroman start 200` makes new runs,"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_digest_without_its_curves_tells_why() {
     let told = told(&Account {
         curves: LetterCurves::Failed {

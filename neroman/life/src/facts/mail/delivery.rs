@@ -41,6 +41,9 @@ pub struct Delivery {
     pub thread: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_digest: bool,
+    /// Of a digest: the hash of its text. The next one is left out while it would tell the same.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub content: String,
     pub made_ms: i64,
     #[serde(default)]
     pub tries: u32,

@@ -85,6 +85,12 @@ impl Post {
         blocked.next().map(|one| &**one)
     }
 
+    /// The newest digest.
+    pub fn last_digest(&self) -> Option<&Delivery> {
+        let digests = self.deliveries.values().filter(|one| one.is_digest);
+        digests.max_by_key(|one| one.made_ms).map(|one| &**one)
+    }
+
     /// The deliveries that came to their end and are not kept any more. Those since `since_ms` are
     /// kept in any case.
     pub fn to_forget(&self, since_ms: i64) -> Vec<u64> {

@@ -34,6 +34,9 @@ struct Office {
     /// Time and notices of each letter.
     letters: Vec<(i64, Vec<u64>)>,
     live_since_ms: Option<i64>,
+    same_digest_ms: Option<i64>,
+    /// Whether what happens is the end of a start.
+    ends_start: bool,
 }
 
 impl Office {
@@ -45,6 +48,8 @@ impl Office {
             ready: true,
             letters: Vec::new(),
             live_since_ms: None,
+            same_digest_ms: None,
+            ends_start: false,
         }
     }
 
@@ -86,6 +91,7 @@ impl Office {
             now_ms: self.now_ms,
             minute: u16::try_from(self.now_ms / MINUTE_MS % (24 * 60)).unwrap(),
             live_since_ms: self.live_since_ms,
+            same_digest_ms: self.same_digest_ms,
         };
         plan(&self.post, &self.settings, &time, |notice| NoticeContext {
             at_ms: notice.at_ms,
@@ -96,6 +102,7 @@ impl Office {
                 .map(|run| run.experiment.to_string().into()),
             is_ready: self.ready,
             is_relayed: false,
+            is_end_of_start: self.ends_start,
         })
     }
 
@@ -163,6 +170,7 @@ fn delivery() -> Delivery {
         message_id: String::new(),
         thread: None,
         is_digest: false,
+        content: String::new(),
         made_ms: 0,
         tries: 0,
         // What is sent has its own tests.
@@ -277,6 +285,73 @@ fn digests_come_while_something_runs_and_not_after() {
     office.live_since_ms = None;
     office.until(began_ms + 100 * HOUR_MS);
     assert_eq!(office.letters.len(), 3);
+}
+
+#[test]
+fn digests_take_no_place_of_what_happens_and_are_sent_behind_it() {
+    let mut office = Office::new(MailSettings {
+        digest_ms: Some(MINUTE_MS),
+        letters_per_hour: 2,
+        ..settings()
+    });
+    office.live_since_ms = Some(office.now_ms);
+    office.until(NOON_MS + 10 * MINUTE_MS);
+    assert_eq!(office.letters.len(), 10);
+    office.happens(1);
+    office.until(NOON_MS + 10 * MINUTE_MS + 1_000);
+    assert_eq!(office.sizes().last(), Some(&1));
+    // A digest that waits for the server since before a crash goes behind it.
+    let mut office = Office::new(settings());
+    let waiting = DeliveryState::Waiting {
+        next_ms: NOON_MS,
+        why: String::new(),
+    };
+    let deliveries = [(1, true), (2, false)].map(|(id, is_digest)| {
+        Arc::new(Delivery {
+            id,
+            is_digest,
+            state: waiting.clone(),
+            ..delivery()
+        })
+    });
+    office.change(PostChange {
+        deliveries: deliveries.to_vec(),
+        ..PostChange::default()
+    });
+    assert_eq!(office.plan().due, [2, 1]);
+}
+
+#[test]
+fn a_digest_that_would_tell_nothing_new_is_looked_at_again_after_its_interval() {
+    let mut office = Office::new(MailSettings {
+        digest_ms: Some(HOUR_MS),
+        ..settings()
+    });
+    office.live_since_ms = Some(NOON_MS);
+    office.until(NOON_MS + HOUR_MS);
+    assert_eq!(office.letters.len(), 1);
+    office.now_ms = NOON_MS + 2 * HOUR_MS;
+    assert_eq!(office.plan().letters.len(), 1);
+    office.same_digest_ms = Some(office.now_ms);
+    let plan = office.plan();
+    assert!(plan.letters.is_empty());
+    assert_eq!(plan.next_ms, Some(NOON_MS + 3 * HOUR_MS));
+}
+
+#[test]
+fn the_end_of_a_start_waits_a_minute_at_most() {
+    let mut office = Office::new(settings());
+    for _ in 0..4 {
+        office.happens(1);
+        office.until(office.now_ms + 20 * MINUTE_MS);
+    }
+    let before_ms = office.now_ms;
+    office.happens(1);
+    office.until(before_ms + 2_000);
+    office.ends_start = true;
+    office.happens(1);
+    office.until(before_ms + MINUTE_MS + 2_000);
+    assert_eq!(office.sizes(), [1; 6]);
 }
 
 #[test]

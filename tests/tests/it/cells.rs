@@ -240,11 +240,8 @@ fn a_copied_row(name: &str) {
     until_rows(&home, &table, &[four, one, hers, five, renumbered]);
     // The columns of results alone were sorted the other way: each value finds its row again.
     let mut mixed = [four, one, hers, five, renumbered];
-    for column in 2..5 {
-        let other = mixed[0][column];
-        mixed[0][column] = mixed[1][column];
-        mixed[1][column] = other;
-    }
+    let [one_row, other, ..] = &mut mixed;
+    one_row[2..5].swap_with_slice(&mut other[2..5]);
     saved(&table, &mixed);
     until_rows(&home, &table, &[four, one, hers, five, renumbered]);
     let left = &home.json(&["status"])["workbooks"][0]["cells_left"];

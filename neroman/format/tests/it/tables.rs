@@ -222,6 +222,23 @@ fn states_replace_the_words_of_the_owner_that_she_names() {
 }
 
 #[test]
+fn an_empty_column_is_one_mistake() {
+    let rows: String = (1..=76).map(|row| format!("{row},0.{row},\n")).collect();
+    let table = format!("nr,lr,seed\n{rows}");
+    let told = report(&table, "command: python3 main.py {lr} {seed}\n");
+    assert_eq!(told.matches("this cell is empty").count(), 1, "{told}");
+    assert!(
+        told.contains("plan.csv:C2") && told.contains("the same in rows 3-77"),
+        "{told}"
+    );
+    let told = report("nr,lr\n1,0.1\n", "");
+    assert!(
+        told.contains("no row has a command") && told.contains("`table: {command: COLUMN}`"),
+        "{told}"
+    );
+}
+
+#[test]
 fn split_splits_what_a_value_brings() {
     let table = "id,args\n1,\"--lr 0.1 --name 'a b'\"\n";
     let loaded = load(

@@ -7,7 +7,7 @@ use nero_table::column_name;
 use nero_yaml::Mark;
 
 use super::layout::Role;
-use super::rows::{SkippedRows, Table};
+use super::rows::{ColumnMistake, SkippedRows, Table};
 use crate::read::reader::Reader;
 use crate::read::text::cell_mark;
 
@@ -161,6 +161,24 @@ fn on_broken(reader: &mut Reader<'_>, table: &Table<'_>, broken: &[(u32, Mark, S
     }
 }
 
+/// Reports each mistake in the cells of a column once, at the first of them.
+pub(super) fn on_cells(reader: &mut Reader<'_>, mistakes: &[ColumnMistake]) {
+    for mistake in mistakes {
+        let [first, more @ ..] = mistake.rows.as_slice() else {
+            continue;
+        };
+        let message = match more {
+            [] => mistake.message.clone(),
+            more => format!("{}; the same in {}", mistake.message, rows(more)),
+        };
+        reader.wrong(
+            cell_mark(*first, mistake.column),
+            message,
+            mistake.hint.clone(),
+        );
+    }
+}
+
 /// Reports the rows that are no experiments, and columns that the command leaves alone.
 pub(super) fn on_rows(reader: &mut Reader<'_>, table: &Table<'_>, left_out: &SkippedRows) {
     let SkippedRows {
@@ -168,6 +186,8 @@ pub(super) fn on_rows(reader: &mut Reader<'_>, table: &Table<'_>, left_out: &Ski
         without_number,
         without_values,
         broken,
+        // Told by `on_cells` before the rows are defined.
+        mistakes: _,
     } = left_out;
     on_broken(reader, table, broken);
     if reader.definitions.is_empty() && reader.count() == 0 {
@@ -186,7 +206,8 @@ pub(super) fn on_rows(reader: &mut Reader<'_>, table: &Table<'_>, left_out: &Ski
                 mark,
                 "no row has a command",
                 format!(
-                    "name a column `command`, or write `command: python3 main.py {{lr}}` into {}",
+                    "name a column `command`, or write `command: python3 main.py {{lr}}` into {}, or there \
+                     which column has it: `table: {{command: COLUMN}}`",
                     table.beside
                 ),
             ),

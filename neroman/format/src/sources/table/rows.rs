@@ -53,6 +53,33 @@ pub(super) struct SkippedRows {
     pub(super) without_values: Vec<u32>,
     /// Cells without a value in columns that nothing uses, and what is wrong with them.
     pub(super) broken: Vec<(u32, Mark, String)>,
+    /// Mistakes in cells that the command uses.
+    pub(super) mistakes: Vec<ColumnMistake>,
+}
+
+/// One mistake in the cells of a column.
+pub(super) struct ColumnMistake {
+    pub(super) column: u32,
+    pub(super) message: String,
+    pub(super) hint: String,
+    /// The rows that have it.
+    pub(super) rows: Vec<u32>,
+}
+
+impl SkippedRows {
+    /// Adds a mistake, which is told once for its column.
+    fn wrong(&mut self, row: u32, column: u32, message: String, hint: String) {
+        let mut known = self.mistakes.iter_mut();
+        match known.find(|one| one.column == column && one.message == message) {
+            Some(known) => known.rows.push(row),
+            None => self.mistakes.push(ColumnMistake {
+                column,
+                message,
+                hint,
+                rows: vec![row],
+            }),
+        }
+    }
 }
 
 /// The columns with the numbers of rows.
@@ -95,6 +122,7 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> NumbersRead {
             continue;
         }
         let before = reader.count();
+        let mut is_filled = true;
         let (entries, broken) = entries(reader, table, &roles, row);
         let (scope, _) = block::enter(reader, &outer, &entries);
         let places = CommandPlaces::of(&scope);
@@ -107,21 +135,24 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> NumbersRead {
                 _ => true,
             };
             match is_used {
-                true => reader.wrong(mark, message, hint),
+                true => {
+                    is_filled = false;
+                    left_out.wrong(row.number, column, message, hint);
+                }
                 false => left_out.broken.push((column, mark, message)),
             }
         }
         let blanks = blanks(reader, table, &roles, row, &scope, &places);
         // People number rows before they fill them.
-        let is_planned = blanks.is_empty() || holds_more(row, &roles);
-        if is_planned {
-            for (mark, message, hint) in blanks {
-                reader.wrong(mark, message, hint);
+        is_filled &= blanks.is_empty();
+        if blanks.is_empty() || holds_more(row, &roles) {
+            for (column, message, hint) in blanks {
+                left_out.wrong(row.number, column, message, hint);
             }
         } else {
             left_out.without_values.push(row.number);
         }
-        let is_whole = is_planned && reader.count() == before;
+        let is_whole = is_filled && reader.count() == before;
         let number = match given {
             Some((column, Some(cell))) => {
                 let mark = cell_mark(row.number, column);
@@ -155,6 +186,7 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> NumbersRead {
             });
         }
     }
+    remarks::on_cells(reader, &left_out.mistakes);
     define(reader, table, &roles, filled, number.is_some() && !is_ours);
     remarks::on_mistakes(reader, table, &roles);
     remarks::on_rows(reader, table, &left_out);
@@ -298,7 +330,7 @@ fn blanks(
     row: &SheetRow,
     scope: &Scope,
     places: &CommandPlaces,
-) -> Vec<(Mark, String, String)> {
+) -> Vec<(u32, String, String)> {
     let mut blanks = Vec::new();
     for column in &table.header.columns {
         let Some(Role::Param(name)) = roles.get(&column.number) else {
@@ -312,7 +344,7 @@ fn blanks(
             continue;
         }
         blanks.push((
-            cell_mark(row.number, column.number),
+            column.number,
             format!(
                 "the command has a place for {}, and this cell is empty",
                 quoted(name)

@@ -18,8 +18,8 @@ use crate::core::cards::{Card, CardRequest, Pool, Share};
 
 /// Age of a page from which on its helper hangs in the driver.
 const HUNG: Duration = Duration::from_secs(30);
-/// Least time between the start of a helper that hung and that of the next one. The same
-/// holds for a look at a machine without cards.
+/// Least time between the start of a helper that hung and that of the next one. A description of
+/// a machine without cards holds as long.
 const REPLACED_AFTER: Duration = Duration::from_secs(600);
 /// Least time between two starts by this process.
 const STARTED_AFTER: Duration = Duration::from_secs(5);
@@ -120,6 +120,17 @@ impl Cards {
 
     /// What is known now. Starts the helper where none is at work.
     pub fn look(&self) -> CardsKnown {
+        self.look_at(REPLACED_AFTER)
+    }
+
+    /// The same for a run that asks for cards: that there are none is asked anew, since a driver
+    /// may have been loaded meanwhile.
+    pub fn look_anew(&self) -> CardsKnown {
+        self.look_at(FRESH)
+    }
+
+    /// What is known now; a page that tells of no cards counts for so long.
+    fn look_at(&self, absent_for: Duration) -> CardsKnown {
         if self.given == NodeCards::First(0) {
             return CardsKnown::None("the node gives no GPUs (`gpus: 0`)".to_owned());
         }
@@ -147,7 +158,7 @@ impl Cards {
             false => format!("{what} ({})", Safe::line(&page.detail)),
         };
         match page.trouble() {
-            GpuTrouble::Absent if age > REPLACED_AFTER => self.begin(),
+            GpuTrouble::Absent if age > absent_for => self.begin(),
             GpuTrouble::Absent => {
                 CardsKnown::None("this host has no GPUs, or no driver of them".to_owned())
             }
@@ -265,7 +276,7 @@ impl Cards {
 
     /// The cards with what of them is locked, for the choice of a run's.
     pub fn pool(&self) -> Pool {
-        let page = match self.look() {
+        let page = match self.look_anew() {
             CardsKnown::Cards(page) => page,
             CardsKnown::None(_) => return Pool::Known(Vec::new()),
             CardsKnown::Looking => return Pool::Unknown("they are being looked at".to_owned()),

@@ -28,12 +28,21 @@ impl Gpus {
     /// What is known of them. Waits for the first reading of a helper that was just
     /// started, and not for a driver that hangs.
     pub async fn look(&self) -> CardsKnown {
+        self.when_read(Cards::look).await
+    }
+
+    /// The same for runs that ask for cards: that there are none is asked anew.
+    pub async fn look_anew(&self) -> CardsKnown {
+        self.when_read(Cards::look_anew).await
+    }
+
+    async fn when_read(&self, look: fn(&Cards) -> CardsKnown) -> CardsKnown {
         let Some(cards) = &self.0 else {
             return CardsKnown::None("its scheduler gives GPUs".to_owned());
         };
         let deadline = Instant::now() + config::CARDS_PATIENCE;
         loop {
-            let told = cards.look();
+            let told = look(cards);
             if !matches!(told, CardsKnown::Looking) || Instant::now() > deadline {
                 return told;
             }

@@ -121,7 +121,7 @@ impl Mum for Service {
         let asks =
             |run: &nero_wire::v1::RunSpec| run.scheduler.as_ref().is_some_and(|asks| asks.gpus > 0);
         let gpus = match self.inner.front.is_none() && runs.iter().any(asks) {
-            true => Some(self.inner.gpus.look().await),
+            true => Some(self.inner.gpus.look_anew().await),
             false => None,
         };
         let images = self.inner.containers.look(&runs).await;
@@ -336,7 +336,7 @@ impl Mum for Service {
             root: paths.root().to_path_buf(),
             folder: paths.mum(),
             min_free: busy.min_free,
-            gpus: self.inner.gpus.look().await,
+            gpus: self.inner.gpus.look_anew().await,
             programs: request.into_inner().programs,
             described: warden.filter(|warden| warden.kind() == nero_warden::Kind::Generic),
         };

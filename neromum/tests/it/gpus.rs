@@ -210,6 +210,34 @@ async fn a_card_with_a_process_of_others_is_not_given_and_the_process_is_named()
     assert_eq!(follower.of(&run).count(RecordKind::JobStarted), 1);
 }
 
+/// A driver that is loaded minutes after a machine was found without one is seen by the next run
+/// that asks for a card.
+#[tokio::test]
+async fn a_run_that_asks_for_cards_is_not_refused_by_an_old_page() {
+    let host = FakeHost::new(&[&card(0, "")]);
+    let library = host.path("libnvidia-ml.so.1");
+    fs::rename(&library, host.path("unloaded")).unwrap();
+    let mut node = Node::new();
+    let mut mum = host.start(&mut node).await;
+    let reply = mum
+        .hand_over(vec![with_gpus(node.sh(9, "true"), 1_000_000)])
+        .await;
+    assert_eq!(
+        reply.refused[0].why,
+        "it asks for 1 GPU, and this node has 0 of the kind"
+    );
+    fs::rename(host.path("unloaded"), &library).unwrap();
+    let folder = host.path("gpus");
+    let mut page = nero_journal::gpus::read(&folder).unwrap().unwrap();
+    // Five minutes ago.
+    page.boot_ns = page.boot_ns.saturating_sub(300_000_000_000);
+    nero_journal::gpus::write(&folder, &page).unwrap();
+    let run = with_gpus(node.sh(1, "true"), 1_000_000);
+    mum.accept(&[&run]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.settled(&[&run]).await;
+}
+
 #[tokio::test]
 async fn two_homes_of_a_user_never_give_one_card_twice() {
     let host = FakeHost::new(&[&card(0, "")]);

@@ -5,7 +5,6 @@ functions and classes, lambdas) travels by value, with `cloudpickle`.
 """
 
 import importlib
-import itertools
 import pickle
 import sys
 import traceback
@@ -199,28 +198,59 @@ def error_of(body: bytes) -> BaseException:
 # Several results together
 
 
+class _Pickled:
+    """A value that is a pickle of its own: an end that cannot read it reads the others."""
+
+    def __init__(self, body: bytes, buffers: List[Any]) -> None:
+        self._body = body
+        self._buffers = buffers
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return _Pickled, (self._body, self._buffers)
+
+    @classmethod
+    def of(cls, value: Any, has_program: bool) -> "_Pickled":
+        buffers: List[pickle.PickleBuffer] = []
+        return cls(dumps(value, has_program, buffers), buffers)
+
+    def load(self) -> Any:
+        """The value."""
+        return pickle.loads(self._body, buffers=self._buffers)
+
+
+#: Types whose values each end can read.
+_PLAIN = frozenset((int, float, str, bytes, bool, complex, type(None)))
+
+
 def pack_outcomes(took: float, values: List[Any], errors: Dict[int, BaseException],
                   has_program: bool = False) -> Tuple[bytes, List[memoryview]]:
     """The seconds that several calls took, their values (anything in the place of an exception),
-    and their exceptions by index. A value that cannot be pickled fails its call alone."""
+    and their exceptions by index. A value that cannot be pickled, or read at the other end, fails
+    its call alone."""
     packed = {at: pack_error(error, 0.0, has_program) for at, error in errors.items()}
-    try:
-        return pack((took, (values, packed)), has_program)
-    except BaseException:
-        values = list(values)
-        for at, value in enumerate(values):
+    apart = list(values)
+    for at, value in enumerate(values):
+        if type(value) not in _PLAIN:
             try:
-                dumps(value, has_program)
+                apart[at] = _Pickled.of(value, has_program)
             except BaseException as error:
-                values[at], packed[at] = None, pack_error(error, 0.0, has_program)
-        return pack((took, (values, packed)), has_program)
+                apart[at], packed[at] = None, pack_error(error, 0.0, has_program)
+    return pack((took, (apart, packed)), has_program)
 
 
 def each_outcome(outcomes: Any) -> Iterable[Tuple[Any, Optional[BaseException]]]:
     """Each value with `None`, or `None` with the exception, of what :func:`pack_outcomes` packed
     beside the seconds."""
     values, packed = outcomes
-    if not packed:
-        return zip(values, itertools.repeat(None))
-    return [(None, error_of(packed[at])) if at in packed else (value, None)
-            for at, value in enumerate(values)]
+    for at, value in enumerate(values):
+        if at in packed:
+            yield None, error_of(packed[at])
+        elif type(value) is not _Pickled:
+            yield value, None
+        else:
+            try:
+                read = value.load()
+            except BaseException as error:
+                yield None, error
+            else:
+                yield read, None

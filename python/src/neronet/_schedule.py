@@ -284,7 +284,8 @@ class Schedule(concurrent.futures.Executor):
                 took, error = timed_error(frame.body)
                 told = [(None, error)]
         except BaseException as caught:
-            took, told = 0.0, [(None, caught)]
+            # All of them were executed: none may be executed again.
+            took, told = 0.0, [(None, caught)] * max(len(calls), 1)
         self._adapt(link, took)
         if is_large and link.channel is not None:
             try:

@@ -93,6 +93,11 @@ struct Open {
 }
 
 impl Tail {
+    /// Bytes that were read.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
     /// Goes on at `offset` of the file at `path`, which need not exist yet.
     pub fn new(log: Log, path: PathBuf, offset: u64) -> Self {
         Self {

@@ -6,6 +6,7 @@ use std::io;
 use nero_expr::CohortNumber;
 use nero_journal::v1::{RulesApplied, RulesRefused, StepAsked};
 use nero_model::paths::run as names;
+use nero_model::setup;
 use nero_wire::v1::RuleSet;
 
 use super::begin::BLOCK_BYTES;
@@ -24,6 +25,11 @@ use crate::tail::{Look, Tail};
 /// Limit of blocks read from each log in one turn, so that other work gets its
 /// time.
 const BLOCKS_PER_TURN: usize = 32;
+
+/// The first bytes of standard error, in which lines of `setup` are looked for.
+const SETUP_BYTES_MAX: u64 = 1 << 20;
+/// Most lines of `setup` that are told.
+const SETUP_SHOWN_MAX: usize = 5;
 
 /// Most hosts that a remark names.
 const UNWATCHED_SHOWN_MAX: usize = 16;
@@ -143,6 +149,9 @@ impl Watch {
                 Look::Bytes(count) => {
                     let block = std::mem::take(&mut self.block);
                     self.take(tail.log, &block[..count]);
+                    if tail.log == Log::Stderr && tail.offset() <= SETUP_BYTES_MAX {
+                        self.tell_failed_setup(&block[..count]);
+                    }
                     self.block = block;
                     if count < BLOCK_BYTES {
                         // Another file may have the name by now.
@@ -154,6 +163,15 @@ impl Watch {
             }
         }
         Ok(true)
+    }
+
+    /// Reports the lines of `setup` that failed: bash, or `neromum job` in an allocation, writes
+    /// them before what the job prints.
+    fn tell_failed_setup(&mut self, bytes: &[u8]) {
+        let lines = bytes.split(|byte| *byte == b'\n');
+        let texts = lines.filter_map(|line| setup::failure(&String::from_utf8_lossy(line)));
+        self.out
+            .extend(texts.take(SETUP_SHOWN_MAX).map(Record::notice));
     }
 
     /// Takes the next bytes of a log.

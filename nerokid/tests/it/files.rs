@@ -59,6 +59,20 @@ fn notices(rig: &Rig) -> Vec<String> {
 }
 
 #[test]
+fn lines_of_setup_that_failed_are_told() {
+    let mut rig = run(&[]);
+    let printed = "loading\nbash: line 2: module: command not found\n\
+                   setup: exit code 127: module load cuda\nepoch 1\n";
+    fs::write(rig.inc().join("stderr.log"), printed).unwrap();
+    let mut watcher = rig.watcher(None);
+    end(&mut rig, &mut watcher);
+    assert_eq!(
+        notices(&rig),
+        ["a line of `setup` failed: exit code 127: module load cuda"]
+    );
+}
+
+#[test]
 fn rows_become_points_when_they_are_written() {
     let mut rig = run(&["out/m.csv", "log.jsonl", "notes.txt"]);
     let mut watcher = rig.watcher(None);

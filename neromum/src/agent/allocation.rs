@@ -320,7 +320,7 @@ impl Agent {
         if let Some(wanted) = &wanted {
             granted.helped = wanted.hosts();
         }
-        self.note_setup(&run_dir, token, incarnation);
+        self.note_setup(&run_dir, incarnation);
         let kind = RecordKind::Granted;
         if let Err(error) = own::write(&run_dir, token, incarnation, kind, &granted) {
             // It is for people: the run starts without it.
@@ -347,23 +347,14 @@ impl Agent {
         false
     }
 
-    /// Puts what the lines of `setup` printed into the output of a start, before it is launched,
-    /// and tells of those that failed.
-    fn note_setup(&self, run_dir: &Path, token: RunToken, incarnation: u32) {
+    /// Puts what the lines of `setup` printed into the output of a start, before it is launched.
+    fn note_setup(&self, run_dir: &Path, incarnation: u32) {
         let setup = self.allocation.as_ref().map(|allocation| &allocation.setup);
         let Some(setup) = setup.filter(|setup| !setup.is_empty()) else {
             return;
         };
         let folder = segments::folder(run_dir, incarnation);
-        let noted = setup.print_into(&folder.join(names::STDERR));
-        let told = noted.and_then(|()| {
-            let mut failed = setup.failed();
-            failed.try_for_each(|text| {
-                let kind = RecordKind::Notice;
-                own::write(run_dir, token, incarnation, kind, &Notice { text })
-            })
-        });
-        if let Err(error) = told {
+        if let Err(error) = setup.print_into(&folder.join(names::STDERR)) {
             // The lines are in the submission's folder, too.
             tracing::warn!(folder = %folder.display(), %error, "cannot note what setup printed");
         }

@@ -6,12 +6,10 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use nero_model::paths::make_private;
-use nero_warden::{SETUP_ENDED, SETUP_FAILED};
+use nero_warden::SETUP_ENDED;
 
 /// Most that is kept: a `module load` prints some lines.
 const BYTES_MAX: u64 = 1 << 20;
-/// Most lines that people are told of.
-const FAILED_MAX: usize = 5;
 
 /// The output of `setup`.
 #[derive(Debug, Default)]
@@ -38,16 +36,6 @@ impl SetupOutput {
         self.bytes.is_empty()
     }
 
-    /// The commands that failed, as people are told of them.
-    pub fn failed(&self) -> impl Iterator<Item = String> {
-        let text = String::from_utf8_lossy(&self.bytes).into_owned();
-        let lines = text
-            .lines()
-            .filter_map(|line| line.strip_prefix(SETUP_FAILED));
-        let told = lines.map(|line| format!("a line of `setup` failed: exit code {line}"));
-        told.take(FAILED_MAX).collect::<Vec<_>>().into_iter()
-    }
-
     /// Whether the lines ended the script.
     pub fn ended(&self) -> bool {
         let text = String::from_utf8_lossy(&self.bytes);
@@ -56,7 +44,7 @@ impl SetupOutput {
             .is_some_and(|line| line.starts_with(SETUP_ENDED))
     }
 
-    /// Puts it before what a job prints there.
+    /// Puts it before what a job prints there, where its watcher finds the commands that failed.
     ///
     /// # Errors
     /// When the disk refuses.

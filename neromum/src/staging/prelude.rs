@@ -1,6 +1,7 @@
 //! Lines of bash before a job: `setup` on a node without a scheduler, and `python:` on
 //! every node. bash gives way to the command (`exec`), so that the job is one process.
 
+use nero_model::setup::{TRAP, UNTRAP};
 use nero_wire::v1::{EnvVar, RunSpec};
 
 use super::environment::{self, Var};
@@ -30,9 +31,13 @@ pub fn lines(spec: &RunSpec, in_allocation: bool) -> Option<Lines> {
         true => &[],
         false => asks.setup.as_slice(),
     };
-    for line in setup {
-        text.push_str(line);
-        text.push('\n');
+    if !setup.is_empty() {
+        text.push_str(TRAP);
+        for line in setup {
+            text.push_str(line);
+            text.push('\n');
+        }
+        text.push_str(UNTRAP);
     }
     text.push_str(&python(&asks.python));
     let is_login = !setup.is_empty();
@@ -192,6 +197,18 @@ mod tests {
         assert_eq!(said, "1 2 x /odd dir:/usr/bin:/bin two words");
         assert_eq!(lines(&spec, true), None, "the batch script had them");
         assert_eq!(lines(&RunSpec::default(), false), None);
+    }
+
+    #[test]
+    fn a_line_of_setup_that_fails_is_reported_and_the_command_runs() {
+        let lines = ["no-such-module load x", "false || true", "trap - EXIT"];
+        let said = run(&asks(&lines, ""), &[], &["echo", "done"]);
+        assert!(said.starts_with("done"), "{said}");
+        assert_eq!(said.matches("setup: exit code").count(), 1, "{said}");
+        assert!(
+            said.contains("setup: exit code 127: no-such-module load x"),
+            "{said}"
+        );
     }
 
     #[test]

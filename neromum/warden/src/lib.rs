@@ -30,7 +30,7 @@ pub use adopted::{Adopted, FoundJob, JobRef, NotFound, Sighting};
 pub use call::{Call, End, Said, Unreadable};
 pub use job::{Ended, JobId, JobName, Known, Listed, Queue, Reason, Record, State, Tasks};
 pub use options::OptionError;
-pub use order::{Fields, Job, Order, OrderError, Resources, SETUP_ENDED, SETUP_FAILED, Share};
+pub use order::{Fields, Job, Order, OrderError, Resources, SETUP_ENDED, Share};
 pub use settings::{Kind, Settings};
 pub use site::{Accounting, Gpus, GpusPer, Partition, Site};
 pub use submit::Submitted;

@@ -248,8 +248,6 @@ pub(crate) fn quoted(path: &Path) -> Result<String, OrderError> {
     }
 }
 
-/// Beginning of the line about a command of `setup` that failed.
-pub const SETUP_FAILED: &str = "setup: exit code ";
 /// Beginning of the line about lines of `setup` that ended the script.
 pub const SETUP_ENDED: &str = "setup: ended the job with exit code ";
 

@@ -19,6 +19,7 @@ pub mod plain;
 pub mod process;
 pub mod safe;
 pub mod sets;
+pub mod setup;
 pub mod state;
 pub mod units;
 pub mod whole;

@@ -100,7 +100,7 @@ pub enum Verb {
     /// Let paused runs go on
     #[command(after_help = "Examples:\n  neroman resume 144\n  neroman resume paused")]
     Resume(Pause),
-    /// Take jobs into the books that you submitted to a scheduler by hand
+    /// Take over jobs that you submitted to a scheduler by hand
     #[command(
         after_help = "Examples:\n  neroman adopt cluster 48213\n  neroman adopt cluster 48213_7 --log logs/train.7.out"
     )]

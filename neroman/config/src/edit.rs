@@ -232,6 +232,8 @@ const SECTIONS: &[(&str, &[&str])] = &[
     ("mail", mail::MAIL_WORDS),
     ("notify", notify::NOTIFY_WORDS),
 ];
+/// Keys without a section.
+const PLAIN_KEYS: &[&str] = &["default_node", "results_max", "results_min_free"];
 /// Keys whose value is a list.
 const LISTS: &[&str] = &["notify.events", "notify.to"];
 
@@ -242,7 +244,7 @@ fn set(config: &Config, key: &str, value: &str) -> Result<Change, EditError> {
         true => Change::Remove { path },
         false => Change::Put { path, value },
     };
-    if matches!(key, "default_node" | "results_max" | "results_min_free") {
+    if PLAIN_KEYS.contains(&key) {
         return Ok(put(vec![key.to_owned()], text.clone()));
     }
     if let Some(group) = key.strip_prefix("groups.") {
@@ -285,11 +287,18 @@ fn set(config: &Config, key: &str, value: &str) -> Result<Change, EditError> {
         })?;
         return Ok(put(path, typed));
     }
+    let sections = SECTIONS.iter();
+    let words = sections
+        .flat_map(|(section, words)| words.iter().map(move |word| format!("{section}.{word}")));
+    let known = words.chain(PLAIN_KEYS.iter().map(|key| (*key).to_owned()));
     Err(EditError::Unknown {
-        what: format!("{} is nothing that can be set", quoted(key)),
-        hint: "keys are default_node, results_max, results_min_free, groups.NAME, \
-               groups.NAME.balance, nodes.NAME.FIELD, and words of user, mail and notify"
-            .to_owned(),
+        what: format!("there is no setting {}", quoted(key)),
+        hint: match suggest(key, known) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "settings are default_node, results_max, results_min_free, groups.NAME, \
+                     groups.NAME.balance, nodes.NAME.FIELD, and words of user, mail and notify"
+                .to_owned(),
+        },
     })
 }
 

@@ -72,7 +72,7 @@ impl Header {
                 column: 1,
                 what: match from {
                     Some(from) => format!("the sheet is empty from row {from} on"),
-                    None => "the sheet has no cell with a content".to_owned(),
+                    None => "the sheet is empty".to_owned(),
                 },
                 hint: "the first row names the columns, each further row is an experiment".into(),
             }]);

@@ -17,7 +17,7 @@ fn start_ends_with_counts() {
     assert_eq!(
         ran.err,
         "note: 2: lr 0.01 → 0.003\n\
-         note: takes 14 files, 2.1M; leaves out data/ (.gitignore), 3 × *.pt (.gitignore)\n"
+         note: each run takes 14 files along, 2.1M; leaves out data/ (.gitignore), 3 × *.pt (.gitignore)\n"
     );
     insta::assert_snapshot!("start", ran.out);
     assert_eq!(

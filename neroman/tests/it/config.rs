@@ -120,7 +120,7 @@ fn a_value_that_is_not_valid_changes_nothing() {
         ),
         (
             &["config", "set", "mail", "x"],
-            "`mail` is nothing that can be set",
+            "there is no setting `mail`",
         ),
         (&["config", "sett", "a", "b"], "config show|set"),
     ] {

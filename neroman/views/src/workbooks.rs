@@ -24,7 +24,7 @@ fn line(book: &Workbook, now_ms: i64) -> Option<String> {
     if book.left > 0 {
         let cells = plural(usize::try_from(book.left).unwrap_or(usize::MAX), "cell");
         parts.push(format!(
-            "{cells} got no result: `neroman show` of the experiment tells why"
+            "has {cells} that got no result: `neroman show` of the experiment tells why"
         ));
     }
     match &book.lock {

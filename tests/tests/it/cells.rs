@@ -89,7 +89,10 @@ fn an_owner_and_her_table(name: &str) {
     );
     assert!(history.contains("D3 holds `hers`"), "{history}");
     let status = home.run(&["status"]);
-    assert!(status.err.contains("1 cell got no result"), "{status:#?}");
+    assert!(
+        status.err.contains("has 1 cell that got no result"),
+        "{status:#?}"
+    );
     let books = &home.json(&["status"])["workbooks"];
     assert_eq!(books[0]["cells_left"], 1, "{books:#}");
     assert!(

@@ -170,7 +170,8 @@ fn files_that_were_left_out_are_told_before_and_after_a_job_misses_them() {
     fs::write(folder.join("w.pt"), "1").unwrap();
     fs::write(folder.join(".gitignore"), "data2/\n*.pt\n").unwrap();
     fs::write(folder.parent().unwrap().join("outside.csv"), "1").unwrap();
-    let told = "takes 2 files, 136B; leaves out data2/ (.gitignore), w.pt (.gitignore)";
+    let told =
+        "each run takes 2 files along, 136B; leaves out data2/ (.gitignore), w.pt (.gitignore)";
     let path = folder.to_str().unwrap();
     let size: u64 = ["neronet.yaml", ".gitignore"]
         .iter()

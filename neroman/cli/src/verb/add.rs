@@ -175,7 +175,7 @@ fn lines(screen: &Screen, those: &[&One]) -> String {
 pub fn taken(folders: &[FolderTaken]) -> Vec<String> {
     let line = |one: &FolderTaken| {
         let files = text::plural(usize::try_from(one.files).unwrap_or(usize::MAX), "file");
-        let mut line = format!("takes {files}, {}", text::bytes(one.bytes));
+        let mut line = format!("each run takes {files} along, {}", text::bytes(one.bytes));
         if folders.len() > 1 {
             line = format!("{}: {line}", one.folder);
         }

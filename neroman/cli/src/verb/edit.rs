@@ -113,7 +113,7 @@ fn as_text(reply: &EditReply, done: &str) -> String {
         shown.push_str(&format!("and {more} more\n"));
     }
     let ids: Vec<u64> = reply.experiments.iter().map(|one| one.experiment).collect();
-    shown.push_str(&format!("{done} {}", ids.len()));
+    shown.push_str(&format!("{done} {}", text::plural(ids.len(), "experiment")));
     match ids.as_slice() {
         [] if reply.notes.is_empty() => shown.push_str(" · the selector picks nothing"),
         [] => {}

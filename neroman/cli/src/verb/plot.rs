@@ -186,10 +186,10 @@ fn format_of(file: &str) -> Result<PictureFormat, Fault> {
     match ending.unwrap_or_default().to_ascii_lowercase().as_str() {
         "png" => Ok(PictureFormat::Png),
         "svg" => Ok(PictureFormat::Svg),
-        _ => Err(
-            Fault::usage(format!("`{file}` has no extension that names a picture"))
-                .hint("end its name in .png or .svg"),
-        ),
+        _ => Err(Fault::usage(format!(
+            "`{file}`: the name of a picture ends in .png or .svg"
+        ))
+        .hint("neroman plot 1 loss -o loss.png")),
     }
 }
 

@@ -230,7 +230,9 @@ fn a_value_that_is_not_valid_is_refused_in_words() {
             "the group `g` names the unknown node `b`",
         ),
         (set("groups.h", ","), lab, "the group `h` is empty"),
-        (set("nodes", "x"), lab, "`nodes` is nothing that can be set"),
+        (set("nodes", "x"), lab, "there is no setting `nodes`"),
+        (set("mail.smpt", "x"), lab, "did you mean `mail.smtp`?"),
+        (set("default-nod", "x"), lab, "did you mean `default_node`?"),
         (
             set("mail.relay", "x"),
             lab,

@@ -83,7 +83,7 @@ fn to_write(state: &State, table: &Unnumbered) -> Result<NumbersToWrite, Unreada
                 _ => "add it with `--offset 0`",
             };
             return Err(UnreadableTable::file(
-                format!("{id} is no number for a table with the offset {offset}"),
+                format!("experiment {id} has no row number in a table with the offset {offset}"),
                 hint,
             ));
         };

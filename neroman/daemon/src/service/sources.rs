@@ -280,9 +280,12 @@ fn read_each(
         return Ok(found);
     }
     let what = match (wrong, sources) {
-        (1, [one]) => format!("{} has a mistake", one.path.display()),
-        (_, [one]) => format!("{} has {wrong} mistakes", one.path.display()),
-        _ => format!("{wrong} mistakes in what is to be read"),
+        (1, [_]) => "nothing was changed, because of this mistake".to_owned(),
+        (_, [one]) => format!(
+            "nothing was changed: {} has {wrong} mistakes",
+            one.path.display()
+        ),
+        _ => format!("nothing was changed: {wrong} mistakes in what is to be read"),
     };
     Err(Failure::usage(what).report(report))
 }

@@ -177,7 +177,7 @@ fn kind_of(file: &str) -> Result<FileFormat, Fault> {
         "xlsx" | "ods" => Ok(FileFormat::Book),
         "parquet" => Ok(FileFormat::Parquet),
         _ => Err(
-            Fault::usage(format!("`{file}` has no extension that names a format"))
+            Fault::usage(format!("no format of results ends as `{file}` does"))
                 .hint("end its name in .xlsx, .ods, .csv, .parquet, .json, .jsonl, .tex or .md"),
         ),
     }

@@ -11,6 +11,7 @@ use nero_life::run::Run;
 use nero_life::scope::Sight;
 use nero_life::state::State;
 use nero_model::names::same_loosely;
+use nero_model::sets::{is_of_set, meant};
 use nero_model::{Home, RunId};
 use nero_store::{RunKey, SeriesReader, StoreError};
 use nero_wire::v1;
@@ -237,9 +238,9 @@ fn replay(
         read.push((&**experiment, run, series.collect::<Vec<_>>()));
     }
     let best = |series: &[(String, backtest::Points)]| {
-        let exact = series.iter().find(|(name, _)| *name == question.best);
-        let loose = || series.iter().find(|(name, _)| question.is_best(name));
-        let (_, points) = exact.or_else(loose)?;
+        let names = series.iter().map(|(name, _)| name.as_str());
+        let best = meant(&question.best, names).filter(|_| !question.best.is_empty())?;
+        let (_, points) = series.iter().find(|(name, _)| name == best)?;
         backtest::best(&points.since_start, question.more_is_better)
     };
     let bests: Vec<Option<Best>> = read.iter().map(|(_, _, series)| best(series)).collect();
@@ -287,7 +288,8 @@ fn past_run<'a>(
 
 impl Question {
     fn is_best(&self, metric: &str) -> bool {
-        !self.best.is_empty() && same_loosely(&self.best, metric)
+        let is_of = || same_loosely(&self.best, metric) || is_of_set(&self.best, metric);
+        !self.best.is_empty() && is_of()
     }
 }
 

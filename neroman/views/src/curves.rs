@@ -57,7 +57,11 @@ pub fn plot(
         .filter(|view| series.iter().any(|one| is_of(one, view)))
         .collect();
     let groups = match results::rows(views, &wanted.by, None)? {
-        Rows::Groups(groups) => Some(groups.rows),
+        // The legend has no group without a point.
+        Rows::Groups(groups) => Some(groups.rows).map(|mut groups| {
+            groups.retain(|group| series.iter().any(|one| group.ids.contains(&one.experiment)));
+            groups
+        }),
         Rows::Runs(_) => None,
     };
     let mut remarks = Vec::new();
@@ -411,6 +415,16 @@ mod tests {
             .map(|name| (name.short.as_str(), name.long.as_str()))
             .collect();
         assert_eq!(names, [("1.1", "lr=0.1"), ("2.1", "lr=0.2")]);
+    }
+
+    #[test]
+    fn a_group_without_a_point_is_not_in_the_legend() {
+        let views = [view(1, "0.1"), view(2, "0.2"), view(3, "0.3")];
+        let all = [series(3, "loss", &[3.0, 2.0])];
+        let plot = plot(&wanted(&["loss"], &["lr"]), &all, &views, &[]).unwrap();
+        let names: Vec<_> = plot.names.iter().map(|name| &*name.short).collect();
+        assert_eq!(names, ["lr=0.3"]);
+        assert_eq!(ys(&plot.panels[0].curves[0]), [3.0, 2.0]);
     }
 
     #[test]

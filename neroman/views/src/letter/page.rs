@@ -109,14 +109,15 @@ fn held(held: &[HeldRuns]) -> Vec<String> {
             1 => ("1 run".to_owned(), "waits"),
             count => (format!("{count} runs"), "wait"),
         };
-        let go_on = match runs.can_resume {
-            true => format!("`neroman resume {ids}` goes on, "),
-            false => String::new(),
-        };
-        format!(
-            "{count} {wait} for you: {}. {go_on}`neroman start {ids}` makes new runs, `neroman abort {ids}` takes them away.",
-            line(&runs.why)
-        )
+        let why = line(&runs.why);
+        match runs.can_resume {
+            true => format!(
+                "{count} {wait} for you: {why}. `neroman resume {ids}` goes on; `start` in its place makes new runs, `abort` takes them away."
+            ),
+            false => format!(
+                "{count} {wait} for you: {why}. `neroman start {ids}` makes new runs; `abort` in its place takes them away."
+            ),
+        }
     });
     let rest: usize = held
         .iter()

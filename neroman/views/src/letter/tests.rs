@@ -214,9 +214,8 @@ fn the_first_line_tells_which_runs_wait_for_the_reader_and_what_to_type() {
     assert!(
         text.starts_with(
             "163 runs wait for you: the first 5 of its start crashed as 1.1 did: exit code 1. \
-             `neroman resume 6-168` goes on, `neroman start 6-168` makes new runs, \
-             `neroman abort 6-168` takes them away.  \
-             1 run waits for you: held at SLURM. `neroman start 200` makes new runs,"
+             `neroman resume 6-168` goes on; `start` in its place makes new runs, `abort` takes \
+             them away.  1 run waits for you: held at SLURM. `neroman start 200` makes new runs;"
         ),
         "{text}"
     );

@@ -102,10 +102,13 @@ fn set(fields: &mut Fields, full: &str, word: &str, entry: &Entry, recipe: &mut 
     match recipe.set(word, value) {
         Ok(()) => {}
         Err(RecipeError::Unknown(_)) => {
-            let known = Recipe::words()
-                .flat_map(|word| word.split('.'))
-                .chain([LIKE]);
-            let known: Vec<&str> = known.collect();
+            let group = word.split_once('.').map(|(group, _)| group);
+            let known = Recipe::words().filter_map(|known| match group {
+                Some(group) => known.strip_prefix(group)?.strip_prefix('.'),
+                None => known.split('.').next(),
+            });
+            let mut known: Vec<&str> = known.chain(group.is_none().then_some(LIKE)).collect();
+            known.dedup();
             fields.unknown(entry, "is no word of a scheduler", &known, &[]);
         }
         Err(error) => fields.wrong(entry.value.mark, of(full, &error), ""),

@@ -115,7 +115,7 @@ async fn look(front: &Front, job: JobRef) -> Result<FoundJob, (String, &'static 
     found.map_err(|error| match error {
         NotFound::Absent => (
             format!("{name} has no such job, or none any more"),
-            "`neroman exec NODE -- squeue --me`, or `qstat`, lists yours",
+            "`squeue --me`, or `qstat`, lists yours on that node",
         ),
         NotFound::Array(_) | NotFound::Task(_) => (
             error.to_string(),

@@ -39,6 +39,15 @@ fn a_recipe_is_named_changed_word_by_word_or_made_from_nothing() {
 }
 
 #[test]
+fn words_of_the_scheduler_stand_behind_those_of_neronet() {
+    let text = "nodes:\n  box:\n    address: b\n    warden: generic\n    scheduler:\n      \
+                like: pbs\n      states: {PD: waiting}\n";
+    let told = Config::parse(Path::new("config.yaml"), text).unwrap_err();
+    let told = format!("{told:?}");
+    assert!(told.contains("waiting, held, starting, running"), "{told}");
+}
+
+#[test]
 fn mistakes_in_the_description_of_a_scheduler_have_their_places() {
     for (text, expected) in [
         (

@@ -88,6 +88,12 @@ fn what_a_scheduler_is_asked_holds_for_all_nodes_or_for_each() {
         let said = report(&format!("+a: {{command: p, {python}}}\n"));
         assert!(said.contains(message), "{python}: {said}");
     }
+    let inside = report("+a: {command: p, resources: {cpus: 2, partition: gpu}}\n");
+    assert!(
+        inside.contains("`partition` is no part of `resources`")
+            && inside.contains("write `partition` beside `resources`"),
+        "{inside}"
+    );
     let lines = ["module load cuda/12.4", "export A=\"b c\""];
     assert_eq!(asks.setup.on("triton").unwrap(), &lines);
     assert!(asks.setup.on("box").unwrap().is_empty());

@@ -8,7 +8,7 @@ use crate::definition::problem::printable;
 use crate::definition::{MetricReading, Monitor, NotBuilt, Resources, Scheduling, Strays};
 use crate::read::block::{Given, Scope};
 use crate::read::command;
-use crate::read::fields::{Field, RESOURCES};
+use crate::read::fields::{self, Field, RESOURCES};
 use crate::read::reader::Reader;
 use nero_expr::{ErrorKind, Expr, ExprError};
 use nero_metrics::recipe::{self, RECIPES};
@@ -79,6 +79,11 @@ pub(crate) fn resources(
             "processes" => {
                 scheduling.processes = on_nodes(reader, key, value, |r, k, v| count(r, k, v));
             }
+            key if fields::field(key).is_some() => reader.wrong(
+                entry.key_mark,
+                format!("`{key}` is no part of `resources`"),
+                format!("write `{key}` beside `resources`, at the same indentation"),
+            ),
             _ => reader.unknown(entry, "is no resource", RESOURCES, &[]),
         }
     }

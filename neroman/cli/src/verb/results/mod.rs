@@ -303,7 +303,11 @@ mod tests {
         for file in ["a", "a.feather"] {
             let fault = kind_of(file).expect_err(file);
             assert_eq!(fault.exit_code, 2);
-            assert!(fault.what.contains("no extension"), "{}", fault.what);
+            assert!(
+                fault.what.contains("no format of results"),
+                "{}",
+                fault.what
+            );
         }
     }
 }

@@ -477,57 +477,7 @@ impl Book {
         let mut changes = Vec::new();
         for ((row, found), id) in wanted.rows.iter().zip(&found.cells).zip(asked) {
             for (cell, found) in row.cells.iter().zip(found) {
-                let key = (*id, cell.heading);
-                let before = self.cells.get(&key).cloned().unwrap_or_default();
-                // Rows are sorted, and what was told holds wherever the cell is then.
-                let why = match found {
-                    CellFound::Foreign { shows, .. }
-                        if self.columns.is_over(cell.heading, shows) =>
-                    {
-                        None
-                    }
-                    CellFound::Foreign { cell, shows } => {
-                        Some((cell, format!("holds {}", quoted(shows))))
-                    }
-                    CellFound::Never { cell, why } => Some((cell, format!("is {why}"))),
-                    CellFound::Written | CellFound::Same | CellFound::Absent => None,
-                };
-                let next = match (found, why.filter(|_| cell.value.is_some())) {
-                    (_, Some((place, why))) => {
-                        self.left.insert(key);
-                        let next = before.left(&why);
-                        if next.is_some() {
-                            changes.push(left(*id, &format!("{place} {why}"), at_ms));
-                        }
-                        next
-                    }
-                    (CellFound::Written, None) => {
-                        self.left.remove(&key);
-                        let copied = cell.ours.last().filter(|_| before.values.is_empty());
-                        let is_over =
-                            |text: &&CellValue| self.columns.is_over(cell.heading, text.text());
-                        if let Some(copied) = copied.filter(|copied| !is_over(copied)) {
-                            changes.push(replaced(*id, self.heading(cell), copied, at_ms));
-                        }
-                        before.with(cell.value.as_ref())
-                    }
-                    (CellFound::Same, None) => {
-                        self.left.remove(&key);
-                        // Its owner may have typed it.
-                        before.with(None)
-                    }
-                    (_, None) => None,
-                };
-                let owned = match found {
-                    CellFound::Foreign { shows, .. } => {
-                        next.as_ref().unwrap_or(&before).owned(shows)
-                    }
-                    CellFound::Never { .. }
-                    | CellFound::Written
-                    | CellFound::Same
-                    | CellFound::Absent => None,
-                };
-                if let Some(next) = owned.or(next) {
+                if let Some(next) = self.record(*id, cell, found, at_ms, &mut changes) {
                     records.push(CellRecord {
                         experiment: *id,
                         heading: self.heading(cell).into(),
@@ -540,6 +490,77 @@ impl Book {
             changes.push(Change::Cells(records.into()));
         }
         changes
+    }
+
+    /// The record of one cell, if it changes.
+    fn record(
+        &mut self,
+        id: ExperimentId,
+        cell: &CellToWrite,
+        found: &CellFound,
+        at_ms: i64,
+        changes: &mut Vec<Change>,
+    ) -> Option<WrittenCell> {
+        let key = (id, cell.heading);
+        let before = self.cells.get(&key).cloned().unwrap_or_default();
+        match found {
+            CellFound::Foreign { cell: place, shows } => {
+                let is_over = self.columns.is_over(cell.heading, shows);
+                let told = (cell.value.is_some() && !is_over)
+                    .then(|| {
+                        self.leave(
+                            key,
+                            &before,
+                            place,
+                            &format!("holds {}", quoted(shows)),
+                            at_ms,
+                        )
+                    })
+                    .flatten();
+                let next = told.map(|(next, change)| {
+                    changes.push(change);
+                    next
+                });
+                next.as_ref().unwrap_or(&before).owned(shows).or(next)
+            }
+            CellFound::Never { cell: place, why } => {
+                cell.value.as_ref()?;
+                let (next, change) =
+                    self.leave(key, &before, place, &format!("is {why}"), at_ms)?;
+                changes.push(change);
+                Some(next)
+            }
+            CellFound::Written => {
+                self.left.remove(&key);
+                let copied = cell.ours.last().filter(|_| before.values.is_empty());
+                let is_over = |text: &&CellValue| self.columns.is_over(cell.heading, text.text());
+                if let Some(copied) = copied.filter(|copied| !is_over(copied)) {
+                    changes.push(replaced(id, self.heading(cell), copied, at_ms));
+                }
+                before.with(cell.value.as_ref())
+            }
+            CellFound::Same => {
+                self.left.remove(&key);
+                // Its owner may have typed it.
+                before.with(None)
+            }
+            CellFound::Absent => None,
+        }
+    }
+
+    /// Leaves a cell as it is; returns its record and what its owner is told, if that is news.
+    fn leave(
+        &mut self,
+        key: (ExperimentId, usize),
+        before: &WrittenCell,
+        place: &str,
+        why: &str,
+        at_ms: i64,
+    ) -> Option<(WrittenCell, Change)> {
+        self.left.insert(key);
+        // Rows are sorted, and what was told holds wherever the cell is then.
+        let next = before.left(why)?;
+        Some((next, left(key.0, &format!("{place} {why}"), at_ms)))
     }
 
     async fn note(&mut self, desk: &Desk, changes: Vec<Change>) -> Result<(), Failure> {

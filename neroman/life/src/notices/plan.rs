@@ -242,23 +242,34 @@ fn letters(
         plan.look_at(first_ms.unwrap_or(now_ms).saturating_add(HOUR_MS));
         return;
     }
+    plan.letters.extend(of_ready(ready, rest, now_ms));
+}
+
+/// A letter for each collection; one over all of them where some were held up, or where so many
+/// are not allowed.
+fn of_ready(
+    mut ready: Vec<(Option<Arc<str>>, NoticeGroup)>,
+    rest: usize,
+    now_ms: i64,
+) -> Vec<PlannedLetter> {
+    let mut letters = Vec::new();
     let is_late = |(_, group): &(_, NoticeGroup)| group.is_late(now_ms);
     if ready.len() > 1 && (ready.iter().any(is_late) || ready.len() > rest) {
         let notices = ready.drain(..).flat_map(|(_, group)| group.notices);
         let mut notices: Vec<u64> = notices.collect();
         notices.sort_unstable();
-        plan.letters.push(PlannedLetter {
+        letters.push(PlannedLetter {
             collection: None,
             notices,
             is_digest: false,
         });
     }
-    let single = ready.into_iter().map(|(collection, group)| PlannedLetter {
+    letters.extend(ready.into_iter().map(|(collection, group)| PlannedLetter {
         collection,
         notices: group.notices,
         is_digest: false,
-    });
-    plan.letters.extend(single);
+    }));
+    letters
 }
 
 impl NoticeGroup {

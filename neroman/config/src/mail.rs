@@ -492,108 +492,96 @@ pub(crate) fn command(
 
 /// Every word of `user`, `mail` and `notify` that is set, and what holds without.
 pub(crate) fn origins(config: &Config) -> Vec<Origin> {
-    let user = config.user.as_ref();
-    let mail = config.mail.as_ref();
-    let smtp = mail.and_then(|mail| match &mail.transport {
-        MailTransport::Smtp(smtp) => Some(smtp),
-        MailTransport::Sendmail(_) => None,
-    });
-    let sendmail = mail.and_then(|mail| match &mail.transport {
-        MailTransport::Smtp(_) => None,
-        MailTransport::Sendmail(program) => Some(program.display().to_string()),
-    });
-    let login = smtp.and_then(|smtp| smtp.login.as_ref());
-    let none = BTreeMap::new();
-    let of_user = user.map_or(&none, |user| &user.fields);
-    let of_mail = mail.map_or(&none, |mail| &mail.fields);
-    let notify = &config.notify;
+    let sections = [
+        ("user", of_user(config)),
+        ("mail", of_mail(config)),
+        ("notify", of_notify(config)),
+    ];
     let mut origins = Vec::new();
-    let mut add = |section: &str,
-                   places: &BTreeMap<&'static str, Place>,
-                   word: &'static str,
-                   value: Option<String>| {
-        let Some(value) = value else { return };
-        origins.push(Origin {
+    for (section, (places, words)) in sections {
+        let set = words.into_iter();
+        let set = set.filter_map(|(word, value)| Some((word, value?)));
+        origins.extend(set.map(|(word, value)| Origin {
             key: format!("{section}.{word}"),
             value: Some(value),
             otherwise: "",
-            from: match places.get(word) {
+            from: match places.and_then(|places| places.get(word)) {
                 Some(place) => From::File { line: place.line },
                 None => From::Default,
             },
-        });
+        }));
+    }
+    origins
+}
+
+/// Where the words of a section stand, and each word with its value.
+type Section<'c> = (
+    Option<&'c BTreeMap<&'static str, Place>>,
+    Vec<(&'static str, Option<String>)>,
+);
+
+fn of_user(config: &Config) -> Section<'_> {
+    let user = config.user.as_ref();
+    let words = vec![
+        ("name", user.and_then(|user| user.name.clone())),
+        ("email", user.and_then(|user| user.email.clone())),
+    ];
+    (user.map(|user| &user.fields), words)
+}
+
+fn of_mail(config: &Config) -> Section<'_> {
+    let Some(mail) = &config.mail else {
+        return (None, Vec::new());
     };
-    let quote = |words: &Vec<String>| words.join(" ");
-    add(
-        "user",
-        of_user,
-        "name",
-        user.and_then(|user| user.name.clone()),
-    );
-    add(
-        "user",
-        of_user,
-        "email",
-        user.and_then(|user| user.email.clone()),
-    );
-    add("mail", of_mail, "smtp", smtp.map(Smtp::address));
-    let security = smtp.map(|smtp| smtp.security.as_str().to_owned());
-    add("mail", of_mail, "security", security);
+    let (smtp, sendmail) = match &mail.transport {
+        MailTransport::Smtp(smtp) => (Some(smtp), None),
+        MailTransport::Sendmail(program) => (None, Some(program.display().to_string())),
+    };
+    let login = smtp.and_then(|smtp| smtp.login.as_ref());
     let ca = smtp.and_then(|smtp| smtp.ca.as_ref());
-    add("mail", of_mail, "ca", ca.map(|ca| ca.display().to_string()));
-    add(
-        "mail",
-        of_mail,
-        "login",
-        login.map(|login| login.name.clone()),
-    );
-    let password = login.map(|login| quote(&login.password_command));
-    add("mail", of_mail, "password_command", password);
-    add("mail", of_mail, "sendmail", sendmail);
-    add("mail", of_mail, "from", mail.map(|mail| mail.from.clone()));
-    let relay = mail.and_then(|mail| mail.relay.as_ref());
-    add(
-        "mail",
-        of_mail,
-        "relay",
-        relay.map(|relay| relay.node.clone()),
-    );
-    let after = relay.map(|relay| units::print_duration_ms(relay.after_ms));
-    add("mail", of_mail, "relay_after", after);
-    let of_notify = &notify.fields;
+    let relay = mail.relay.as_ref();
+    let words = vec![
+        ("smtp", smtp.map(Smtp::address)),
+        (
+            "security",
+            smtp.map(|smtp| smtp.security.as_str().to_owned()),
+        ),
+        ("ca", ca.map(|ca| ca.display().to_string())),
+        ("login", login.map(|login| login.name.clone())),
+        (
+            "password_command",
+            login.map(|login| login.password_command.join(" ")),
+        ),
+        ("sendmail", sendmail),
+        ("from", Some(mail.from.clone())),
+        ("relay", relay.map(|relay| relay.node.clone())),
+        (
+            "relay_after",
+            relay.map(|relay| units::print_duration_ms(relay.after_ms)),
+        ),
+    ];
+    (Some(&mail.fields), words)
+}
+
+fn of_notify(config: &Config) -> Section<'_> {
+    let (notify, mail) = (&config.notify, config.mail.as_ref());
     let tells = mail.is_some() || notify.webhook.is_some() || notify.command.is_some();
-    let events = NotifyEvent::ALL
-        .iter()
-        .filter(|event| notify.wants(**event));
+    let events = NotifyEvent::ALL.iter();
+    let events = events.filter(|event| notify.wants(**event));
     let events: Vec<&str> = events.map(|event| event.as_str()).collect();
     let is_told = tells || notify.events.is_some();
-    add(
-        "notify",
-        of_notify,
-        "events",
-        is_told.then(|| events.join(", ")),
-    );
-    let to = mail.map(|_| notify.to.join(", "));
-    add("notify", of_notify, "to", to);
-    let digest = notify.digest_ms.map(units::print_duration_ms);
-    add("notify", of_notify, "digest", digest);
-    add(
-        "notify",
-        of_notify,
-        "quiet",
-        notify.quiet.map(|quiet| quiet.to_string()),
-    );
-    let limit = mail.map(|_| notify.limit_per_hour().to_string());
-    add("notify", of_notify, "limit", limit);
-    let webhook = notify.webhook.as_ref().map(|webhook| webhook.url.clone());
-    add("notify", of_notify, "webhook", webhook);
-    add(
-        "notify",
-        of_notify,
-        "command",
-        notify.command.as_ref().map(quote),
-    );
-    origins
+    let webhook = notify.webhook.as_ref();
+    let command = notify.command.as_ref();
+    let words = vec![
+        ("events", is_told.then(|| events.join(", "))),
+        ("to", mail.map(|_| notify.to.join(", "))),
+        ("digest", notify.digest_ms.map(units::print_duration_ms)),
+        ("quiet", notify.quiet.map(|quiet| quiet.to_string())),
+        ("limit", mail.map(|_| notify.limit_per_hour().to_string())),
+        ("webhook", webhook.map(|webhook| webhook.url.clone())),
+        ("command", command.map(|words| words.join(" "))),
+    ];
+    (Some(&notify.fields), words)
 }
 
 #[cfg(test)]

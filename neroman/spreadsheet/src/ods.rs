@@ -111,13 +111,7 @@ fn in_content(
                     let name = attribute(&start, "table:name")?.unwrap_or_default();
                     let style = attribute(&start, "table:style-name")?;
                     let is_seen = !style.is_some_and(|style| hidden.contains(&style));
-                    found.sheets.push(name.clone());
-                    let is_it = match wanted {
-                        Some(wanted) => wanted == name,
-                        None => is_seen,
-                    };
-                    if is_it && found.gather.is_none() {
-                        found.gather = Some(Gather::new(Some(name), Vec::new()));
+                    if found.take_sheet(name, wanted, is_seen) {
                         row_number = 1;
                     } else {
                         let end = start.to_end().into_owned();
@@ -160,21 +154,9 @@ fn in_content(
                     row.close(std::mem::take(&mut cell));
                 }
                 "table:table-row" => {
-                    let Some(gather) = &mut found.gather else {
-                        continue;
-                    };
-                    if !row.cells.is_empty() {
-                        for number in (row_number..).take(row.repeated as usize) {
-                            for (column, cell) in &row.cells {
-                                gather.add(number, *column, cell.clone())?;
-                            }
-                        }
+                    if let Some(gather) = &mut found.gather {
+                        row_number = row.end(gather, row_number)?;
                     }
-                    for (column, rows) in &row.spans {
-                        let last = row_number.saturating_add(rows - 1);
-                        gather.merge((row_number, last), *column);
-                    }
-                    row_number = row_number.saturating_add(row.repeated);
                     row = OpenRow::default();
                 }
                 _ => {}
@@ -186,6 +168,20 @@ fn in_content(
             | Event::PI(_)
             | Event::DocType(_) => {}
         }
+    }
+}
+
+impl Content {
+    /// Notes a sheet, and begins to read it if it is the one that is wanted, else the first that is
+    /// seen. Returns whether its cells are read.
+    fn take_sheet(&mut self, name: String, wanted: Option<&str>, is_seen: bool) -> bool {
+        self.sheets.push(name.clone());
+        let is_it = wanted.map_or(is_seen, |wanted| wanted == name);
+        let takes = is_it && self.gather.is_none();
+        if takes {
+            self.gather = Some(Gather::new(Some(name), Vec::new()));
+        }
+        takes
     }
 }
 
@@ -249,6 +245,22 @@ impl OpenRow {
                 .extend((self.column..end).map(|column| (column, cell.clone())));
         }
         self.column = self.column.saturating_add(repeated);
+    }
+
+    /// Gathers its cells; returns the number of the next row.
+    fn end(&self, gather: &mut Gather, number: u32) -> Result<u32, UnreadableTable> {
+        if !self.cells.is_empty() {
+            for number in (number..).take(self.repeated as usize) {
+                for (column, cell) in &self.cells {
+                    gather.add(number, *column, cell.clone())?;
+                }
+            }
+        }
+        for (column, rows) in &self.spans {
+            let last = number.saturating_add(rows - 1);
+            gather.merge((number, last), *column);
+        }
+        Ok(number.saturating_add(self.repeated))
     }
 }
 

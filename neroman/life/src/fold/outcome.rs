@@ -5,7 +5,7 @@ use nero_model::safe::quoted;
 use nero_model::{EndReason, Phase, TaskEnd};
 
 use crate::facts::dispatch::{Dispatch, Sent};
-use crate::facts::journal::{Incarnation, Journal, RuleFacts};
+use crate::facts::journal::{Exit, Incarnation, Journal, NotStarted, RuleFacts, Stop};
 use crate::facts::made::Made;
 use crate::facts::stage::{Stage, TAKE_OVER, Verdict};
 
@@ -143,30 +143,7 @@ fn node_gone(who: &str, at_ms: i64) -> Outcome {
 /// The end that the records of one start prove, if any.
 fn ended(dispatch: &Dispatch, journal: &Journal, one: &Incarnation) -> Option<Outcome> {
     if let Some(not) = &one.not_started {
-        use job_not_started::Stage;
-        let stage = Stage::try_from(not.stage).unwrap_or(Stage::Unspecified);
-        let (phase, reason) = match stage {
-            // The next start follows.
-            Stage::Gate => return lost_end(dispatch, journal, one),
-            Stage::Cancelled => (
-                Phase::Aborted,
-                EndReason::TakenAway {
-                    who: dispatch.who(),
-                },
-            ),
-            Stage::Unspecified | Stage::Output | Stage::Folder | Stage::Exec | Stage::Fork => (
-                Phase::Crashed,
-                EndReason::NotStarted {
-                    stage: stage_words(stage, &not.program),
-                    errno: not.errno,
-                },
-            ),
-        };
-        return Some(Outcome {
-            phase,
-            reason: Some(reason),
-            ended_ms: Some(not.at_ms),
-        });
+        return never_started(dispatch, journal, one, not);
     }
     let Some(exit) = &one.exit else {
         return lost_end(dispatch, journal, one);
@@ -178,71 +155,107 @@ fn ended(dispatch: &Dispatch, journal: &Journal, one: &Incarnation) -> Option<Ou
         (None, Some(lost)) if !exit.code_unknown && leaves_no_process(lost.reason) => exit.at_ms,
         (None, _) => return lost_end(dispatch, journal, one),
     };
-    let ended_ms = Some(exit.at_ms.max(gone_ms));
-    let stopped = one.stop.as_ref().filter(|stop| stop.key < exit.key);
-    if let Some(stop) = stopped {
-        let cause = StopCause::try_from(stop.cause).unwrap_or(StopCause::Unspecified);
-        let (phase, reason) = match cause {
-            StopCause::TimeLimit => (
-                Phase::Timeout,
-                EndReason::TimeLimit {
-                    limit_ms: one.claimed.as_ref().map_or(0, |claim| claim.time_limit_ms),
-                },
-            ),
-            StopCause::Rule => (Phase::Aborted, by_rule(journal, stop.rule)),
-            // A full disk had no room for the author of the cancel request.
-            StopCause::Unspecified => {
-                let rule = aborted_by(journal).filter(|_| dispatch.cancel.is_none());
-                let by_person = || EndReason::ByPerson {
-                    who: dispatch.who(),
-                };
-                let reason = rule.map_or_else(by_person, |rule| by_rule(journal, rule));
-                (Phase::Aborted, reason)
-            }
-            StopCause::Person if is_escalated(one) => by_scheduler(one, Phase::Aborted),
-            StopCause::Warden => asked_for_here(dispatch, stopped_by_scheduler(one)),
-            StopCause::Person => (
-                Phase::Aborted,
-                EndReason::ByPerson {
-                    who: dispatch.who(),
-                },
-            ),
-        };
-        return Some(Outcome {
-            phase,
-            reason: Some(reason),
-            ended_ms,
-        });
-    }
-    let (phase, reason) = if exit.code_unknown {
-        (Phase::Lost, Some(EndReason::CodeUnknown))
-    } else if exit.oom_kills > 0 {
-        let code = exit.code;
-        (Phase::Crashed, Some(EndReason::OutOfMemory { code }))
-    } else if exit.signal != 0 {
-        let reason = EndReason::Signalled {
-            signal: exit.signal,
-            core_dumped: exit.core_dumped,
-        };
-        (Phase::Crashed, Some(reason))
-    } else if exit.code == 0 {
-        (Phase::Finished, None)
-    } else if exit
-        .disk_free_bytes
-        .is_some_and(|free| free < DISK_FULL_BYTES)
-    {
-        (
-            Phase::Crashed,
-            Some(EndReason::DiskFull { code: exit.code }),
-        )
-    } else {
-        (Phase::Crashed, Some(EndReason::Exited { code: exit.code }))
+    let stop = one.stop.as_ref().filter(|stop| stop.key < exit.key);
+    let (phase, reason) = match stop {
+        Some(stop) => {
+            let (phase, reason) = stopped(dispatch, journal, one, stop);
+            (phase, Some(reason))
+        }
+        None => ended_by_itself(exit),
     };
     Some(Outcome {
         phase,
         reason,
-        ended_ms,
+        ended_ms: Some(exit.at_ms.max(gone_ms)),
     })
+}
+
+/// The end of a start whose job never ran.
+fn never_started(
+    dispatch: &Dispatch,
+    journal: &Journal,
+    one: &Incarnation,
+    not: &NotStarted,
+) -> Option<Outcome> {
+    use job_not_started::Stage;
+    let stage = Stage::try_from(not.stage).unwrap_or(Stage::Unspecified);
+    let (phase, reason) = match stage {
+        // The next start follows.
+        Stage::Gate => return lost_end(dispatch, journal, one),
+        Stage::Cancelled => (
+            Phase::Aborted,
+            EndReason::TakenAway {
+                who: dispatch.who(),
+            },
+        ),
+        Stage::Unspecified | Stage::Output | Stage::Folder | Stage::Exec | Stage::Fork => (
+            Phase::Crashed,
+            EndReason::NotStarted {
+                stage: stage_words(stage, &not.program),
+                errno: not.errno,
+            },
+        ),
+    };
+    Some(Outcome {
+        phase,
+        reason: Some(reason),
+        ended_ms: Some(not.at_ms),
+    })
+}
+
+/// The end of a job that was stopped before its exit.
+fn stopped(
+    dispatch: &Dispatch,
+    journal: &Journal,
+    one: &Incarnation,
+    stop: &Stop,
+) -> (Phase, EndReason) {
+    let by_person = || EndReason::ByPerson {
+        who: dispatch.who(),
+    };
+    match StopCause::try_from(stop.cause).unwrap_or(StopCause::Unspecified) {
+        StopCause::TimeLimit => (
+            Phase::Timeout,
+            EndReason::TimeLimit {
+                limit_ms: one.claimed.as_ref().map_or(0, |claim| claim.time_limit_ms),
+            },
+        ),
+        StopCause::Rule => (Phase::Aborted, by_rule(journal, stop.rule)),
+        // A full disk had no room for the author of the cancel request.
+        StopCause::Unspecified => {
+            let rule = aborted_by(journal).filter(|_| dispatch.cancel.is_none());
+            let reason = rule.map_or_else(by_person, |rule| by_rule(journal, rule));
+            (Phase::Aborted, reason)
+        }
+        StopCause::Person if is_escalated(one) => by_scheduler(one, Phase::Aborted),
+        StopCause::Warden => asked_for_here(dispatch, stopped_by_scheduler(one)),
+        StopCause::Person => (Phase::Aborted, by_person()),
+    }
+}
+
+/// The end of a job that nobody stopped.
+fn ended_by_itself(exit: &Exit) -> (Phase, Option<EndReason>) {
+    let code = exit.code;
+    let is_disk_full = exit
+        .disk_free_bytes
+        .is_some_and(|free| free < DISK_FULL_BYTES);
+    let crash = if exit.code_unknown {
+        return (Phase::Lost, Some(EndReason::CodeUnknown));
+    } else if exit.oom_kills > 0 {
+        EndReason::OutOfMemory { code }
+    } else if exit.signal != 0 {
+        EndReason::Signalled {
+            signal: exit.signal,
+            core_dumped: exit.core_dumped,
+        }
+    } else if code == 0 {
+        return (Phase::Finished, None);
+    } else if is_disk_full {
+        EndReason::DiskFull { code }
+    } else {
+        EndReason::Exited { code }
+    };
+    (Phase::Crashed, Some(crash))
 }
 
 /// Whether a loss proves that no process of the run is left.

@@ -20,13 +20,19 @@ const NAME_MAX: usize = 20;
 const STEP: u16 = 3;
 const VALUE: u16 = 4;
 
+/// A series with the places of its metric and its run.
+type PlacedSeries<'s> = (usize, usize, &'s ThinSeries);
+
+/// First and last row of a series.
+type SeriesRows = (u32, u32);
+
 /// Adds the sheet of points and its charts, if there are any.
 pub(super) fn add(making: &mut Making, runs: &Runs, series: &[ThinSeries]) -> Result<(), NoBook> {
     let place: HashMap<(u64, u32), usize> = (runs.views.iter().enumerate())
         .map(|(at, view)| ((view.id, view.run), at))
         .collect();
     let metric = |one: &ThinSeries| runs.metrics.iter().position(|name| *name == one.name);
-    let mut ordered: Vec<(usize, usize, &ThinSeries)> = (series.iter())
+    let mut ordered: Vec<PlacedSeries<'_>> = (series.iter())
         .filter(|one| !one.points.is_empty())
         .filter_map(|one| Some((metric(one)?, *place.get(&(one.experiment, one.run))?, one)))
         .collect();
@@ -34,12 +40,25 @@ pub(super) fn add(making: &mut Making, runs: &Runs, series: &[ThinSeries]) -> Re
         return Ok(());
     }
     ordered.sort_by_key(|(metric, run, _)| (*metric, *run));
+    note_thinned(making, runs, &ordered);
+    let (sheet, places) = points(making, runs, &ordered)?;
+    let with_places: Vec<_> = ordered.into_iter().zip(places).collect();
+    charts(making, runs, sheet, &with_places);
+    Ok(())
+}
+
+/// Adds the sheet of points.
+fn points(
+    making: &mut Making,
+    runs: &Runs,
+    ordered: &[PlacedSeries<'_>],
+) -> Result<(usize, Vec<SeriesRows>), NoBook> {
     let points = || ordered.iter().flat_map(|(_, _, one)| &one.points);
     let has_segments = points().any(|point| point.segment > 0);
     let has_other = points().any(|point| !point.value.is_finite());
     let mut rows: Vec<Vec<BookCell>> = Vec::new();
     let mut places = Vec::new();
-    for (_, run, one) in &ordered {
+    for (_, run, one) in ordered {
         let first = rows.len() as u32;
         let view = &runs.views[*run];
         let id = making
@@ -78,6 +97,13 @@ pub(super) fn add(making: &mut Making, runs: &Runs, series: &[ThinSeries]) -> Re
     titles.push(making.with_zone("time"));
     titles.extend(has_segments.then(|| "segment".to_owned()));
     titles.extend(has_other.then(|| "not finite".to_owned()));
+    let titles = titles.into_iter().map(|title| (title, false));
+    let sheet = making.sheet("Series", titles.collect(), rows)?;
+    Ok((sheet, places))
+}
+
+/// Tells how many series have fewer points here than were reported.
+fn note_thinned(making: &mut Making, runs: &Runs, ordered: &[PlacedSeries<'_>]) {
     let thinned = ordered
         .iter()
         .filter(|(_, _, one)| one.points.len() < one.count);
@@ -92,9 +118,15 @@ pub(super) fn add(making: &mut Making, runs: &Runs, series: &[ThinSeries]) -> Re
             super::points_max(&runs.views)
         ));
     }
-    let titles = titles.into_iter().map(|title| (title, false));
-    let sheet = making.sheet("Series", titles.collect(), rows)?;
-    let with_places: Vec<_> = ordered.iter().zip(places).collect();
+}
+
+/// Adds a chart for each of the first metrics.
+fn charts(
+    making: &mut Making,
+    runs: &Runs,
+    sheet: usize,
+    with_places: &[(PlacedSeries<'_>, SeriesRows)],
+) {
     let metrics: Vec<&String> = runs
         .metrics
         .iter()
@@ -126,7 +158,6 @@ pub(super) fn add(making: &mut Making, runs: &Runs, series: &[ThinSeries]) -> Re
             text::plural(left_out, "metric")
         ));
     }
-    Ok(())
 }
 
 fn is_drawn(name: &str, runs: &Runs) -> bool {

@@ -3,11 +3,12 @@
 
 mod variables;
 
-use crate::definition::{Buffering, Definition, Monitor, NotBuilt, Resources};
+use crate::definition::{Buffering, Definition, Monitor, NotBuilt, RenderDef, Resources};
 use crate::read::block::{Given, Scope};
 use crate::read::command::style::{self, Style};
 use crate::read::command::{self, Command, render};
 use crate::read::fields::Field;
+use crate::read::groups::outputs::Travelling;
 use crate::read::groups::{
     again, outputs, placing, precedence, processing, rules, scheduling, settings,
 };
@@ -37,35 +38,7 @@ pub(crate) struct Draft {
 /// Reads all fields that hold in a block.
 pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Mark) -> Draft {
     let mut not_built = Vec::new();
-    let mut axes = params::axes(reader, scope);
-    let combine = combine::read(reader, scope, &mut axes);
-    let main_file = main_file(reader, scope);
-    let style = style::read(reader, scope, &axes);
-    let names = Names::new(scope, &axes, style.as_ref(), &reader.grouped);
-    let command = command::read(
-        reader,
-        scope,
-        &names,
-        style.as_ref(),
-        main_file.as_deref(),
-        mark,
-    );
-    variables::check(reader, scope, &axes, style.as_ref());
-    let placed = command::placed(&command);
-    let (render, mut used) = render::read(reader, scope, &names);
-    used.extend(&placed);
-    later(reader, scope, &mut not_built);
-    command::report_unused(reader, scope, &command, &used, &axes, name);
-    let mut required_files = required_files(reader, scope);
-    for one in &render {
-        if !required_files.contains(&one.template) {
-            required_files.push(one.template.clone());
-        }
-    }
-    let params_file = match &style {
-        Some(Style::File(path)) => Some(path.clone()),
-        Some(_) | None => None,
-    };
+    let mut program = program(reader, scope, name, mark, &mut not_built);
     let rules = rules::read(reader, scope, &mut not_built);
     let (metric_patterns, metric_reading) = settings::metrics(reader, scope);
     let mut files = scope
@@ -73,13 +46,8 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         .map(|given| outputs::files(reader, &given.value));
     let mut scheduling = scheduling::read(reader, scope);
     let images = scheduling::images(&scheduling);
-    required_files.extend(images.iter().cloned());
-    if let Some(files) = &mut files {
-        files.extend(images.iter().map(|image| outputs::Travelling {
-            glob: image.clone(),
-            linked: true,
-        }));
-    }
+    program.required_files.extend(images.iter().cloned());
+    share_images(&mut files, &images);
     let resources = match scope.get(Field::Resources) {
         Some(given) => settings::resources(reader, &given.value, &mut scheduling),
         None => Resources::default(),
@@ -88,17 +56,16 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
     let (requires, probes) = placing::requires(reader, scope, &mut not_built);
     let (precedence, needs_marks) = precedence::read(reader, scope);
     let again = again::read(reader, scope, &resources, !checkpoint.is_empty());
-    let mut outputs = match scope.get(Field::Outputs) {
-        Some(given) => outputs::read(reader, &given.value),
-        None => Vec::new(),
-    };
+    let outputs = scope.get(Field::Outputs);
+    let mut outputs = outputs.map_or_else(Vec::new, |given| outputs::read(reader, &given.value));
     let processing = processing::read(reader, scope, &mut outputs);
     let mut common = Definition {
         name: String::new(),
         number: None,
         block: name.to_owned(),
         cohort: text(reader, scope, Field::Cohort),
-        varied: axes
+        varied: program
+            .axes
             .iter()
             .filter(|axis| axis.count() > 1 && !axis.is_seed())
             .map(|axis| axis.name.clone())
@@ -120,10 +87,10 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
             .chain(images)
             .collect(),
         files: files.map(|files| files.into_iter().map(|file| file.glob).collect()),
-        required_files,
-        main_file,
-        render,
-        params_file,
+        required_files: program.required_files,
+        main_file: program.main_file,
+        render: program.render,
+        params_file: program.params_file,
         outputs,
         processing,
         checkpoint,
@@ -160,18 +127,85 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
     common.not_built.sort_by(|a, b| a.place.cmp(&b.place));
     Draft {
         common,
-        command,
-        style,
-        placed,
+        command: program.command,
+        style: program.style,
+        placed: program.placed,
+        axes: program.axes,
+        combine: program.combine,
+        needs_marks,
+    }
+}
+
+/// What a block runs, and with which parameters.
+struct Program {
+    axes: Vec<Axis>,
+    combine: Combine,
+    style: Option<Style>,
+    params_file: Option<String>,
+    command: Command,
+    placed: HashSet<usize>,
+    render: Vec<RenderDef>,
+    main_file: Option<String>,
+    required_files: Vec<String>,
+}
+
+/// Reads parameters, the command with its places, and the files that the command needs.
+fn program(
+    reader: &mut Reader<'_>,
+    scope: &Scope,
+    name: &str,
+    mark: Mark,
+    not_built: &mut Vec<NotBuilt>,
+) -> Program {
+    let mut axes = params::axes(reader, scope);
+    let combine = combine::read(reader, scope, &mut axes);
+    let main_file = main_file(reader, scope);
+    let style = style::read(reader, scope, &axes);
+    let names = Names::new(scope, &axes, style.as_ref(), &reader.grouped);
+    let main = main_file.as_deref();
+    let command = command::read(reader, scope, &names, style.as_ref(), main, mark);
+    variables::check(reader, scope, &axes, style.as_ref());
+    let placed = command::placed(&command);
+    let (render, mut used) = render::read(reader, scope, &names);
+    used.extend(&placed);
+    later(reader, scope, not_built);
+    command::report_unused(reader, scope, &command, &used, &axes, name);
+    let mut required_files = required_files(reader, scope);
+    for one in &render {
+        if !required_files.contains(&one.template) {
+            required_files.push(one.template.clone());
+        }
+    }
+    Program {
         axes,
         combine,
-        needs_marks,
+        params_file: match &style {
+            Some(Style::File(path)) => Some(path.clone()),
+            Some(_) | None => None,
+        },
+        style,
+        command,
+        placed,
+        render,
+        main_file,
+        required_files,
     }
 }
 
 fn text(reader: &mut Reader<'_>, scope: &Scope, field: Field) -> Option<String> {
     let given = scope.get(field)?;
     reader.single(&given.key, &given.value).map(str::to_owned)
+}
+
+/// Lets images of containers travel as files that runs share.
+fn share_images(files: &mut Option<Vec<Travelling>>, images: &[String]) {
+    let shared = images.iter().map(|image| Travelling {
+        glob: image.clone(),
+        linked: true,
+    });
+    if let Some(files) = files {
+        files.extend(shared);
+    }
 }
 
 /// The original's main file, which must be there.

@@ -11,6 +11,8 @@ pub struct Import {
     /// Indexes of [`Crate::files`].
     pub from: usize,
     pub to: usize,
+    /// The file that is named; it may pass on a name of the other one.
+    pub named: usize,
     pub line: usize,
 }
 
@@ -20,7 +22,7 @@ type ModulePath = Vec<String>;
 /// Names that modules pass on, with what these are.
 type PassedOn = BTreeMap<ModulePath, BTreeMap<String, ModulePath>>;
 
-/// Every import between files of a crate, the first of each pair of files.
+/// Every import between files of a crate, the first of each kind.
 pub fn imports(product: &Crate) -> Vec<Import> {
     let modules: BTreeMap<&[String], usize> = product
         .files
@@ -48,12 +50,18 @@ pub fn imports(product: &Crate) -> Vec<Import> {
     let mut pairs = BTreeSet::new();
     let mut imports = Vec::new();
     for (from, line, target) in found {
+        let named = file_of(target.clone(), &PassedOn::new(), &modules);
         let to = file_of(target, &passed_on, &modules);
         if to != Some(from)
-            && let Some(to) = to
-            && pairs.insert((from, to))
+            && let Some((to, named)) = to.zip(named)
+            && pairs.insert((from, to, named))
         {
-            imports.push(Import { from, to, line });
+            imports.push(Import {
+                from,
+                to,
+                named,
+                line,
+            });
         }
     }
     imports

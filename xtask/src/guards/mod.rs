@@ -248,10 +248,16 @@ fn structure(crates: &[Crate], measures: &mut Vec<Measure>) {
             let Some((from, allowed)) = room(import.from) else {
                 continue;
             };
-            let to = room(import.to).map(|(name, _)| *name);
-            if to != Some(*from) && !to.is_some_and(|to| allowed.contains(&to)) {
-                let (from, to) = (&product.files[import.from], &product.files[import.to]);
-                against.push(format!("{}:{} imports {}", from.path, import.line, to.path));
+            // The root of the crate passes on names for other crates.
+            let is_root = product.files[import.named].module.is_empty();
+            let named = if is_root { import.to } else { import.named };
+            for to in [import.to, named] {
+                let name = room(to).map(|(name, _)| *name);
+                if name != Some(*from) && !name.is_some_and(|name| allowed.contains(&name)) {
+                    let (from, to) = (&product.files[import.from], &product.files[to]);
+                    against.push(format!("{}:{} imports {}", from.path, import.line, to.path));
+                    break;
+                }
             }
         }
     }
@@ -305,10 +311,15 @@ mod tests {
                 "fold::run",
                 "use crate::facts::made::{\n    self, Made,\n};\n",
             ),
+            ("fold::state", "use crate::place::Choice;\n"),
+            ("place", "pub use crate::facts::made::Choice;\n"),
         ]);
         let against = measure(&[own], "imports against the arrows");
-        let place = "neroman/life/src/facts/made.rs:2 imports neroman/life/src/fold/run.rs";
-        assert_eq!(against.places, [place]);
+        let places = [
+            "neroman/life/src/facts/made.rs:2 imports neroman/life/src/fold/run.rs",
+            "neroman/life/src/fold/state.rs:1 imports neroman/life/src/place.rs",
+        ];
+        assert_eq!(against.places, places);
     }
 
     #[test]

@@ -14,9 +14,9 @@ use crate::facts::cells::CellRecord;
 use crate::facts::dispatch::Dispatch;
 use crate::facts::journal::Journal;
 use crate::facts::made::Made;
+use crate::facts::mail::post::PostChange;
 use crate::facts::nodes::{NodeLedger, Restored};
 use crate::facts::now::Tick;
-use crate::notices::PostChange;
 
 /// One change of the state.
 #[derive(Clone, Debug)]

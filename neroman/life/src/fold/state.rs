@@ -14,8 +14,8 @@ use super::members::Members;
 use super::run::Run;
 use super::shelf::{Drawers, Shelf};
 use crate::facts::hold::BatchCount;
+use crate::facts::mail::post::Post;
 use crate::facts::nodes::{NodeLedger, Restored};
-use crate::notices::Post;
 
 /// The counts of one node's runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

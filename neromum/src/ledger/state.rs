@@ -130,7 +130,7 @@ impl LedgerState {
         }
     }
 
-    fn apply(&mut self, record: &Record<'_>) -> Result<(), prost::DecodeError> {
+    pub(super) fn apply(&mut self, record: &Record<'_>) -> Result<(), prost::DecodeError> {
         match RecordKind::try_from(i32::from(record.kind)) {
             Ok(RecordKind::LedgerAccepted) => {
                 let accepted: LedgerAccepted = record.decode()?;

@@ -218,3 +218,23 @@ fn a_submission_is_known_until_its_last_run_is_closed_and_in_doubt_without_an_an
     let (_, compacted) = open(folder.path(), deployment).unwrap();
     assert_eq!(compacted.submissions, state.submissions);
 }
+
+#[test]
+fn a_ledger_reads_its_own_kinds_of_records_and_skips_all_others() {
+    let read = |kind: u16, payload: &[u8]| {
+        LedgerState::default().apply(&nero_journal::Record {
+            offset: 80,
+            sequence: 0,
+            kind,
+            mono_ns: 9_000_000,
+            wall_ns: 2_000_000,
+            payload,
+            chain: 0,
+        })
+    };
+    let all = 0..=100;
+    assert!(all.clone().all(|kind| read(kind, &[]).is_ok()));
+    // Only records of its own are decoded.
+    let decoded: Vec<u16> = all.filter(|kind| read(*kind, &[0]).is_err()).collect();
+    assert_eq!(decoded, [60, 61, 62, 63, 64, 65, 66, 67, 68, 75]);
+}

@@ -265,4 +265,52 @@ mod tests {
         std::fs::write(folder.path().join(CLAIM), "somebody's").unwrap();
         assert!(Evidence::read(folder.path()).is_err());
     }
+
+    /// A record with this payload.
+    fn record(kind: u16, payload: &[u8]) -> Record<'_> {
+        Record {
+            offset: 80,
+            sequence: 0,
+            kind,
+            mono_ns: 9_000_000,
+            wall_ns: 2_000_000,
+            payload,
+            chain: 0,
+        }
+    }
+
+    /// Names of the kinds of records with this payload that change what is known.
+    fn read(payload: &[u8], known: impl Fn() -> Evidence) -> Vec<&'static str> {
+        let before = format!("{:?}", known());
+        let kinds = (0..=100).filter(|kind| {
+            let mut after = known();
+            after.fold(&record(*kind, payload));
+            format!("{after:?}") != before
+        });
+        let name = |kind| RecordKind::try_from(kind).map_or("?", |kind| kind.as_str_name());
+        let names = kinds.map(|kind| name(i32::from(kind)).trim_start_matches("RECORD_KIND_"));
+        names.collect()
+    }
+
+    #[test]
+    fn a_launcher_reads_these_kinds_of_records() {
+        let known = || Evidence {
+            shim: ProcessId::own().ok(),
+            job: ProcessId::own().ok(),
+            ..Evidence::default()
+        };
+        let decoded = [
+            "CLAIMED",
+            "JOB_STARTED",
+            "JOB_NOT_STARTED",
+            "STOP_ASKED",
+            "JOB_EXITED",
+            "TREE_GONE",
+            "PAUSED",
+            "RESUMED",
+        ];
+        assert_eq!(read(&[], known), decoded);
+        let by_kind = ["JOB_NOT_STARTED", "JOB_EXITED", "TREE_GONE"];
+        assert_eq!(read(&[0], known), by_kind);
+    }
 }

@@ -274,3 +274,73 @@ fn files_of_another_run_and_a_missing_claim_are_no_evidence() {
     assert!(matches!(missing.what, What::Missing { .. }), "{missing}");
     assert_eq!(missing.path, path);
 }
+
+/// Kinds of records with this payload of which `is_read` returns true.
+fn kinds(payload: &[u8], is_read: impl Fn(&Record<'_>) -> bool) -> Vec<&'static str> {
+    let kinds = (0..=100).filter(|kind| {
+        is_read(&Record {
+            offset: 80,
+            sequence: 0,
+            kind: *kind,
+            mono_ns: 9_000_000,
+            wall_ns: 2_000_000,
+            payload,
+            chain: 0,
+        })
+    });
+    let name = |kind| RecordKind::try_from(kind).map_or("?", |kind| kind.as_str_name());
+    let names = kinds.map(|kind| name(i32::from(kind)).trim_start_matches("RECORD_KIND_"));
+    names.collect()
+}
+
+#[test]
+fn a_record_changes_the_facts_also_if_its_payload_cannot_be_decoded() {
+    let process = nero_model::ProcessId::own().unwrap();
+    let known = Facts {
+        shim: Some(process),
+        job: Some(process),
+        watcher: Some(process),
+        ..Facts::default()
+    };
+    let changes = |record: &Record<'_>| {
+        let mut facts = known;
+        take(record, &mut facts, &mut Look::default());
+        facts != known
+    };
+    let of_facts = [
+        "CLAIMED",
+        "JOB_STARTED",
+        "JOB_NOT_STARTED",
+        "STOP_ASKED",
+        "JOB_EXITED",
+        "TREE_GONE",
+        "TAKEN_OVER",
+        "WATCH_STARTED",
+        "WATCH_ENDED",
+        "LOST",
+    ];
+    assert_eq!(kinds(&[], changes), of_facts);
+    assert_eq!(kinds(&[0], changes), of_facts);
+    let ends = |record: &Record<'_>| {
+        let mut look = Look::default();
+        take(record, &mut Facts::default(), &mut look);
+        !look.ends.is_empty()
+    };
+    let of_ends = [
+        "JOB_NOT_STARTED",
+        "STOP_ASKED",
+        "JOB_EXITED",
+        "TREE_GONE",
+        "LOST",
+        "TASK_OVER",
+    ];
+    assert_eq!(kinds(&[], ends), of_ends);
+    assert_eq!(kinds(&[0], ends), of_ends);
+    // A closed gate is no end: the run is started again.
+    let gate = JobNotStarted {
+        stage: job_not_started::Stage::Gate.into(),
+        ..JobNotStarted::default()
+    };
+    let gate = prost::Message::encode_to_vec(&gate);
+    assert!(!kinds(&gate, ends).contains(&"JOB_NOT_STARTED"));
+}

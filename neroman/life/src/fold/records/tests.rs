@@ -4,6 +4,7 @@ mod bounds;
 mod cuts;
 mod ends;
 mod facts;
+mod kinds;
 
 use std::collections::HashMap;
 

@@ -186,8 +186,8 @@ pub fn ring(folder: &Path) -> io::Result<()> {
         let handle = ProcessHandle::open(&process).filter(ProcessHandle::is_alive);
         handle.is_some_and(|handle| handle.signal(Signal::USR1).is_ok())
     };
-    if !life.shim.is_some_and(hears) {
-        life.taken_over_by.map(hears);
+    if !life.known.shim.is_some_and(hears) {
+        life.known.taken_over_by.map(hears);
     }
     Ok(())
 }

@@ -208,7 +208,7 @@ impl Helper {
             }
             // It has started nothing, or nothing is left here, or SLURM does not answer.
             eprintln!("nerokid host {}: srun itself gets {signal:?}", self.name);
-            if let Some(srun) = life.job {
+            if let Some(srun) = life.known.job {
                 self.signal(srun, *signal);
             }
         }
@@ -233,7 +233,7 @@ impl Helper {
         if let Err(error) = self.tell(usage) {
             eprintln!("nerokid host {}: {error}", self.name);
         }
-        life.over
+        life.known.is_over()
     }
 
     /// Writes into the same file each time: clients of a file server see that as soon as
@@ -257,7 +257,7 @@ impl Helper {
     fn is_over_soon(&self) -> bool {
         let until = Instant::now() + END_MAX;
         loop {
-            if Life::read(&self.place.folder).is_ok_and(|life| life.over) {
+            if Life::read(&self.place.folder).is_ok_and(|life| life.known.is_over()) {
                 return true;
             }
             if Instant::now() >= until {

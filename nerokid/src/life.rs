@@ -4,8 +4,7 @@
 use std::io;
 use std::path::Path;
 
-use nero_journal::Record;
-use nero_journal::v1::{self, RecordKind};
+use nero_journal::{Clocks, Content, JobLife, JobRecord, Record, v1};
 use nero_model::ProcessId;
 use nero_model::paths::run;
 use nero_model::process::Life as ProcessLife;
@@ -22,19 +21,10 @@ const HOSTS_MAX: usize = 10_000;
 pub struct Life {
     /// The machine's start in which the claim was made.
     pub boot_id: Option<[u8; 16]>,
-    /// Who claimed.
-    pub shim: Option<ProcessId>,
-    /// The job's main process.
-    pub job: Option<ProcessId>,
-    /// When the job was started.
-    pub started: Option<Moment>,
+    /// The life of the job, by the records.
+    pub known: JobLife,
     /// When the job's main process ended, or was asked to.
     pub ending: Option<Moment>,
-    /// The newest pause: its request, and when it began first.
-    pub paused: Option<(u32, Moment)>,
-    /// The newest end of a pause: its request, the time of all pauses until then, and
-    /// when it was, in ms since the machine's start.
-    pub resumed: Option<(u32, u64, u64)>,
     /// Ends of pauses: when, in ms since the machine's start, and the time of all pauses
     /// until then.
     pub pauses: Vec<(u64, u64)>,
@@ -42,17 +32,11 @@ pub struct Life {
     pub signals: Vec<i32>,
     /// What is known of its end.
     pub exited: Option<v1::JobExited>,
-    /// The time limit; 0 when there is none.
-    pub time_limit_ms: u64,
     /// Hosts of the allocation, where several or a launcher of the scheduler have
     /// processes of the job, and whether a helper measures these.
     pub hosts: Vec<(String, bool)>,
     /// When its scheduler ends the task, on the wall clock; 0: not told.
     pub granted_until_ms: i64,
-    /// The launcher that took over.
-    pub taken_over_by: Option<ProcessId>,
-    /// A record reports that nothing of the job is alive, or ever was.
-    pub over: bool,
     /// Bytes of the claim, or of a segment of launcher or neromum, were changed:
     /// what is not in here may have been recorded all the same.
     pub is_damaged: bool,
@@ -79,119 +63,84 @@ impl Life {
     }
 
     fn fold(&mut self, record: &Record<'_>) {
-        let moment = Moment {
-            mono_ms: record.mono_ns / 1_000_000,
-            wall_ms: record.wall_ns / 1_000_000,
-        };
-        let Ok(kind) = RecordKind::try_from(i32::from(record.kind)) else {
-            return;
-        };
-        match kind {
-            RecordKind::Claimed => {
-                if let Ok(claimed) = record.decode::<v1::Claimed>() {
-                    self.shim = claimed.shim.and_then(|shim| shim.identity());
-                    self.time_limit_ms = claimed.time_limit_ms;
-                }
-            }
-            RecordKind::JobStarted => {
-                if let Ok(started) = record.decode::<v1::JobStarted>() {
-                    self.job = started.job.and_then(|job| job.identity());
-                    self.started = Some(moment);
-                }
-            }
-            RecordKind::StopAsked => {
-                self.ending.get_or_insert(moment);
-                if let Ok(asked) = record.decode::<v1::StopAsked>() {
-                    self.signals.push(asked.signal);
-                }
-            }
-            RecordKind::JobExited => {
-                self.ending.get_or_insert(moment);
-                self.exited = record.decode().ok();
-            }
-            RecordKind::Paused => {
-                if let Ok(v1::Paused { request }) = record.decode() {
-                    self.signals.push(Signal::STOP.as_raw());
-                    let newer = |old: (u32, Moment)| {
-                        let again = old.0 == request && moment.mono_ms < old.1.mono_ms;
-                        request > old.0 || again
-                    };
-                    if self.paused.is_none_or(newer) {
-                        self.paused = Some((request, moment));
-                    }
-                }
-            }
-            RecordKind::Resumed => {
-                if let Ok(v1::Resumed { request, paused_ms }) = record.decode() {
-                    self.signals.push(Signal::CONT.as_raw());
-                    self.pauses.push((moment.mono_ms, paused_ms));
-                    let new = (request, paused_ms, moment.mono_ms);
-                    self.resumed = self.resumed.max(Some(new));
-                }
-            }
-            RecordKind::TakenOver => {
-                if let Ok(taken) = record.decode::<v1::TakenOver>() {
-                    self.taken_over_by = taken.launcher.and_then(|one| one.identity());
-                }
-            }
-            RecordKind::Granted => {
-                if let Ok(granted) = record.decode::<v1::Granted>() {
-                    self.granted_until_ms = granted.until_ms;
-                    if !granted.helped.is_empty() {
-                        let all = granted.hosts.into_iter().take(HOSTS_MAX);
-                        let helped = |host: &String| granted.helped.contains(host);
-                        self.hosts = all.map(|host| (host.clone(), helped(&host))).collect();
-                    }
-                }
-            }
-            RecordKind::TreeGone | RecordKind::JobNotStarted | RecordKind::Lost => {
-                self.over = true;
+        match record.content() {
+            Content::Job(job) => {
+                let at = record.clocks();
+                self.known.apply(&job, at);
+                self.apply(&job, at);
             }
             // The watcher's own records tell nothing about the job's life.
-            RecordKind::Unspecified
-            | RecordKind::SignalSent
-            | RecordKind::WatchStarted
-            | RecordKind::Metrics
-            | RecordKind::Sample
-            | RecordKind::RulesApplied
-            | RecordKind::RulesRefused
-            | RecordKind::RuleBound
-            | RecordKind::RuleFired
-            | RecordKind::RuleHeld
-            | RecordKind::RuleRan
-            | RecordKind::StepAsked
-            | RecordKind::LogTruncated
-            | RecordKind::MetricsFolded
-            | RecordKind::Progress
-            | RecordKind::Notice
-            | RecordKind::WatchEnded
-            | RecordKind::LedgerAccepted
-            | RecordKind::LedgerTakenAway
-            | RecordKind::LedgerCancelAsked
-            | RecordKind::LedgerExited
-            | RecordKind::LedgerClosed
-            | RecordKind::LedgerAnswered
-            | RecordKind::LedgerSubmission
-            | RecordKind::LedgerSubmitted
-            | RecordKind::LedgerRefused
-            | RecordKind::LedgerCards
-            | RecordKind::TaskOver => {}
+            Content::Watch(_)
+            | Content::Observation(_)
+            | Content::Rule(_)
+            | Content::Ledger(_)
+            | Content::Unknown(_) => {}
+        }
+    }
+
+    /// Takes what only a watcher needs of a record: for the job's run time, its signals, its exit
+    /// code and its hosts.
+    fn apply(&mut self, record: &JobRecord<'_>, at: Clocks) {
+        match record {
+            JobRecord::StopAsked(asked) => {
+                self.ending.get_or_insert(at.into());
+                self.signals
+                    .extend(asked.decode().map(|asked| asked.signal));
+            }
+            JobRecord::JobExited(exited) => {
+                self.ending.get_or_insert(at.into());
+                self.exited = exited.decode().ok();
+            }
+            JobRecord::Paused(paused) => {
+                self.signals
+                    .extend(paused.decode().map(|_| Signal::STOP.as_raw()));
+            }
+            JobRecord::Resumed(resumed) => {
+                if let Ok(resumed) = resumed.decode() {
+                    self.signals.push(Signal::CONT.as_raw());
+                    self.pauses
+                        .push((at.mono_ns / 1_000_000, resumed.paused_ms));
+                }
+            }
+            JobRecord::Granted(granted) => {
+                if let Ok(granted) = granted.decode() {
+                    self.granted_until_ms = granted.until_ms;
+                    self.keep_hosts(granted);
+                }
+            }
+            JobRecord::Claimed(_)
+            | JobRecord::JobStarted(_)
+            | JobRecord::JobNotStarted(_)
+            | JobRecord::SignalSent(_)
+            | JobRecord::TreeGone(_)
+            | JobRecord::TakenOver(_)
+            | JobRecord::Lost(_)
+            | JobRecord::TaskOver(_) => {}
+        }
+    }
+
+    /// Keeps the hosts of an allocation if processes of the job run outside of the shim's tree.
+    fn keep_hosts(&mut self, granted: v1::Granted) {
+        if !granted.helped.is_empty() {
+            let all = granted.hosts.into_iter().take(HOSTS_MAX);
+            let helped = |host: &String| granted.helped.contains(host);
+            self.hosts = all.map(|host| (host.clone(), helped(&host))).collect();
         }
     }
 
     /// The processes that supervise the job, and the job, which live on this host.
     pub fn here(&self) -> Vec<ProcessId> {
-        let all = [self.shim, self.job, self.taken_over_by];
+        let all = [self.known.shim, self.known.job, self.known.taken_over_by];
         let lives = |one: &ProcessId| one.life().is_ok_and(|life| life == ProcessLife::Alive);
         all.into_iter().flatten().filter(lives).collect()
     }
 
     /// Whether anything of the run may still change by itself.
     pub fn contact(&self) -> Contact {
-        if self.over {
+        if self.known.is_over() {
             return Contact::Over;
         }
-        let lives = [self.shim, self.job].map(|process| process.map(|one| one.life()));
+        let lives = [self.known.shim, self.known.job].map(|process| process.map(|one| one.life()));
         let is = |wanted: ProcessLife| {
             lives
                 .iter()
@@ -208,23 +157,26 @@ impl Life {
         if self.is_damaged {
             return Contact::Unknown;
         }
-        let guard = self.taken_over_by.map(|launcher| launcher.life());
+        let guard = self.known.taken_over_by.map(|launcher| launcher.life());
         match guard {
             Some(Ok(ProcessLife::Alive)) => Contact::Alive,
             Some(_) | None => Contact::Silent,
         }
     }
 
+    /// When the job was started.
+    pub fn started(&self) -> Option<Moment> {
+        self.known.started.map(Moment::from)
+    }
+
     /// When the present pause began; `None`: the job is not paused.
     pub fn paused_since(&self) -> Option<Moment> {
-        let (ended, ..) = self.resumed.unwrap_or_default();
-        let present = self.paused.filter(|(request, _)| *request > ended);
-        present.map(|(_, since)| since)
+        (self.known.pause_in_force()).map(|pause| pause.since.into())
     }
 
     /// The run time at a moment of this machine, in ms since its start.
     pub fn ran_ms_at(&self, mono_ms: u64) -> u64 {
-        let Some(started) = self.started else {
+        let Some(started) = self.started() else {
             return 0;
         };
         let until = self
@@ -242,7 +194,7 @@ impl Life {
 
     /// How long the job ran, or runs by now.
     pub fn run_ms(&self, now: Moment) -> u64 {
-        let Some(started) = self.started else {
+        let Some(started) = self.started() else {
             return 0;
         };
         let same_boot = nero_model::process::boot_id().ok() == self.boot_id;
@@ -275,6 +227,7 @@ pub fn is_alive(process: &ProcessId) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use nero_journal::v1::RecordKind;
     use nero_journal::{Clocks, HEADER_BYTES, Segment, Writer};
 
     use super::*;
@@ -348,9 +301,12 @@ mod tests {
     #[test]
     fn a_watcher_knows_the_life_of_its_job_by_these_kinds_of_records() {
         let known = || Life {
-            shim: ProcessId::own().ok(),
-            job: ProcessId::own().ok(),
-            taken_over_by: ProcessId::own().ok(),
+            known: JobLife {
+                shim: ProcessId::own().ok(),
+                job: ProcessId::own().ok(),
+                taken_over_by: ProcessId::own().ok(),
+                ..JobLife::default()
+            },
             exited: Some(v1::JobExited::default()),
             granted_until_ms: 7,
             ..Life::default()

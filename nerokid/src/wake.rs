@@ -115,7 +115,7 @@ impl Waker {
         }
         let known = self.process.as_ref().map(|(process, _)| *process);
         // A process that has ended would wake us again and again.
-        let alive = [life.shim, life.job].into_iter().flatten();
+        let alive = [life.known.shim, life.known.job].into_iter().flatten();
         for process in alive.filter(life::is_alive) {
             if known == Some(process) {
                 self.blind = false;

@@ -16,6 +16,15 @@ pub struct Moment {
     pub wall_ms: i64,
 }
 
+impl From<nero_journal::Clocks> for Moment {
+    fn from(at: nero_journal::Clocks) -> Self {
+        Self {
+            mono_ms: at.mono_ns / 1_000_000,
+            wall_ms: at.wall_ns / 1_000_000,
+        }
+    }
+}
+
 impl Moment {
     /// The moment `ms` milliseconds later.
     pub fn later(self, ms: u64) -> Self {

@@ -4,8 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use nero_journal::Record;
-use nero_journal::v1::{self, RecordKind};
+use nero_journal::{Content, ObservationRecord, Payload, Record, RuleRecord, WatchRecord, v1};
 use nero_metrics::progress::Outer;
 
 use super::intake::{Position, TableAt};
@@ -71,111 +70,101 @@ impl History {
     /// Takes the next record. A record that cannot be decoded, or has a kind that
     /// this build does not know, changes nothing.
     pub fn fold(&mut self, record: &Record<'_>) {
-        let Ok(kind) = RecordKind::try_from(i32::from(record.kind)) else {
-            return;
-        };
-        let of_rules = matches!(
-            kind,
-            RecordKind::RuleBound | RecordKind::RuleFired | RecordKind::RuleRan
-        );
-        if self.rules_only && !of_rules {
-            return;
-        }
         let now_ms = record.mono_ns / 1_000_000;
-        match kind {
-            RecordKind::RuleBound => self.bound.extend(record.decode::<v1::RuleBound>()),
-            RecordKind::RuleFired => {
-                if let Ok(fired) = record.decode() {
-                    self.fired(fired, now_ms);
-                }
-            }
-            RecordKind::RuleRan => {
-                if let Ok(ran) = record.decode::<v1::RuleRan>() {
-                    let newest = self.ran.entry(ran.rule).or_default();
-                    *newest = ran.times.max(*newest);
-                }
-            }
-            RecordKind::RuleHeld => {
-                if let Ok(held) = record.decode::<v1::RuleHeld>() {
-                    let since = held.since_s.into_iter();
-                    let since = since.map(|since_s| Some(since_s).filter(|one| !one.is_nan()));
-                    self.held.insert(held.rule, since.collect());
-                }
-            }
-            RecordKind::Metrics => {
-                if let Ok(metrics) = record.decode() {
-                    self.metrics(&metrics);
-                }
-            }
-            RecordKind::Progress => {
-                if let Ok(progress) = record.decode::<v1::Progress>()
-                    && let Some(source) = progress::ProgressSource::from_number(progress.source)
-                {
-                    self.climb.take(source, progress.done, progress.ran_ms);
-                }
-            }
-            RecordKind::Sample => self.sample = record.decode().ok().map(|one| (now_ms, one)),
-            RecordKind::LogTruncated => {
-                if let Ok(truncated) = record.decode::<v1::LogTruncated>()
-                    && let Some(log) = Log::of_stream(truncated.stream)
-                {
-                    let position = &mut self.positions[log.index()];
-                    *position = Position {
-                        part: truncated.part,
-                        lines: position.lines,
-                        rows: RowCounts {
-                            at: 0,
-                            ..position.rows
-                        },
-                        ..Position::default()
-                    };
-                }
-            }
-            RecordKind::RulesApplied => {
-                if let Ok(applied) = record.decode::<v1::RulesApplied>() {
-                    self.rules_applied = applied.version;
-                }
-            }
-            RecordKind::RulesRefused => {
-                if let Ok(refused) = record.decode::<v1::RulesRefused>() {
-                    self.rules_refused = self.rules_refused.max(refused.version);
-                }
-            }
-            RecordKind::WatchEnded => {
-                if let Ok(ended) = record.decode::<v1::WatchEnded>() {
+        match record.content() {
+            Content::Rule(rule) => self.rule(&rule, now_ms),
+            Content::Observation(_) | Content::Watch(_) if self.rules_only => {}
+            Content::Observation(observation) => self.observation(&observation, now_ms),
+            Content::Watch(WatchRecord::WatchEnded(ended)) => {
+                if let Ok(ended) = ended.decode() {
                     self.read_to(&ended.read_to);
                     self.complete |= ended.complete;
                 }
             }
             // A watcher begins with the facts above alone.
-            RecordKind::Unspecified
-            | RecordKind::Claimed
-            | RecordKind::JobStarted
-            | RecordKind::JobNotStarted
-            | RecordKind::StopAsked
-            | RecordKind::SignalSent
-            | RecordKind::Paused
-            | RecordKind::Resumed
-            | RecordKind::JobExited
-            | RecordKind::TreeGone
-            | RecordKind::TakenOver
-            | RecordKind::WatchStarted
-            | RecordKind::MetricsFolded
-            | RecordKind::Notice
-            | RecordKind::StepAsked
-            | RecordKind::Lost
-            | RecordKind::LedgerAccepted
-            | RecordKind::LedgerTakenAway
-            | RecordKind::LedgerCancelAsked
-            | RecordKind::LedgerExited
-            | RecordKind::LedgerClosed
-            | RecordKind::LedgerAnswered
-            | RecordKind::LedgerSubmission
-            | RecordKind::LedgerSubmitted
-            | RecordKind::LedgerRefused
-            | RecordKind::LedgerCards
-            | RecordKind::Granted
-            | RecordKind::TaskOver => {}
+            Content::Watch(WatchRecord::WatchStarted(_))
+            | Content::Job(_)
+            | Content::Ledger(_)
+            | Content::Unknown(_) => {}
+        }
+    }
+
+    fn rule(&mut self, record: &RuleRecord<'_>, now_ms: u64) {
+        match record {
+            RuleRecord::RuleBound(bound) => self.bound.extend(bound.decode()),
+            RuleRecord::RuleFired(fired) => {
+                if let Ok(fired) = fired.decode() {
+                    self.fired(fired, now_ms);
+                }
+            }
+            RuleRecord::RuleRan(ran) => {
+                if let Ok(ran) = ran.decode() {
+                    let newest = self.ran.entry(ran.rule).or_default();
+                    *newest = ran.times.max(*newest);
+                }
+            }
+            // Of other incarnations only the three above count.
+            RuleRecord::RuleHeld(_) | RuleRecord::RulesApplied(_) | RuleRecord::RulesRefused(_)
+                if self.rules_only => {}
+            RuleRecord::RuleHeld(held) => {
+                if let Ok(held) = held.decode() {
+                    let since = held.since_s.into_iter();
+                    let since = since.map(|since_s| Some(since_s).filter(|one| !one.is_nan()));
+                    self.held.insert(held.rule, since.collect());
+                }
+            }
+            RuleRecord::RulesApplied(applied) => {
+                if let Ok(applied) = applied.decode() {
+                    self.rules_applied = applied.version;
+                }
+            }
+            RuleRecord::RulesRefused(refused) => {
+                if let Ok(refused) = refused.decode() {
+                    self.rules_refused = self.rules_refused.max(refused.version);
+                }
+            }
+        }
+    }
+
+    fn observation(&mut self, record: &ObservationRecord<'_>, now_ms: u64) {
+        match record {
+            ObservationRecord::Metrics(metrics) => {
+                if let Ok(metrics) = metrics.decode() {
+                    self.metrics(&metrics);
+                }
+            }
+            ObservationRecord::Progress(progress) => {
+                if let Ok(progress) = progress.decode()
+                    && let Some(source) = progress::ProgressSource::from_number(progress.source)
+                {
+                    self.climb.take(source, progress.done, progress.ran_ms);
+                }
+            }
+            ObservationRecord::Sample(sample) => {
+                self.sample = sample.decode().ok().map(|sample| (now_ms, sample));
+            }
+            ObservationRecord::LogTruncated(truncated) => self.truncated(truncated),
+            ObservationRecord::MetricsFolded(_)
+            | ObservationRecord::StepAsked(_)
+            | ObservationRecord::Notice(_) => {}
+        }
+    }
+
+    /// Moves the position in a log to the beginning of its next part.
+    fn truncated(&mut self, truncated: &Payload<'_, v1::LogTruncated>) {
+        if let Ok(truncated) = truncated.decode()
+            && let Some(log) = Log::of_stream(truncated.stream)
+        {
+            let position = &mut self.positions[log.index()];
+            *position = Position {
+                part: truncated.part,
+                lines: position.lines,
+                rows: RowCounts {
+                    at: 0,
+                    ..position.rows
+                },
+                ..Position::default()
+            };
         }
     }
 

@@ -270,16 +270,16 @@ impl Watch {
     }
 
     fn facts_of_life(&mut self) {
-        self.facts.started = self.life.started;
+        self.facts.started = self.life.started();
         self.facts.ending = self.life.ending;
-        let (_, paused_ms, resumed_ms) = self.life.resumed.unwrap_or_default();
-        self.facts.paused_ms = paused_ms;
-        self.facts.resumed_ms = resumed_ms;
+        let resumed = self.life.known.resumed;
+        self.facts.paused_ms = resumed.map_or(0, |end| end.paused_ms);
+        self.facts.resumed_ms = resumed.map_or(0, |end| end.mono_ns / 1_000_000);
         self.facts.paused_since = self.life.paused_since();
         self.facts.exited = self.life.exited.clone();
         self.facts.granted_until_ms = self.life.granted_until_ms;
-        if self.life.time_limit_ms > 0 {
-            self.facts.time_limit_ms = self.life.time_limit_ms;
+        if self.life.known.time_limit_ms > 0 {
+            self.facts.time_limit_ms = self.life.known.time_limit_ms;
         }
     }
 

@@ -6,7 +6,7 @@ use std::io;
 use std::rc::Rc;
 
 use nero_expr::{PastPoint, SeriesPast};
-use nero_journal::v1::{Metrics, RecordKind};
+use nero_journal::v1::Metrics;
 
 use crate::life::Life;
 use crate::place::WatchedStart;
@@ -33,10 +33,7 @@ pub(super) fn read(
         for path in segments::list(&folder, "watch-")? {
             let mut names: Vec<String> = Vec::new();
             segments::for_each_of(&path, |header, record| {
-                if i32::from(record.kind) != i32::from(RecordKind::Metrics) {
-                    return;
-                }
-                let Ok(metrics) = record.decode::<Metrics>() else {
+                let Some(metrics) = record.message::<Metrics>() else {
                     return;
                 };
                 names.extend(metrics.names);

@@ -233,9 +233,14 @@ impl Watch {
         let interval_ms = self.place.interval_ms();
         let now_ms = self.now.mono_ms;
         self.sample_due_ms = (self.sample_due_ms + interval_ms).max(now_ms + interval_ms / 2);
-        let mut usage = self.procfs.measure(self.life.shim, self.life.job);
+        let mut usage = self
+            .procfs
+            .measure(self.life.known.shim, self.life.known.job);
         usage.add(&self.measure_hosts(interval_ms));
-        let since_ms = self.life.started.map_or(now_ms, |started| started.mono_ms);
+        let since_ms = self
+            .life
+            .started()
+            .map_or(now_ms, |started| started.mono_ms);
         let mut sample = self.sampler.sample(usage, now_ms, since_ms);
         if let Some(cards) = &self.cards {
             cards.measure(self.procfs.tree(), &mut sample);
@@ -302,9 +307,9 @@ impl Watch {
     fn is_heard(&self) -> bool {
         let [cancel, pause] = self.passed_on;
         let life = &self.life;
-        let paused = life.paused.map_or(0, |(request, _)| request);
-        let resumed = life.resumed.map_or(0, |(request, ..)| request);
-        let is_ended = life.ending.is_some() || life.over;
+        let paused = life.known.paused.map_or(0, |pause| pause.request);
+        let resumed = life.known.resumed.map_or(0, |end| end.request);
+        let is_ended = life.ending.is_some() || life.known.is_over();
         is_ended || (cancel == 0 && pause <= u64::from(paused.max(resumed)))
     }
 
@@ -336,7 +341,7 @@ impl Watch {
             [0, _] => "a pause or its end",
             _ => "a stop",
         };
-        let supervisor = self.life.taken_over_by.or(self.life.shim);
+        let supervisor = self.life.known.taken_over_by.or(self.life.known.shim);
         let supervisor =
             supervisor.map_or_else(String::new, |one| format!(" (process {})", one.pid));
         self.out.push(Record::notice(format!(
@@ -437,13 +442,13 @@ impl Watch {
     /// the end. A signal is never sent again: after a crash of the watcher it is not known
     /// whether the job got it.
     fn carry_out(&mut self) {
-        if self.life.over {
+        if self.life.known.is_over() {
             self.asked.retain(|asked| asked.effect.is_command());
         }
         let folder = self.place.control();
         let (spec, wall_ms) = (&self.place.spec, self.now.wall_ms);
         let own = &self.place.folder;
-        let job = self.life.job;
+        let job = self.life.known.job;
         let (place, acts) = (&self.place, &mut self.acts);
         let out = &mut self.out;
         self.asked.retain(|asked| {

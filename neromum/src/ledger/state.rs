@@ -4,10 +4,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 
 use nero_journal::v1::{
-    LedgerAccepted, LedgerAnswered, LedgerCancelAsked, LedgerCards, LedgerClosed, LedgerExited,
-    LedgerRefused, LedgerSubmission, LedgerSubmitted, LedgerTakenAway, RecordKind,
+    LedgerAccepted, LedgerCards, LedgerClosed, LedgerExited, LedgerSubmission, LedgerSubmitted,
 };
-use nero_journal::{HeaderError, Record, Stop, scan};
+use nero_journal::{Content, HeaderError, LedgerRecord, Record, Stop, scan};
 use nero_model::{DeploymentId, ExperimentId, RunId, RunToken, SubmissionId};
 
 use super::LedgerError;
@@ -131,131 +130,114 @@ impl LedgerState {
     }
 
     pub(super) fn apply(&mut self, record: &Record<'_>) -> Result<(), prost::DecodeError> {
-        match RecordKind::try_from(i32::from(record.kind)) {
-            Ok(RecordKind::LedgerAccepted) => {
-                let accepted: LedgerAccepted = record.decode()?;
-                let id = RunId {
-                    experiment: ExperimentId(accepted.experiment),
-                    number: accepted.number,
-                };
-                self.next_order = self.next_order.max(accepted.order + 1);
-                if let Some(token) = RunToken::from_slice(&accepted.token) {
-                    self.runs.entry(token).or_insert(Kept {
-                        id,
-                        order: accepted.order,
-                        taken_away: None,
-                        refused: None,
-                        cancel: 0,
-                        exited: None,
-                        cards: None,
-                    });
-                }
-            }
-            Ok(RecordKind::LedgerTakenAway) => {
-                let taken: LedgerTakenAway = record.decode()?;
+        match record.content() {
+            Content::Ledger(record) => self.take(&record),
+            // Records of run folders have no place here. One of a newer build is kept on disk
+            // and skipped.
+            Content::Job(_)
+            | Content::Watch(_)
+            | Content::Observation(_)
+            | Content::Rule(_)
+            | Content::Unknown(_) => Ok(()),
+        }
+    }
+
+    fn take(&mut self, record: &LedgerRecord<'_>) -> Result<(), prost::DecodeError> {
+        match record {
+            LedgerRecord::LedgerAccepted(accepted) => self.accept(&accepted.decode()?),
+            LedgerRecord::LedgerTakenAway(taken) => {
+                let taken = taken.decode()?;
                 if let Some(kept) = self.kept(&taken.token) {
                     kept.taken_away = Some(taken.author);
                 }
             }
-            Ok(RecordKind::LedgerRefused) => {
-                let refused: LedgerRefused = record.decode()?;
+            LedgerRecord::LedgerRefused(refused) => {
+                let refused = refused.decode()?;
                 if let Some(kept) = self.kept(&refused.token) {
                     kept.refused = Some(refused.why);
                 }
             }
-            Ok(RecordKind::LedgerCancelAsked) => {
-                let asked: LedgerCancelAsked = record.decode()?;
+            LedgerRecord::LedgerCancelAsked(asked) => {
+                let asked = asked.decode()?;
                 if let Some(kept) = self.kept(&asked.token) {
                     kept.cancel = kept.cancel.max(asked.cancel);
                 }
             }
-            Ok(RecordKind::LedgerExited) => {
-                let exited: LedgerExited = record.decode()?;
+            LedgerRecord::LedgerExited(exited) => {
+                let exited = exited.decode()?;
                 if let Some(kept) = self.kept(&exited.token) {
                     kept.exited = Some(exited);
                 }
             }
-            Ok(RecordKind::LedgerCards) => {
-                let cards: LedgerCards = record.decode()?;
+            LedgerRecord::LedgerCards(cards) => {
+                let cards = cards.decode()?;
                 if let Some(kept) = self.kept(&cards.token) {
                     kept.cards = Some(cards);
                 }
             }
-            Ok(RecordKind::LedgerClosed) => {
-                let closed: LedgerClosed = record.decode()?;
-                for token in &closed.tokens {
-                    if let Some(token) = RunToken::from_slice(token) {
-                        self.runs.remove(&token);
-                    }
-                }
-            }
-            Ok(RecordKind::LedgerSubmission) => {
-                let made: LedgerSubmission = record.decode()?;
-                let tokens = made.tokens.iter();
-                if let Some(submission) = SubmissionId::from_slice(&made.submission)
-                    && self.submission(&made.submission).is_none()
-                {
-                    self.submissions.push(Intent {
-                        submission,
-                        tokens: tokens
-                            .filter_map(|token| RunToken::from_slice(token))
-                            .collect(),
-                        made_ms: made.made_ms,
-                        answer: Answer::InDoubt,
-                    });
-                }
-            }
-            Ok(RecordKind::LedgerSubmitted) => {
-                let answered: LedgerSubmitted = record.decode()?;
-                if let Some(intent) = self.submission(&answered.submission) {
-                    intent.answer = match (answered.job, answered.refused, answered.full) {
-                        (0, refused, _) if !refused.is_empty() => Answer::Refused(refused),
-                        (0, _, full) if !full.is_empty() => Answer::NotNow(full),
-                        (0, _, _) => Answer::InDoubt,
-                        (job, _, _) => Answer::Job(job),
-                    };
-                }
-            }
-            Ok(RecordKind::LedgerAnswered) => {
-                let answered: LedgerAnswered = record.decode()?;
+            LedgerRecord::LedgerClosed(closed) => self.close(&closed.decode()?),
+            LedgerRecord::LedgerSubmission(made) => self.intend(&made.decode()?),
+            LedgerRecord::LedgerSubmitted(answered) => self.answer(answered.decode()?),
+            LedgerRecord::LedgerAnswered(answered) => {
+                let answered = answered.decode()?;
                 self.remember(answered.request, answered.answer);
             }
-            // Records of run folders have no place here.
-            Ok(
-                RecordKind::Unspecified
-                | RecordKind::Claimed
-                | RecordKind::JobStarted
-                | RecordKind::JobNotStarted
-                | RecordKind::StopAsked
-                | RecordKind::SignalSent
-                | RecordKind::JobExited
-                | RecordKind::TreeGone
-                | RecordKind::TakenOver
-                | RecordKind::WatchStarted
-                | RecordKind::Metrics
-                | RecordKind::Sample
-                | RecordKind::RulesApplied
-                | RecordKind::RulesRefused
-                | RecordKind::RuleBound
-                | RecordKind::RuleFired
-                | RecordKind::RuleHeld
-                | RecordKind::RuleRan
-                | RecordKind::StepAsked
-                | RecordKind::LogTruncated
-                | RecordKind::MetricsFolded
-                | RecordKind::Progress
-                | RecordKind::Notice
-                | RecordKind::WatchEnded
-                | RecordKind::Lost
-                | RecordKind::Granted
-                | RecordKind::TaskOver
-                | RecordKind::Paused
-                | RecordKind::Resumed,
-            ) => {}
-            // A record of a newer build: kept on disk, skipped here.
-            Err(_) => {}
         }
         Ok(())
+    }
+
+    fn accept(&mut self, accepted: &LedgerAccepted) {
+        let id = RunId {
+            experiment: ExperimentId(accepted.experiment),
+            number: accepted.number,
+        };
+        self.next_order = self.next_order.max(accepted.order + 1);
+        if let Some(token) = RunToken::from_slice(&accepted.token) {
+            self.runs.entry(token).or_insert(Kept {
+                id,
+                order: accepted.order,
+                taken_away: None,
+                refused: None,
+                cancel: 0,
+                exited: None,
+                cards: None,
+            });
+        }
+    }
+
+    fn close(&mut self, closed: &LedgerClosed) {
+        for token in &closed.tokens {
+            if let Some(token) = RunToken::from_slice(token) {
+                self.runs.remove(&token);
+            }
+        }
+    }
+
+    fn intend(&mut self, made: &LedgerSubmission) {
+        let tokens = made.tokens.iter();
+        if let Some(submission) = SubmissionId::from_slice(&made.submission)
+            && self.submission(&made.submission).is_none()
+        {
+            self.submissions.push(Intent {
+                submission,
+                tokens: tokens
+                    .filter_map(|token| RunToken::from_slice(token))
+                    .collect(),
+                made_ms: made.made_ms,
+                answer: Answer::InDoubt,
+            });
+        }
+    }
+
+    fn answer(&mut self, answered: LedgerSubmitted) {
+        if let Some(intent) = self.submission(&answered.submission) {
+            intent.answer = match (answered.job, answered.refused, answered.full) {
+                (0, refused, _) if !refused.is_empty() => Answer::Refused(refused),
+                (0, _, full) if !full.is_empty() => Answer::NotNow(full),
+                (0, _, _) => Answer::InDoubt,
+                (job, _, _) => Answer::Job(job),
+            };
+        }
     }
 
     fn submission(&mut self, id: &[u8]) -> Option<&mut Intent> {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use nero_journal::v1::{JobExited, RecordKind, StopAsked, StopCause};
+use nero_journal::v1::{JobExited, StopAsked, StopCause};
 use nero_model::paths::run::CLAIM;
 use nero_model::safe::Safe;
 use nero_model::{RunId, RunToken, ids, units};
@@ -41,13 +41,12 @@ impl EndedRun {
             None => id.to_string(),
         };
         let bytes = std::fs::read(start.join(CLAIM)).unwrap_or_default();
-        let (mut stop, mut exit) = (None, None);
+        let (mut stop, mut exit) = (None::<StopAsked>, None::<JobExited>);
         if let Ok((_, records)) = nero_journal::scan(&bytes) {
             for record in records {
-                if record.is(RecordKind::StopAsked) && exit.is_none() {
-                    stop = stop.or(record.decode::<StopAsked>().ok());
-                } else if record.is(RecordKind::JobExited) {
-                    exit = exit.or(record.decode::<JobExited>().ok());
+                if exit.is_none() {
+                    stop = stop.or_else(|| record.message());
+                    exit = record.message();
                 }
             }
         }

@@ -10,13 +10,10 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use nero_journal::v1::{
-    Claimed, JobExited, JobNotStarted, JobStarted, RecordKind, StopAsked, StopCause, TakenOver,
-    TreeGone, WatchEnded, WatchStarted, job_not_started, ledger_exited,
-};
+use nero_journal::v1::{StopCause, job_not_started, ledger_exited};
 use nero_journal::{
-    HEADER_BYTES, Header, HeaderError, PAYLOAD_BYTES_MAX, RECORD_OVERHEAD, Reader, Record, Stop,
-    is_shut,
+    Content, HEADER_BYTES, Header, HeaderError, JobRecord, PAYLOAD_BYTES_MAX, Payload,
+    RECORD_OVERHEAD, Reader, Record, RecordMessage, Stop, WatchRecord, is_shut,
 };
 use nero_model::RunToken;
 use nero_model::paths::run as names;
@@ -492,81 +489,62 @@ pub fn received(seg: &mut Seg, offset: u64, data: Bytes, facts: &mut Facts) -> b
 }
 
 fn take(record: &Record<'_>, facts: &mut Facts, look: &mut Look) {
-    let Some(kind) = RecordKind::try_from(i32::from(record.kind)).ok() else {
-        return;
-    };
-    if let Some(fact) = fact_of(kind, record) {
-        facts.fold(fact);
-    }
-    let ends = match kind {
-        // Without the reason of its stop, an aborted job would count as crashed.
-        RecordKind::StopAsked
-        | RecordKind::JobExited
-        | RecordKind::TreeGone
-        | RecordKind::Lost
-        | RecordKind::TaskOver => true,
-        RecordKind::JobNotStarted => facts.not_started,
-        RecordKind::Unspecified
-        | RecordKind::Claimed
-        | RecordKind::JobStarted
-        | RecordKind::SignalSent
-        | RecordKind::Granted
-        | RecordKind::Paused
-        | RecordKind::Resumed
-        | RecordKind::TakenOver
-        | RecordKind::WatchStarted
-        | RecordKind::Metrics
-        | RecordKind::Sample
-        | RecordKind::RulesApplied
-        | RecordKind::RulesRefused
-        | RecordKind::RuleBound
-        | RecordKind::RuleFired
-        | RecordKind::RuleHeld
-        | RecordKind::RuleRan
-        | RecordKind::StepAsked
-        | RecordKind::LogTruncated
-        | RecordKind::MetricsFolded
-        | RecordKind::Progress
-        | RecordKind::Notice
-        | RecordKind::WatchEnded
-        | RecordKind::LedgerAccepted
-        | RecordKind::LedgerTakenAway
-        | RecordKind::LedgerCancelAsked
-        | RecordKind::LedgerExited
-        | RecordKind::LedgerClosed
-        | RecordKind::LedgerAnswered
-        | RecordKind::LedgerSubmission
-        | RecordKind::LedgerSubmitted
-        | RecordKind::LedgerRefused
-        | RecordKind::LedgerCards => false,
-    };
-    if ends {
-        look.ends.push(ledger_exited::Copy {
-            kind: record.kind.into(),
-            payload: record.payload.to_vec(),
-            wall_ns: record.wall_ns,
-            mono_ns: record.mono_ns,
-        });
+    match record.content() {
+        Content::Job(job) => {
+            if let Some(fact) = fact_of_job(&job, record.mono_ns / 1_000_000) {
+                facts.fold(fact);
+            }
+            if tells_the_end(&job, facts) {
+                look.ends.push(ledger_exited::Copy {
+                    kind: record.kind.into(),
+                    payload: record.payload.to_vec(),
+                    wall_ns: record.wall_ns,
+                    mono_ns: record.mono_ns,
+                });
+            }
+        }
+        Content::Watch(watch) => facts.fold(fact_of_watcher(&watch)),
+        Content::Observation(_) | Content::Rule(_) | Content::Ledger(_) | Content::Unknown(_) => {}
     }
 }
 
-/// The fact in a record. A payload that cannot be decoded counts as an empty one:
-/// its checksum is right, so another build wrote it, and its kind is still
-/// meaningful.
-fn fact_of(kind: RecordKind, record: &Record<'_>) -> Option<Fact> {
-    Some(match kind {
-        RecordKind::Claimed => {
-            let claimed: Claimed = decoded(record);
+/// Whether a record, whose fact is in `facts`, is kept as one of the run's end.
+fn tells_the_end(record: &JobRecord<'_>, facts: &Facts) -> bool {
+    match record {
+        // Without the reason of its stop, an aborted job would count as crashed.
+        JobRecord::StopAsked(_)
+        | JobRecord::JobExited(_)
+        | JobRecord::TreeGone(_)
+        | JobRecord::Lost(_)
+        | JobRecord::TaskOver(_) => true,
+        JobRecord::JobNotStarted(_) => facts.not_started,
+        JobRecord::Claimed(_)
+        | JobRecord::JobStarted(_)
+        | JobRecord::SignalSent(_)
+        | JobRecord::Paused(_)
+        | JobRecord::Resumed(_)
+        | JobRecord::TakenOver(_)
+        | JobRecord::Granted(_) => false,
+    }
+}
+
+/// The fact in a record about a job, written at `at_ms` by the boot clock. A payload that cannot
+/// be decoded counts as an empty one: its checksum is right, so another build wrote it, and its
+/// kind is still meaningful.
+fn fact_of_job(record: &JobRecord<'_>, at_ms: u64) -> Option<Fact> {
+    Some(match record {
+        JobRecord::Claimed(claimed) => {
+            let claimed = decoded(claimed);
             Fact::Claimed {
                 shim: claimed.shim.and_then(|p| p.identity()),
                 launcher: claimed.launcher.and_then(|p| p.identity()),
             }
         }
-        RecordKind::JobStarted => Fact::JobStarted {
-            job: decoded::<JobStarted>(record).job.and_then(|p| p.identity()),
-            at_ms: record.mono_ns / 1_000_000,
+        JobRecord::JobStarted(started) => Fact::JobStarted {
+            job: decoded(started).job.and_then(|p| p.identity()),
+            at_ms,
         },
-        RecordKind::JobNotStarted => match decoded::<JobNotStarted>(record).stage() {
+        JobRecord::JobNotStarted(not) => match decoded(not).stage() {
             job_not_started::Stage::Gate => Fact::GateClosed,
             job_not_started::Stage::Unspecified
             | job_not_started::Stage::Output
@@ -575,67 +553,46 @@ fn fact_of(kind: RecordKind, record: &Record<'_>) -> Option<Fact> {
             | job_not_started::Stage::Fork
             | job_not_started::Stage::Cancelled => Fact::NotStarted,
         },
-        RecordKind::StopAsked => Fact::StopAsked {
-            by_scheduler: decoded::<StopAsked>(record).cause() == StopCause::Warden,
+        JobRecord::StopAsked(asked) => Fact::StopAsked {
+            by_scheduler: decoded(asked).cause() == StopCause::Warden,
         },
-        RecordKind::JobExited => Fact::LeaderEnded {
-            code_unknown: decoded::<JobExited>(record).code_unknown,
+        JobRecord::JobExited(exited) => Fact::LeaderEnded {
+            code_unknown: decoded(exited).code_unknown,
         },
-        RecordKind::TreeGone => {
-            let gone: TreeGone = decoded(record);
+        JobRecord::TreeGone(gone) => {
+            let gone = decoded(gone);
             Fact::Gone {
                 output_bytes: gone.stdout_bytes.saturating_add(gone.stderr_bytes),
             }
         }
-        RecordKind::TakenOver => {
-            let taken: TakenOver = decoded(record);
+        JobRecord::TakenOver(taken) => {
+            let taken = decoded(taken);
             Fact::TakenOver {
                 is_parent: taken.is_parent,
                 job: taken.job.and_then(|p| p.identity()),
                 launcher: taken.launcher.and_then(|p| p.identity()),
             }
         }
-        RecordKind::WatchStarted => Fact::WatchStarted {
-            watcher: decoded::<WatchStarted>(record)
-                .watcher
-                .and_then(|p| p.identity()),
-        },
-        RecordKind::WatchEnded => Fact::WatchEnded {
-            complete: decoded::<WatchEnded>(record).complete,
-        },
-        RecordKind::Lost => Fact::Lost,
-        RecordKind::Unspecified
-        | RecordKind::SignalSent
-        | RecordKind::Paused
-        | RecordKind::Resumed
-        | RecordKind::Metrics
-        | RecordKind::Sample
-        | RecordKind::RulesApplied
-        | RecordKind::RulesRefused
-        | RecordKind::RuleBound
-        | RecordKind::RuleFired
-        | RecordKind::RuleHeld
-        | RecordKind::RuleRan
-        | RecordKind::StepAsked
-        | RecordKind::LogTruncated
-        | RecordKind::MetricsFolded
-        | RecordKind::Progress
-        | RecordKind::Notice
-        | RecordKind::LedgerAccepted
-        | RecordKind::LedgerTakenAway
-        | RecordKind::LedgerCancelAsked
-        | RecordKind::LedgerExited
-        | RecordKind::LedgerClosed
-        | RecordKind::LedgerAnswered
-        | RecordKind::LedgerSubmission
-        | RecordKind::LedgerSubmitted
-        | RecordKind::LedgerRefused
-        | RecordKind::LedgerCards
-        | RecordKind::Granted
-        | RecordKind::TaskOver => return None,
+        JobRecord::Lost(_) => Fact::Lost,
+        JobRecord::SignalSent(_)
+        | JobRecord::Paused(_)
+        | JobRecord::Resumed(_)
+        | JobRecord::TaskOver(_)
+        | JobRecord::Granted(_) => return None,
     })
 }
 
-fn decoded<M: prost::Message + Default>(record: &Record<'_>) -> M {
-    record.decode().unwrap_or_default()
+fn fact_of_watcher(record: &WatchRecord<'_>) -> Fact {
+    match record {
+        WatchRecord::WatchStarted(started) => Fact::WatchStarted {
+            watcher: decoded(started).watcher.and_then(|p| p.identity()),
+        },
+        WatchRecord::WatchEnded(ended) => Fact::WatchEnded {
+            complete: decoded(ended).complete,
+        },
+    }
+}
+
+fn decoded<M: RecordMessage>(payload: &Payload<'_, M>) -> M {
+    payload.decode().unwrap_or_default()
 }

@@ -19,10 +19,12 @@
 //!
 //! The encoder allocates nothing, since the shim must not.
 
+mod content;
 mod encode;
 pub mod frame;
 pub mod gate;
 pub mod gpus;
+mod life;
 mod open;
 mod read;
 mod write;
@@ -37,7 +39,12 @@ pub mod v1 {
     include!("gen/nero.journal.v1.rs");
 }
 
+pub use content::{
+    Content, JobRecord, LedgerRecord, ObservationRecord, Payload, RecordMessage, RuleRecord,
+    WatchRecord,
+};
 pub use encode::{Encoder, TooLong, encode_header};
+pub use life::{JobLife, Pause, PauseEnd};
 pub use open::{is_shut, open};
 pub use read::{Damage, Header, HeaderError, Reader, Record, Stop, read_file, scan};
 pub use write::{Clocks, Segment, WriteError};

@@ -9,10 +9,10 @@ use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use nero_journal::v1::{
-    Claimed, JobStarted, Paused, Process, RecordKind, Resumed, StopAsked, TakenOver,
+use nero_journal::v1::StopAsked;
+use nero_journal::{
+    Content, HeaderError, JobLife, JobRecord, Pause, Payload, Reader, Record, SegmentId, Stop,
 };
-use nero_journal::{HeaderError, Reader, Record, SegmentId, Stop};
 use nero_model::ProcessId;
 use nero_model::paths::run::{CLAIM, SEGMENT_SUFFIX};
 
@@ -27,29 +27,12 @@ pub struct Evidence {
     pub token: [u8; 16],
     /// The start of the machine on which it was made.
     pub boot_id: [u8; 16],
-    /// Who holds it.
-    pub shim: Option<ProcessId>,
-    /// The time limit in it, 0: none.
-    pub time_limit_ms: u64,
-    /// The job, if it was written down.
-    pub job: Option<ProcessId>,
-    /// When, in ns since boot.
-    pub started_ns: u64,
+    /// The life of its job.
+    pub life: JobLife,
     /// The newest stop asked for, and when.
     pub stop: Option<(u64, StopAsked)>,
     /// How many cancel requests were carried out.
     pub cancels: u32,
-    /// The newest pause: its request, and when it began first.
-    pub paused: Option<(u32, u64)>,
-    /// The newest end of a pause: its request, and the time of all pauses until
-    /// then, in ns.
-    pub resumed: Option<(u32, u64)>,
-    /// It is written that no user code ran.
-    pub not_started: bool,
-    /// It is written how the main process ended.
-    pub exited: bool,
-    /// The last record is written.
-    pub gone: bool,
     /// Bytes of the claim, or of a launcher's segment, were changed after they
     /// were written: what is not in here may have been recorded all the same.
     pub is_damaged: bool,
@@ -90,19 +73,23 @@ impl Evidence {
         Ok(evidence)
     }
 
-    /// Time for which the job was paused until `now_ns`, on the clock of records.
-    pub fn paused_ns(&self, now_ns: u64) -> u64 {
-        let (_, before_ns) = self.resumed.unwrap_or_default();
-        let since_ns = self.paused.filter(|_| self.pause().is_some());
-        before_ns + since_ns.map_or(0, |(_, since_ns)| now_ns.saturating_sub(since_ns))
+    /// The job's main process, if a record names it.
+    pub fn job(&self) -> Option<ProcessId> {
+        self.life.job_taken_over.or(self.life.job)
     }
 
-    /// The request of the pause in force.
-    pub fn pause(&self) -> Option<u32> {
-        let (ended, _) = self.resumed.unwrap_or_default();
-        let (request, _) = self.paused?;
-        let in_force = request > ended && self.stop.is_none();
-        in_force.then_some(request)
+    /// Time for which the job was paused until `now_ns`, on the clock of records.
+    pub fn paused_ns(&self, now_ns: u64) -> u64 {
+        let before_ns = (self.life.resumed).map_or(0, |end| end.paused_ms.saturating_mul(MS));
+        let present_ns = self
+            .pause()
+            .map_or(0, |pause| now_ns.saturating_sub(pause.since.mono_ns));
+        before_ns + present_ns
+    }
+
+    /// The pause in force.
+    pub fn pause(&self) -> Option<Pause> {
+        self.life.pause_in_force().filter(|_| self.stop.is_none())
     }
 
     fn claim(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -123,44 +110,27 @@ impl Evidence {
     }
 
     fn fold(&mut self, record: &Record<'_>) {
-        if record.is(RecordKind::Claimed) {
-            if let Ok(claimed) = record.decode::<Claimed>() {
-                self.shim = identity(claimed.shim.as_ref());
-                self.time_limit_ms = claimed.time_limit_ms;
-            }
-        } else if record.is(RecordKind::JobStarted) {
-            if let Ok(started) = record.decode::<JobStarted>() {
-                self.job = identity(started.job.as_ref());
-                self.started_ns = record.mono_ns;
-            }
-        } else if record.is(RecordKind::TakenOver) {
-            if let Ok(taken) = record.decode::<TakenOver>() {
-                self.job = identity(taken.job.as_ref()).or(self.job);
-            }
-        } else if record.is(RecordKind::Paused) {
-            if let Ok(Paused { request }) = record.decode() {
-                let new = (request, record.mono_ns);
-                let newer = |old: (u32, u64)| request > old.0 || old.0 == request && new.1 < old.1;
-                if self.paused.is_none_or(newer) {
-                    self.paused = Some(new);
+        match record.content() {
+            Content::Job(job) => {
+                self.life.apply(&job, record.clocks());
+                if let JobRecord::StopAsked(asked) = job {
+                    self.stop(&asked, record.mono_ns);
                 }
             }
-        } else if record.is(RecordKind::Resumed) {
-            if let Ok(Resumed { request, paused_ms }) = record.decode() {
-                let new = (request, paused_ms.saturating_mul(MS));
-                self.resumed = self.resumed.max(Some(new));
-            }
-        } else if record.is(RecordKind::StopAsked)
-            && let Ok(asked) = record.decode::<StopAsked>()
-        {
-            self.cancels = self.cancels.max(asked.cancel);
-            if self.stop.is_none_or(|(at, _)| at <= record.mono_ns) {
-                self.stop = Some((record.mono_ns, asked));
-            }
+            Content::Watch(_)
+            | Content::Observation(_)
+            | Content::Rule(_)
+            | Content::Ledger(_)
+            | Content::Unknown(_) => {}
         }
-        self.not_started |= record.is(RecordKind::JobNotStarted);
-        self.exited |= record.is(RecordKind::JobExited);
-        self.gone |= record.is(RecordKind::TreeGone);
+    }
+
+    fn stop(&mut self, asked: &Payload<'_, StopAsked>, at_ns: u64) {
+        let Ok(asked) = asked.decode() else { return };
+        self.cancels = self.cancels.max(asked.cancel);
+        if self.stop.is_none_or(|(newest_ns, _)| newest_ns <= at_ns) {
+            self.stop = Some((at_ns, asked));
+        }
     }
 }
 
@@ -171,10 +141,6 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn identity(process: Option<&Process>) -> Option<ProcessId> {
-    process?.identity()
-}
-
 fn is_launchers(name: &OsStr) -> bool {
     let name = name.as_bytes();
     name.starts_with(b"launcher-") && name.ends_with(SEGMENT_SUFFIX.as_bytes())
@@ -183,7 +149,9 @@ fn is_launchers(name: &OsStr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nero_journal::v1::{JobExited, StopCause};
+    use nero_journal::v1::{
+        Claimed, JobExited, JobStarted, Process, RecordKind, StopCause, TakenOver,
+    };
     use nero_journal::{Clocks, Segment, Writer};
 
     fn process(pid: i32) -> Option<Process> {
@@ -235,14 +203,15 @@ mod tests {
         std::fs::write(folder.path().join("watch-00.seg"), "not ours").unwrap();
         let evidence = Evidence::read(folder.path()).unwrap();
         assert_eq!(evidence.claim, Some(claim.id()));
-        assert_eq!((evidence.token, evidence.time_limit_ms), ([3; 16], 99));
-        assert_eq!(evidence.shim.unwrap().pid, 10);
-        assert_eq!(evidence.job.unwrap().pid, 11);
+        assert_eq!((evidence.token, evidence.life.time_limit_ms), ([3; 16], 99));
+        assert_eq!(evidence.life.shim.unwrap().pid, 10);
+        assert_eq!(evidence.job().unwrap().pid, 11);
         assert_eq!(
             (evidence.cancels, evidence.stop),
             (2, Some((now.mono_ns, asked(2))))
         );
-        assert!(evidence.exited && !evidence.gone && !evidence.not_started);
+        let life = &evidence.life;
+        assert!(life.exited && !life.gone && !life.not_started);
         assert!(!evidence.is_damaged);
         for name in [CLAIM, "launcher-00.seg"] {
             let path = folder.path().join(name);
@@ -295,8 +264,13 @@ mod tests {
     #[test]
     fn a_launcher_reads_these_kinds_of_records() {
         let known = || Evidence {
-            shim: ProcessId::own().ok(),
-            job: ProcessId::own().ok(),
+            life: JobLife {
+                shim: ProcessId::own().ok(),
+                job: ProcessId::own().ok(),
+                // No decision of a launcher asks for this one.
+                lost: true,
+                ..JobLife::default()
+            },
             ..Evidence::default()
         };
         let decoded = [

@@ -121,12 +121,13 @@ impl Launcher {
         }
         // After a restart of the machine no process of the run lives, and neromum
         // records its end.
-        if evidence.gone || evidence.boot_id != self.own.process.boot_id {
+        if evidence.life.gone || evidence.boot_id != self.own.process.boot_id {
             return self.run_ended(key, What::Ended, 0);
         }
-        evidence.shim = evidence.shim.or(shim);
-        evidence.job = evidence.job.or(job);
-        if let Some(job) = evidence.job.map(member) {
+        let life = &mut evidence.life;
+        life.shim = life.shim.or(shim);
+        life.job = life.job.or(job);
+        if let Some(job) = evidence.job().map(member) {
             let environment = std::fs::read(format!("/proc/{}/environ", job.pid));
             if let (Ok(bytes), Some(run)) = (environment, self.runs.get_mut(&key))
                 && super::care::is_alive(job)
@@ -135,9 +136,13 @@ impl Launcher {
                 run.marks = run::marks(bytes.split(|byte| *byte == 0));
             }
         }
-        match evidence.shim.map_or(Ok(Life::Dead), |shim| shim.life()) {
+        match evidence
+            .life
+            .shim
+            .map_or(Ok(Life::Dead), |shim| shim.life())
+        {
             Ok(Life::Alive) => {
-                let shim = evidence.shim.map(member).unwrap_or_default();
+                let shim = evidence.life.shim.map(member).unwrap_or_default();
                 self.wait_for_elder(key, shim);
             }
             // The segment may hold the start of a job, a stop or an end that cannot be
@@ -185,7 +190,7 @@ impl Launcher {
             return;
         };
         let folder = run.folder();
-        if let (None, Some(claim)) = (evidence.job, evidence.claim) {
+        if let (None, Some(claim)) = (evidence.job(), evidence.claim) {
             // The job's process may outlive shim and launcher, and be about to execute.
             match gate::close(Path::new(&folder), claim) {
                 Ok(Gate::Closed) => return self.close_on_disk(key, evidence, true),
@@ -206,7 +211,7 @@ impl Launcher {
         }
         // A shim of an older build may have made a job without a record. Processes that
         // show the run's marks are ended as strays.
-        let leader = evidence.job.map(member).unwrap_or_default();
+        let leader = evidence.job().map(member).unwrap_or_default();
         self.keep(
             key,
             Legacy {

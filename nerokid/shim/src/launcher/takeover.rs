@@ -69,7 +69,7 @@ impl Launcher {
         self.log(format_args!("takes over {folder} from a dead shim"));
         let pid = slot.pid();
         let never_ran = slot.job() == JobStage::Waiting && self.close_gate(&folder, segment, pid);
-        if evidence.gone || never_ran {
+        if evidence.life.gone || never_ran {
             if self.has_left(pid, never_ran) {
                 self.slots.give(slot);
             }
@@ -82,7 +82,7 @@ impl Launcher {
             ticks => ticks,
         };
         let reaped = sys::look_for(pid) == ChildrenState::Childless;
-        let written = evidence.exited || evidence.not_started;
+        let written = evidence.life.exited || evidence.life.not_started;
         if reaped && !written && evidence.is_damaged {
             // The shim reaped the job, and may have recorded its exit.
             self.slots.give(slot);
@@ -163,10 +163,10 @@ impl Launcher {
 
     /// Writes the last records of a run whose processes have all ended.
     pub(super) fn close_on_disk(&mut self, key: RunKey, evidence: Evidence, never_ran: bool) {
-        if evidence.gone {
+        if evidence.life.gone {
             return self.run_ended(key, What::Ended, 0);
         }
-        let written = evidence.not_started || evidence.exited;
+        let written = evidence.life.not_started || evidence.life.exited;
         let legacy = Legacy {
             evidence,
             leader: Member::default(),
@@ -217,13 +217,14 @@ impl Launcher {
         let run = self.runs.get(&key)?;
         let now_ns = clock::now_ns();
         let evidence = &legacy.evidence;
+        let started_ns = evidence.life.started.map_or(0, |started| started.mono_ns);
         let gate_ns = match legacy.slot.map_or(0, Slot::gate_ns) {
-            0 if evidence.started_ns == 0 => 0,
+            0 if started_ns == 0 => 0,
             // Converts from the clock of records to the clock of deadlines.
-            0 => now_ns.saturating_sub(clock::boot_ns().saturating_sub(evidence.started_ns)),
+            0 => now_ns.saturating_sub(clock::boot_ns().saturating_sub(started_ns)),
             gate_ns => gate_ns,
         };
-        let limit = [run.time_limit_ms, evidence.time_limit_ms];
+        let limit = [run.time_limit_ms, evidence.life.time_limit_ms];
         let limit = limit.into_iter().find(|limit| *limit > 0);
         let plan = core::LaunchSettings {
             grace_ms: run.grace_ms,
@@ -231,7 +232,7 @@ impl Launcher {
             limit_at_ns: limit.map(|limit| gate_ns.saturating_add(limit.saturating_mul(MS))),
             is_step: run.is_step,
         };
-        let mut core = match evidence.exited || evidence.not_started {
+        let mut core = match evidence.life.exited || evidence.life.not_started {
             true => Core::after_exit(plan, now_ns),
             false => Core::new(plan),
         };
@@ -239,7 +240,8 @@ impl Launcher {
             core.stop_under_way(now_ns + left_of_grace(asked_ns, asked));
         }
         let paused_ns = evidence.paused_ns(clock::boot_ns());
-        core.paused_before(paused_ns, evidence.pause(), now_ns);
+        let pause = evidence.pause().map(|pause| pause.request);
+        core.paused_before(paused_ns, pause, now_ns);
         let job = ProcessId {
             pid: legacy.leader.pid,
             start_ticks: legacy.leader.start_ticks,
@@ -282,7 +284,7 @@ impl Launcher {
                 strays: Names::default(),
                 strays_left: 0,
                 failed: JobNotStarted::default(),
-                closing: closing(run, evidence.exited || evidence.not_started),
+                closing: closing(run, evidence.life.exited || evidence.life.not_started),
                 child_stack: self.own.child_stack,
                 line: Vec::new(),
                 oom: self.own.oom,

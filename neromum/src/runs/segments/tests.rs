@@ -1,6 +1,9 @@
 use super::read::last_four;
 use super::*;
-use nero_journal::v1::{JobExited, Metrics};
+use nero_journal::v1::{
+    Claimed, JobExited, JobNotStarted, JobStarted, Metrics, RecordKind, TreeGone, WatchEnded,
+    WatchStarted,
+};
 use nero_journal::{Clocks, Segment, Writer};
 
 fn claim(folder: &Path) -> Segment {

@@ -5,14 +5,16 @@
 //! does not depend on the order in which segments come.
 
 mod apply;
+mod job;
 mod notable;
+mod observation;
+mod rule;
 mod text;
 mod told;
 
 use std::collections::BTreeMap;
 
-use nero_journal::v1::{self, RecordKind};
-use nero_journal::{HEADER_BYTES, Header, Reader, Record, SegmentId, Writer};
+use nero_journal::{HEADER_BYTES, Header, Reader, SegmentId, Writer, v1};
 use nero_model::RunToken;
 
 use self::apply::apply;
@@ -189,19 +191,18 @@ pub fn fold(
             took = true;
         }
         if record.offset >= series.offset {
-            if record.is(RecordKind::Metrics) {
+            // What cannot be decoded is counted with the facts.
+            if let Some(batch) = record.message() {
                 let points = &mut taken.points;
-                take_points(journal, &segment, part.incarnation, &record, points);
-            } else if record.is(RecordKind::Sample) {
-                // A sample that cannot be decoded is counted with the facts.
-                taken
-                    .samples
-                    .extend(record.decode().ok().map(|sample| Measured {
-                        incarnation: part.incarnation,
-                        at_ms: record.wall_ns / 1_000_000,
-                        sample,
-                    }));
+                take_points(journal, &segment, part.incarnation, &batch, points);
             }
+            taken
+                .samples
+                .extend(record.message().map(|sample| Measured {
+                    incarnation: part.incarnation,
+                    at_ms: record.wall_ns / 1_000_000,
+                    sample,
+                }));
             series.offset = record.end();
             series.chain = record.chain;
             took = true;
@@ -265,19 +266,16 @@ fn take_points(
     journal: &Journal,
     segment: &Segment,
     incarnation: u32,
-    record: &Record<'_>,
+    batch: &v1::Metrics,
     points: &mut Vec<Point>,
 ) {
     let earlier = incarnation
         .saturating_sub(1)
         .min(u32::MAX >> GENERATION_BITS);
     let within = |generation: u32| generation.min((1 << GENERATION_BITS) - 1);
-    let Ok(batch) = record.decode::<v1::Metrics>() else {
-        return;
-    };
-    let told = Told::before(journal, segment, &batch);
+    let told = Told::before(journal, segment, batch);
     for (index, series) in batch.series.iter().enumerate() {
-        if told.has(&batch, index) {
+        if told.has(batch, index) {
             continue;
         }
         let (Some(name), Some(&value)) =

@@ -1,8 +1,7 @@
 //! Records that people may be told of one by one: the facts of a run keep only the newest firing of
 //! a rule.
 
-use nero_journal::v1::{self, RecordKind};
-use nero_journal::{Record, SegmentId};
+use nero_journal::{Record, SegmentId, v1};
 
 use crate::fold::records::Part;
 use crate::fold::records::text::text;
@@ -28,8 +27,7 @@ pub enum NotableKind {
 
 /// What a record tells people, if anything.
 pub(super) fn of(part: &Part<'_>, record: &Record<'_>) -> Option<Notable> {
-    let kind = if record.is(RecordKind::RuleFired) {
-        let fired: v1::RuleFired = record.decode().ok()?;
+    let kind = if let Some(fired) = record.message::<v1::RuleFired>() {
         if matches!(fired.action.as_str(), "abort" | "restart" | "requeue") {
             // The end of the run tells it.
             return None;
@@ -38,8 +36,7 @@ pub(super) fn of(part: &Part<'_>, record: &Record<'_>) -> Option<Notable> {
             rule: text(fired.text),
             values: text(fired.values),
         }
-    } else if record.is(RecordKind::Notice) {
-        let notice: v1::Notice = record.decode().ok()?;
+    } else if let Some(notice) = record.message::<v1::Notice>() {
         NotableKind::Remark(text(notice.text))
     } else {
         return None;

@@ -5,7 +5,7 @@ use nero_journal::{SegmentId, Writer};
 use nero_model::Phase;
 
 use crate::fold::outcome::judge;
-use crate::fold::records::apply::NAMES_MAX;
+use crate::fold::records::observation::NAMES_MAX;
 use crate::fold::records::tests::{Builder, Folder, metrics, segments};
 use crate::fold::records::{Folded, SEGMENTS_MAX};
 use crate::fold::run::Dispatch;

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use nero_journal::frame::FrameError;
 use nero_journal::v1::{
     LedgerAccepted, LedgerAnswered, LedgerCancelAsked, LedgerCards, LedgerClosed, LedgerExited,
-    LedgerRefused, LedgerSubmission, LedgerSubmitted, LedgerTakenAway, RecordKind,
+    LedgerRefused, LedgerSubmission, LedgerSubmitted, LedgerTakenAway,
 };
-use nero_journal::{Clocks, HeaderError, Segment, WriteError, Writer};
+use nero_journal::{Clocks, HeaderError, RecordMessage, Segment, WriteError, Writer};
 use nero_model::{DeploymentId, LedgerId, RunId, RunToken, SubmissionId};
 
 use crate::config;
@@ -263,7 +263,7 @@ impl Ledger {
     /// When the disk refuses; nothing is changed then. The same holds for the
     /// records below.
     pub fn accepted(&mut self, token: RunToken, id: RunId, order: u64) -> Result<(), WriteError> {
-        self.append(RecordKind::LedgerAccepted, &accepted(token, id, order))
+        self.append(&accepted(token, id, order))
     }
 
     /// Records that a waiting run was cancelled.
@@ -275,7 +275,7 @@ impl Ledger {
             token: token.to_vec(),
             author: author.to_owned(),
         };
-        self.append(RecordKind::LedgerTakenAway, &record)
+        self.append(&record)
     }
 
     /// Records that the scheduler ended the job of a submitted run before the run began.
@@ -287,7 +287,7 @@ impl Ledger {
             token: token.to_vec(),
             why: why.to_owned(),
         };
-        self.append(RecordKind::LedgerRefused, &record)
+        self.append(&record)
     }
 
     /// Records that `control/cancel.<n>` is about to be made.
@@ -305,7 +305,7 @@ impl Ledger {
             cancel,
             request: request.to_vec(),
         };
-        self.append(RecordKind::LedgerCancelAsked, &record)
+        self.append(&record)
     }
 
     /// Records the end of a run (or of its main process); synced before it is
@@ -314,7 +314,7 @@ impl Ledger {
     /// # Errors
     /// When the disk refuses.
     pub fn exited(&mut self, record: &LedgerExited) -> Result<(), WriteError> {
-        self.append(RecordKind::LedgerExited, record)
+        self.append(record)
     }
 
     /// Records the cards of a start, before it is launched.
@@ -322,7 +322,7 @@ impl Ledger {
     /// # Errors
     /// When the disk refuses.
     pub fn cards(&mut self, record: &LedgerCards) -> Result<(), WriteError> {
-        self.append(RecordKind::LedgerCards, record)
+        self.append(record)
     }
 
     /// Records that neroman has everything of these runs.
@@ -333,7 +333,7 @@ impl Ledger {
         let record = LedgerClosed {
             tokens: tokens.iter().map(|token| token.to_vec()).collect(),
         };
-        self.append(RecordKind::LedgerClosed, &record)
+        self.append(&record)
     }
 
     /// Records the reply to a mutating call.
@@ -345,7 +345,7 @@ impl Ledger {
             request: request.to_vec(),
             answer: answer.to_vec(),
         };
-        self.append(RecordKind::LedgerAnswered, &record)
+        self.append(&record)
     }
 
     /// Records that a submission is about to be made; synced before the scheduler
@@ -359,7 +359,7 @@ impl Ledger {
             tokens: intent.tokens.iter().map(|token| token.to_vec()).collect(),
             made_ms: intent.made_ms,
         };
-        self.append(RecordKind::LedgerSubmission, &record)
+        self.append(&record)
     }
 
     /// Records what the scheduler answered to a submission. Without the record the
@@ -382,18 +382,14 @@ impl Ledger {
             Answer::Refused(why) => record.refused.clone_from(why),
             Answer::NotNow(why) => record.full.clone_from(why),
         }
-        self.append(RecordKind::LedgerSubmitted, &record)
+        self.append(&record)
     }
 
-    fn append(
-        &mut self,
-        kind: RecordKind,
-        payload: &impl prost::Message,
-    ) -> Result<(), WriteError> {
+    fn append(&mut self, record: &impl RecordMessage) -> Result<(), WriteError> {
         let Some(Open { segment, .. }) = &mut self.open else {
             return Ok(());
         };
-        segment.append(kind, Clocks::now(), payload)?;
+        segment.record(Clocks::now(), record)?;
         if self.reserved != 0 && segment.offset() + config::LEDGER_RESERVE_BYTES / 2 > self.reserved
         {
             self.reserved = match segment.reserve(config::LEDGER_RESERVE_BYTES) {

@@ -7,7 +7,6 @@
 
 use std::os::fd::OwnedFd;
 
-use nero_journal::v1::RecordKind;
 use nero_journal::{Clocks, gate};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::thread::{Timespec, nanosleep};
@@ -55,8 +54,7 @@ pub fn become_job(outfit: &mut Outfit<'_>) {
     let ticks = ticks.unwrap_or_else(|| procfs::stat(pid).map_or(0, |stat| stat.start_ticks));
     slot.set_start_ticks(ticks);
     plan::fill(&mut plan.started.job, pid, ticks);
-    let kind = RecordKind::JobStarted;
-    let written = outfit.segment.append(kind, Clocks::now(), &plan.started);
+    let written = outfit.segment.append(Clocks::now(), &plan.started);
     if written.is_err() {
         // Space was reserved for the record, so the disk itself is failing. The
         // gate stays closed, and the launcher records that no user code ran.

@@ -10,7 +10,9 @@ use std::os::fd::OwnedFd;
 use nero_journal::v1::{
     JobExited, JobNotStarted, Notice, Paused, RecordKind, Resumed, SignalSent, StopAsked, TreeGone,
 };
-use nero_journal::{Clocks, Encoder, HEADER_BYTES, SegmentId, Writer, encode_header};
+use nero_journal::{
+    Clocks, Encoder, HEADER_BYTES, RecordMessage, SegmentId, Writer, encode_header,
+};
 use rustix::fs::{CWD, FallocateFlags, Mode, OFlags, fallocate, openat};
 use rustix::io::Errno;
 
@@ -70,13 +72,12 @@ impl Segment {
     ///
     /// # Errors
     /// `NOSPC` or `DQUOT` when there is no room, whichever step failed.
-    pub fn create(
+    pub fn create<M: RecordMessage>(
         path: &CStr,
         writer: Writer,
         id: SegmentId,
         subject: &Subject,
-        kind: RecordKind,
-        first: &impl prost::Message,
+        first: &M,
     ) -> Result<Self, Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let file = openat(CWD, path, flags, Mode::RUSR | Mode::WUSR)?;
@@ -109,7 +110,7 @@ impl Segment {
         };
         let mut encoder = segment.encoder;
         let length = encoder
-            .record(rest, kind as i32, clocks.wall_ns, clocks.mono_ns, first)
+            .record(rest, M::KIND as i32, clocks.wall_ns, clocks.mono_ns, first)
             .map_err(|_| Errno::MSGSIZE)?;
         segment.write(&bytes[..HEADER_BYTES + length])?;
         segment.encoder = encoder;
@@ -120,25 +121,20 @@ impl Segment {
     ///
     /// # Errors
     /// When the disk refuses; the segment ends where it ended before.
-    pub fn append(
-        &mut self,
-        kind: RecordKind,
-        clocks: Clocks,
-        payload: &impl prost::Message,
-    ) -> Result<(), Errno> {
+    pub fn append<M: RecordMessage>(&mut self, clocks: Clocks, payload: &M) -> Result<(), Errno> {
         let mut bytes = [0; RECORD_BYTES_MAX];
         let mut encoder = self.encoder;
         let length = encoder
             .record(
                 &mut bytes,
-                kind as i32,
+                M::KIND as i32,
                 clocks.wall_ns,
                 clocks.mono_ns,
                 payload,
             )
             .map_err(|_| Errno::MSGSIZE)?;
         let last = matches!(
-            kind,
+            M::KIND,
             RecordKind::JobNotStarted | RecordKind::JobExited | RecordKind::TreeGone
         );
         if !last && self.offset + length as u64 > self.reserved - LAST_BYTES {
@@ -256,16 +252,14 @@ impl Journal {
             return false;
         };
         let done = match record {
-            KeeperRecord::StopAsked(one) => segment.append(RecordKind::StopAsked, clocks, one),
-            KeeperRecord::SignalSent(one) => segment.append(RecordKind::SignalSent, clocks, one),
-            KeeperRecord::Paused(one) => segment.append(RecordKind::Paused, clocks, one),
-            KeeperRecord::Resumed(one) => segment.append(RecordKind::Resumed, clocks, one),
-            KeeperRecord::Notice(one) => segment.append(RecordKind::Notice, clocks, one),
-            KeeperRecord::JobNotStarted(one) => {
-                segment.append(RecordKind::JobNotStarted, clocks, one)
-            }
-            KeeperRecord::JobExited(one) => segment.append(RecordKind::JobExited, clocks, one),
-            KeeperRecord::TreeGone(one) => segment.append(RecordKind::TreeGone, clocks, one),
+            KeeperRecord::StopAsked(one) => segment.append(clocks, one),
+            KeeperRecord::SignalSent(one) => segment.append(clocks, one),
+            KeeperRecord::Paused(one) => segment.append(clocks, one),
+            KeeperRecord::Resumed(one) => segment.append(clocks, one),
+            KeeperRecord::Notice(one) => segment.append(clocks, one),
+            KeeperRecord::JobNotStarted(one) => segment.append(clocks, one),
+            KeeperRecord::JobExited(one) => segment.append(clocks, one),
+            KeeperRecord::TreeGone(one) => segment.append(clocks, one),
         };
         done.is_ok()
     }

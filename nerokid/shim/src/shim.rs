@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use nero_journal::v1::{JobNotStarted, RecordKind, job_not_started};
+use nero_journal::v1::{JobNotStarted, job_not_started};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 
@@ -95,7 +95,6 @@ fn claim(plan: &Plan, crash: &CrashAt) -> Result<Segment, ClaimFailure> {
         Plan::WRITER,
         plan.segment,
         &plan.subject,
-        RecordKind::Claimed,
         &plan.claimed,
     );
     crash.here("private");

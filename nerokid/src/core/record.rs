@@ -1,7 +1,6 @@
 //! The records of a watcher, before they are bytes.
 
-use nero_journal::v1::{self, RecordKind};
-use nero_journal::{Clocks, Segment, WriteError};
+use nero_journal::{Clocks, Segment, WriteError, v1};
 
 /// A record of the watcher's segment.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,25 +53,21 @@ impl Record {
         clocks: Clocks,
     ) -> Result<&'s [u8], WriteError> {
         match self {
-            Self::Started(message) => segment.append(RecordKind::WatchStarted, clocks, message),
-            Self::Metrics(message) => segment.append(RecordKind::Metrics, clocks, message),
-            Self::Sample(message) => segment.append(RecordKind::Sample, clocks, message),
-            Self::RulesApplied(message) => {
-                segment.append(RecordKind::RulesApplied, clocks, message)
-            }
-            Self::RulesRefused(message) => {
-                segment.append(RecordKind::RulesRefused, clocks, message)
-            }
-            Self::RuleBound(message) => segment.append(RecordKind::RuleBound, clocks, message),
-            Self::RuleFired(message) => segment.append(RecordKind::RuleFired, clocks, message),
-            Self::RuleHeld(message) => segment.append(RecordKind::RuleHeld, clocks, message),
-            Self::RuleRan(message) => segment.append(RecordKind::RuleRan, clocks, message),
-            Self::StepAsked(message) => segment.append(RecordKind::StepAsked, clocks, message),
-            Self::Truncated(message) => segment.append(RecordKind::LogTruncated, clocks, message),
-            Self::Folded(message) => segment.append(RecordKind::MetricsFolded, clocks, message),
-            Self::Progress(message) => segment.append(RecordKind::Progress, clocks, message),
-            Self::Notice(message) => segment.append(RecordKind::Notice, clocks, message),
-            Self::Ended(message) => segment.append(RecordKind::WatchEnded, clocks, message),
+            Self::Started(message) => segment.record(clocks, message),
+            Self::Metrics(message) => segment.record(clocks, message),
+            Self::Sample(message) => segment.record(clocks, message),
+            Self::RulesApplied(message) => segment.record(clocks, message),
+            Self::RulesRefused(message) => segment.record(clocks, message),
+            Self::RuleBound(message) => segment.record(clocks, message),
+            Self::RuleFired(message) => segment.record(clocks, message),
+            Self::RuleHeld(message) => segment.record(clocks, message),
+            Self::RuleRan(message) => segment.record(clocks, message),
+            Self::StepAsked(message) => segment.record(clocks, message),
+            Self::Truncated(message) => segment.record(clocks, message),
+            Self::Folded(message) => segment.record(clocks, message),
+            Self::Progress(message) => segment.record(clocks, message),
+            Self::Notice(message) => segment.record(clocks, message),
+            Self::Ended(message) => segment.record(clocks, message),
         }
     }
 }

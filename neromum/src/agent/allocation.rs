@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use nero_journal::v1::{
-    EndAll, Granted, JobExited, JobNotStarted, Notice, RecordKind, to_launcher,
+    EndAll, Granted, JobExited, JobNotStarted, Notice, ledger_exited::Copy, to_launcher,
 };
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken};
@@ -256,8 +256,7 @@ impl Agent {
         tracing::info!(run = %entry.id, incarnation, why, "a start is given up; the next one is made");
         let text = format!("this start is over ({why}): the run is started again");
         let run_dir = self.run_dir(entry.id);
-        let kind = RecordKind::Notice;
-        if let Err(error) = own::write(&run_dir, token, incarnation, kind, &Notice { text }) {
+        if let Err(error) = own::write(&run_dir, token, incarnation, &Notice { text }) {
             tracing::error!(run = %entry.id, %error, "cannot note that a start is given up");
         }
     }
@@ -321,8 +320,7 @@ impl Agent {
             granted.helped = wanted.hosts();
         }
         self.note_setup(&run_dir, incarnation);
-        let kind = RecordKind::Granted;
-        if let Err(error) = own::write(&run_dir, token, incarnation, kind, &granted) {
+        if let Err(error) = own::write(&run_dir, token, incarnation, &granted) {
             // It is for people: the run starts without it.
             tracing::warn!(run = %entry.id, %error, "cannot note what was granted");
         }
@@ -335,8 +333,7 @@ impl Agent {
                 granted.scheduler,
                 granted.hosts.join(", ")
             );
-            let kind = RecordKind::Notice;
-            if let Err(error) = own::write(&run_dir, token, incarnation, kind, &Notice { text }) {
+            if let Err(error) = own::write(&run_dir, token, incarnation, &Notice { text }) {
                 tracing::warn!(run = %entry.id, %error, "cannot note what was granted");
             }
         }
@@ -500,11 +497,8 @@ impl Agent {
 
 /// The exit code of an ended run, as a shell shows it; 1 when it is unknown.
 fn exit_code(entry: &Entry) -> i32 {
-    let of = |kind: RecordKind| {
-        let mut records = entry.ends.iter().rev();
-        records.find(|copy| copy.kind == kind as u32)
-    };
-    if let Some(exited) = of(RecordKind::JobExited) {
+    let last = |is_wanted: fn(&Copy) -> bool| entry.ends.iter().rev().find(|copy| is_wanted(copy));
+    if let Some(exited) = last(Copy::is::<JobExited>) {
         let exited: JobExited = prost::Message::decode(&*exited.payload).unwrap_or_default();
         return match exited {
             exited if exited.code_unknown => 1,
@@ -512,7 +506,7 @@ fn exit_code(entry: &Entry) -> i32 {
             exited => exited.code,
         };
     }
-    match of(RecordKind::JobNotStarted) {
+    match last(Copy::is::<JobNotStarted>) {
         Some(failed) => {
             let failed: JobNotStarted =
                 prost::Message::decode(&*failed.payload).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Carries out the core's effects, in order.
 
-use nero_journal::Clocks;
 use nero_journal::gate::{self, Gate};
-use nero_journal::v1::{JobNotStarted, Lost, RecordKind, job_not_started, lost, to_launcher};
+use nero_journal::v1::{JobNotStarted, Lost, job_not_started, lost, to_launcher};
+use nero_journal::{Clocks, RecordMessage};
 use nero_model::RunToken;
 use nero_model::paths::run::{self as names, ContainerVerb};
 
@@ -104,7 +104,7 @@ impl Agent {
                     errno: 0,
                     ..JobNotStarted::default()
                 };
-                self.say(token, incarnation, RecordKind::JobNotStarted, &record);
+                self.say(token, incarnation, &record);
             }
             // The launch was built with the folder and sent there, see
             // `prepared`.
@@ -314,7 +314,7 @@ impl Agent {
                     errno: 0,
                     ..JobNotStarted::default()
                 };
-                self.say(token, incarnation, RecordKind::JobNotStarted, &record);
+                self.say(token, incarnation, &record);
             }
             Ok(Gate::Passed) => {
                 tracing::warn!(run = %entry.id, incarnation, "a start without supervisors passed its gate");
@@ -338,7 +338,7 @@ impl Agent {
             reason: reason.into(),
             detail: String::new(),
         };
-        self.say(token, incarnation, RecordKind::Lost, &record);
+        self.say(token, incarnation, &record);
         self.remove_container(token, incarnation);
     }
 
@@ -368,20 +368,14 @@ impl Agent {
     }
 
     /// Appends a record to a segment of our own, then looks at the run anew.
-    pub(super) fn say(
-        &mut self,
-        token: RunToken,
-        incarnation: u32,
-        kind: RecordKind,
-        record: &impl prost::Message,
-    ) {
+    pub(super) fn say<M: RecordMessage>(&mut self, token: RunToken, incarnation: u32, record: &M) {
         let Some(entry) = self.entries.get(&token) else {
             return;
         };
         let run_dir = self.run_dir(entry.id);
-        match own::write(&run_dir, token, incarnation, kind, record) {
+        match own::write(&run_dir, token, incarnation, record) {
             Ok(()) => {
-                tracing::info!(run = %entry.id, incarnation, kind = kind.as_str_name(), "said what nobody else could");
+                tracing::info!(run = %entry.id, incarnation, kind = M::KIND.as_str_name(), "said what nobody else could");
                 self.look_and_decide(token, incarnation);
             }
             Err(error) => {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use nero_journal::v1::{Notice, RecordKind};
+use nero_journal::v1::Notice;
 use nero_model::paths::run as names;
 use nero_model::process::{Life, Stat};
 use nero_model::{ProcessId, RunToken};
@@ -458,7 +458,7 @@ impl Agent {
                 if !std::mem::replace(&mut entry.stop_noted, true) {
                     let text =
                         format!("its {what} was stopped by a signal (SIGSTOP) and was continued");
-                    self.say(*token, *incarnation, RecordKind::Notice, &Notice { text });
+                    self.say(*token, *incarnation, &Notice { text });
                 }
             }
         }

@@ -5,7 +5,7 @@
 use std::io;
 
 use nero_journal::WriteError;
-use nero_journal::v1::{LedgerExited, Lost, RecordKind, lost};
+use nero_journal::v1::{JobNotStarted, LedgerExited, Lost, TreeGone, ledger_exited::Copy, lost};
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken};
 use nero_wire::v1;
@@ -166,18 +166,11 @@ impl Agent {
         let Some(entry) = self.entries.get_mut(&token) else {
             return;
         };
-        let last = [
-            RecordKind::TreeGone,
-            RecordKind::JobNotStarted,
-            RecordKind::Lost,
-        ];
+        let is_last =
+            |copy: &Copy| copy.is::<TreeGone>() || copy.is::<JobNotStarted>() || copy.is::<Lost>();
         let ended = exited
             .filter(|exited| exited.incarnation >= incarnation)
-            .filter(|exited| {
-                let of =
-                    |kind: &RecordKind| exited.records.iter().any(|copy| copy.kind == *kind as u32);
-                last.iter().any(of)
-            });
+            .filter(|exited| exited.records.iter().any(is_last));
         let Some(exited) = ended else {
             if entry.facts.ended() {
                 let entry = &self.entries[&token];
@@ -330,7 +323,7 @@ impl Agent {
             detail: String::new(),
         };
         let run_dir = self.run_dir(entry.id);
-        match own::write(&run_dir, token, start, RecordKind::Lost, &record) {
+        match own::write(&run_dir, token, start, &record) {
             Ok(()) => {
                 self.look(token, start);
                 self.core.found(token, start, Decision::Ended);

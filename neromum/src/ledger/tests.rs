@@ -3,7 +3,6 @@
 use super::*;
 use nero_journal::v1::{JobExited, ledger_exited::Copy};
 use nero_model::ExperimentId;
-use prost::Message as _;
 
 fn open(folder: &Path, deployment: DeploymentId) -> Result<(Ledger, LedgerState), LedgerError> {
     Ledger::open(folder, deployment, true)
@@ -26,11 +25,7 @@ fn exited(number: u32) -> LedgerExited {
     LedgerExited {
         token: token(number).to_vec(),
         incarnation: 1,
-        records: vec![Copy {
-            kind: RecordKind::JobExited as u32,
-            payload: JobExited::default().encode_to_vec(),
-            ..Copy::default()
-        }],
+        records: vec![Copy::new(crate::runs::own::NO_TIME, &JobExited::default())],
     }
 }
 

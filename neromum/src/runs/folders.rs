@@ -5,12 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use nero_journal::frame::{self, FrameKind};
-use nero_journal::v1::{LedgerExited, RecordKind, ledger_exited};
+use nero_journal::v1::{LedgerExited, WatchEnded, ledger_exited};
 use nero_model::paths::{NodePaths, run as names};
 use nero_model::{ExperimentId, RunId, RunToken};
 use nero_wire::v1::{RuleSet, RunFolder, SegmentPosition};
 
-use super::{segments, spec};
+use super::{own, segments, spec};
 use crate::core::facts::Facts;
 
 /// Limit of damaged rule sets that are passed over in the search for the
@@ -153,14 +153,11 @@ impl RunLife {
     pub fn end(&self, token: RunToken) -> LedgerExited {
         let mut records = self.ends.clone();
         if self.facts.watch_complete {
-            records.push(ledger_exited::Copy {
-                kind: RecordKind::WatchEnded as u32,
-                payload: prost::Message::encode_to_vec(&nero_journal::v1::WatchEnded {
-                    complete: true,
-                    ..Default::default()
-                }),
-                ..Default::default()
-            });
+            let ended = WatchEnded {
+                complete: true,
+                ..WatchEnded::default()
+            };
+            records.push(ledger_exited::Copy::new(own::NO_TIME, &ended));
         }
         LedgerExited {
             token: token.to_vec(),

@@ -9,13 +9,10 @@ use std::path::{Path, PathBuf};
 
 use nero_journal::Clocks;
 use nero_journal::frame::{self, FrameError, FrameKind};
-use nero_journal::v1::{
-    Gone, JobNotStarted, LedgerExited, RecordKind, job_not_started, ledger_exited,
-};
+use nero_journal::v1::{Gone, JobNotStarted, LedgerExited, job_not_started, ledger_exited};
 use nero_model::paths::{NodePaths, run as names};
 use nero_model::{DeploymentId, RunId, RunToken};
 use nero_wire::v1::RunSpec;
-use prost::Message as _;
 
 use super::{folders, own};
 
@@ -112,11 +109,7 @@ fn write_end(
             errno: 0,
             ..JobNotStarted::default()
         };
-        records.push(ledger_exited::Copy {
-            kind: RecordKind::JobNotStarted as u32,
-            payload: never.encode_to_vec(),
-            ..Default::default()
-        });
+        records.push(ledger_exited::Copy::new(own::NO_TIME, &never));
     }
     own::write_copies(run_dir, token, incarnation, &records)
 }

@@ -6,11 +6,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use nero_journal::v1::{JobNotStarted, RecordKind, job_not_started, ledger_exited};
-use nero_journal::{Clocks, Segment, Writer};
+use nero_journal::{Clocks, RecordMessage, Segment, WriteError, Writer};
 use nero_model::RunToken;
 use nero_model::paths::run as names;
 
 use super::segments;
+
+/// The time of a copy that is written with the time of now.
+pub const NO_TIME: Clocks = Clocks {
+    wall_ns: 0,
+    mono_ns: 0,
+};
 
 /// Writes one record, with the time of now.
 ///
@@ -20,11 +26,10 @@ pub fn write(
     run_dir: &Path,
     token: RunToken,
     incarnation: u32,
-    kind: RecordKind,
-    record: &impl prost::Message,
+    record: &impl RecordMessage,
 ) -> io::Result<()> {
     write_own(run_dir, token, incarnation, |segment| {
-        append(segment, kind, Clocks::now(), record)
+        plain(segment.record(Clocks::now(), record))
     })
 }
 
@@ -49,7 +54,7 @@ fn append_copies(segment: &mut Segment, copies: &[ledger_exited::Copy]) -> io::R
             .ok()
             .and_then(|kind| RecordKind::try_from(kind).ok())
             .unwrap_or_default();
-        append(segment, kind, clocks_of(copy), &Raw(&copy.payload))
+        plain(segment.append(kind, clocks_of(copy), &Raw(&copy.payload)))
     })
 }
 
@@ -64,7 +69,7 @@ pub fn withhold_claim(run_dir: &Path, token: RunToken, incarnation: u32) -> io::
         ..JobNotStarted::default()
     };
     claim_with(run_dir, token, incarnation, |segment| {
-        append(segment, RecordKind::JobNotStarted, Clocks::now(), &closed)
+        plain(segment.record(Clocks::now(), &closed))
     })
 }
 
@@ -111,13 +116,7 @@ fn claim_with(
     }
 }
 
-fn append(
-    segment: &mut Segment,
-    kind: RecordKind,
-    at: Clocks,
-    record: &impl prost::Message,
-) -> io::Result<()> {
-    let written = segment.append(kind, at, record);
+fn plain(written: Result<&[u8], WriteError>) -> io::Result<()> {
     written.map(drop).map_err(io::Error::other)
 }
 

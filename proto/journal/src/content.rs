@@ -197,9 +197,9 @@ impl<'a> Record<'a> {
 
 impl ledger_exited::Copy {
     /// A copy of a record with this message, written at this time.
-    pub fn new(at: Clocks, message: &impl RecordMessage) -> Self {
+    pub fn new<M: RecordMessage>(at: Clocks, message: &M) -> Self {
         Self {
-            kind: kind_of(message) as u32,
+            kind: M::KIND as u32,
             payload: message.encode_to_vec(),
             wall_ns: at.wall_ns,
             mono_ns: at.mono_ns,
@@ -210,8 +210,4 @@ impl ledger_exited::Copy {
     pub fn is<M: RecordMessage>(&self) -> bool {
         self.kind == M::KIND as u32
     }
-}
-
-fn kind_of<M: RecordMessage>(_: &M) -> RecordKind {
-    M::KIND
 }

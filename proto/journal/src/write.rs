@@ -6,7 +6,10 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use crate::v1::RecordKind;
-use crate::{Encoder, HEADER_BYTES, RECORD_OVERHEAD, SegmentId, TooLong, Writer, encode_header};
+use crate::{
+    Encoder, HEADER_BYTES, RECORD_OVERHEAD, RecordMessage, SegmentId, TooLong, Writer,
+    encode_header,
+};
 
 /// The time, by both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +112,20 @@ impl Segment {
         }
     }
 
-    /// Appends one record. Returns the bytes written, to be sent on as they are.
+    /// Appends a record with this message. Returns the bytes written, to be sent on as they are.
+    ///
+    /// # Errors
+    /// As [`Segment::append`].
+    pub fn record<M: RecordMessage>(
+        &mut self,
+        clocks: Clocks,
+        message: &M,
+    ) -> Result<&[u8], WriteError> {
+        self.append(M::KIND, clocks, message)
+    }
+
+    /// Appends a record of a kind that is known only when the program runs. Returns the bytes
+    /// written.
     ///
     /// # Errors
     /// See [`WriteError`]; after an error the segment ends where it ended

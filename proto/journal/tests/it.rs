@@ -1,8 +1,11 @@
 //! Readers of segments get a prefix of the written records or an error, never
 //! other data.
 
-use nero_journal::v1::{JobExited, Notice, RecordKind};
-use nero_journal::{Clocks, HEADER_BYTES, HeaderError, Reader, Segment, Stop, Writer, scan};
+use nero_journal::v1::{JobExited, Notice, RecordKind, ledger_exited::Copy};
+use nero_journal::{
+    Clocks, Content, HEADER_BYTES, HeaderError, JobRecord, ObservationRecord, Reader, Segment,
+    Stop, Writer, scan,
+};
 use proptest::prelude::*;
 
 const TOKEN: [u8; 16] = [9; 16];
@@ -229,4 +232,36 @@ proptest! {
         prop_assert!(scan(&bytes).is_err());
         prop_assert_eq!(Reader::new(&bytes, 0, 0x1234_5678).count(), 0);
     }
+}
+
+#[test]
+fn a_record_is_read_by_the_subject_of_its_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.seg");
+    let mut segment = Segment::create(&path, Writer::Watcher, &TOKEN, 1).unwrap();
+    let exited = JobExited {
+        code: 3,
+        ..JobExited::default()
+    };
+    let at = Clocks::now();
+    segment.record(at, &exited).unwrap();
+    segment.record(at, &Notice::default()).unwrap();
+    segment
+        .append(RecordKind::Unspecified, at, &exited)
+        .unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    let records: Vec<_> = scan(&bytes).unwrap().1.collect();
+    let Content::Job(JobRecord::JobExited(payload)) = records[0].content() else {
+        panic!("{:?}", records[0].content());
+    };
+    assert_eq!(payload.decode().unwrap(), exited);
+    assert_eq!(records[0].message(), Some(exited.clone()));
+    assert_eq!(records[0].clocks(), at);
+    assert_eq!(records[1].message::<JobExited>(), None);
+    let is_notice = |content| matches!(content, Content::Observation(ObservationRecord::Notice(_)));
+    assert!(is_notice(records[1].content()));
+    assert!(matches!(records[2].content(), Content::Unknown(0)));
+    let copy = Copy::new(at, &exited);
+    assert_eq!(copy.payload, records[0].payload);
+    assert!(copy.is::<JobExited>() && !copy.is::<Notice>());
 }

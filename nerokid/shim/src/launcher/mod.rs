@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nero_journal::v1::changed::What;
-use nero_journal::v1::{Changed, Launch, Notice, RecordKind};
+use nero_journal::v1::{Changed, Launch, Notice};
 use nero_journal::{SegmentId, Writer};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
@@ -363,15 +363,8 @@ impl Launcher {
         let path = format!("{}/launcher-{id}.seg", run.folder());
         let text = format!("its {what} was stopped by a signal (SIGSTOP) and was continued");
         let made = sys::path(path).map(|path| {
-            let kind = RecordKind::Notice;
-            Segment::create(
-                &path,
-                Writer::Launcher,
-                id,
-                &run.subject,
-                kind,
-                &Notice { text },
-            )
+            let notice = Notice { text };
+            Segment::create(&path, Writer::Launcher, id, &run.subject, &notice)
         });
         match made {
             Some(Ok(_)) => self.tell_of(key, What::Started, 0),

@@ -119,13 +119,11 @@ pub struct SegmentToMake {
 impl SegmentToMake {
     /// Makes the segment; `None` when the disk refuses.
     pub fn make(&self) -> Option<Segment> {
-        let kind = nero_journal::v1::RecordKind::TakenOver;
         let made = Segment::create(
             &self.path,
             Writer::Launcher,
             self.id,
             &self.subject,
-            kind,
             &self.taken,
         );
         if made.is_err() {

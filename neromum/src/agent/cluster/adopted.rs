@@ -12,8 +12,8 @@ use std::time::Duration;
 use nero_journal::Clocks;
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{
-    Claimed, Granted, JobExited, JobStarted, Lost, Notice, RecordKind, StopAsked, TaskOver,
-    TreeGone, ledger_exited, lost, task_over,
+    Claimed, Granted, JobExited, JobStarted, Lost, Notice, StopAsked, TaskOver, TreeGone,
+    ledger_exited::Copy, lost, task_over,
 };
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken, SubmissionId};
@@ -272,15 +272,11 @@ impl Agent {
             .and_then(|row| row.start_s)
             .map_or_else(Clocks::now, clocks_of);
         let mut records = vec![
-            copy(RecordKind::Claimed, started, &Claimed::default()),
-            copy(RecordKind::Granted, started, &granted),
+            Copy::new(started, &Claimed::default()),
+            Copy::new(started, &granted),
         ];
         if began {
-            records.push(copy(
-                RecordKind::JobStarted,
-                started,
-                &JobStarted::default(),
-            ));
+            records.push(Copy::new(started, &JobStarted::default()));
         }
         let (id, run_dir) = (entry.id, self.run_dir(entry.id));
         if let Err(error) = own::claim(&run_dir, token, START, &records) {
@@ -370,8 +366,8 @@ impl Agent {
     }
 
     fn note_about(&self, token: RunToken, id: RunId, text: String) {
-        let (run_dir, kind) = (self.run_dir(id), RecordKind::Notice);
-        if let Err(error) = own::write(&run_dir, token, START, kind, &Notice { text }) {
+        let run_dir = self.run_dir(id);
+        if let Err(error) = own::write(&run_dir, token, START, &Notice { text }) {
             tracing::warn!(run = %id, %error, "a notice cannot be written");
         }
     }
@@ -550,12 +546,11 @@ struct End<'a> {
 }
 
 impl End<'_> {
-    fn records(&self) -> Vec<ledger_exited::Copy> {
+    fn records(&self) -> Vec<Copy> {
         let at = self.told.and_then(|told| told.ended_s);
         let at = at.map_or_else(Clocks::now, clocks_of);
         let how = self.how.map_or(task_over::How::Unspecified, of_ended);
-        let mut records = vec![copy(
-            RecordKind::TaskOver,
+        let mut records = vec![Copy::new(
             at,
             &TaskOver {
                 how: how.into(),
@@ -571,7 +566,7 @@ impl End<'_> {
                 signal: cancel.signal,
                 rule: cancel.rule,
             };
-            records.push(copy(RecordKind::StopAsked, at, &asked));
+            records.push(Copy::new(at, &asked));
         }
         let gone = TreeGone {
             stdout_bytes: self.output[0],
@@ -579,21 +574,21 @@ impl End<'_> {
             ..TreeGone::default()
         };
         if let Some(exited) = self.exited() {
-            records.push(copy(RecordKind::JobExited, at, &exited));
-            records.push(copy(RecordKind::TreeGone, at, &gone));
+            records.push(Copy::new(at, &exited));
+            records.push(Copy::new(at, &gone));
             return records;
         }
         if self.how.is_none() {
             let text = self.unknown();
-            records.push(copy(RecordKind::Notice, at, &Notice { text }));
+            records.push(Copy::new(at, &Notice { text }));
         } else {
-            records.push(copy(RecordKind::TreeGone, at, &gone));
+            records.push(Copy::new(at, &gone));
         }
         let lost = Lost {
             reason: lost::Reason::TaskOver.into(),
             detail: String::new(),
         };
-        records.push(copy(RecordKind::Lost, at, &lost));
+        records.push(Copy::new(at, &lost));
         records
     }
 
@@ -658,14 +653,5 @@ fn clocks_of(seconds: i64) -> Clocks {
     Clocks {
         wall_ns,
         mono_ns: now.mono_ns.saturating_sub(age_ns),
-    }
-}
-
-fn copy(kind: RecordKind, at: Clocks, record: &impl prost::Message) -> ledger_exited::Copy {
-    ledger_exited::Copy {
-        kind: kind as u32,
-        payload: record.encode_to_vec(),
-        wall_ns: at.wall_ns,
-        mono_ns: at.mono_ns,
     }
 }

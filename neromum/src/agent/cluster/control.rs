@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nero_journal::frame::{self, FrameKind};
-use nero_journal::v1::{RecordKind, TaskOver, task_over};
+use nero_journal::v1::{TaskOver, task_over};
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken, SubmissionId};
 use nero_warden::{Call, Listed, State};
@@ -313,8 +313,7 @@ impl Agent {
                 escalated: true,
             };
             let start = entry.incarnation.max(1);
-            let kind = RecordKind::TaskOver;
-            if let Err(error) = own::write(&self.run_dir(*id), *token, start, kind, &record) {
+            if let Err(error) = own::write(&self.run_dir(*id), *token, start, &record) {
                 // Its end is told without it.
                 tracing::error!(run = %id, %error, "cannot record that its job is cancelled");
             }

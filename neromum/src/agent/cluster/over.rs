@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
-use nero_journal::v1::{Lost, RecordKind, TaskOver, lost, task_over};
+use nero_journal::v1::{Lost, TaskOver, lost, task_over};
 use nero_model::RunToken;
 use nero_warden::Ended;
 use tokio::time::Instant;
@@ -116,7 +116,7 @@ impl Agent {
         };
         self.ask_starts_to_leave(&token);
         self.note_how_it_ended(token, incarnation);
-        self.say(token, incarnation, RecordKind::Lost, &record);
+        self.say(token, incarnation, &record);
     }
 
     /// Asks the starts of a run's task to leave that did not. The host of one that was cut
@@ -166,8 +166,7 @@ impl Agent {
             escalated: false,
         };
         let run_dir = self.run_dir(entry.id);
-        let kind = RecordKind::TaskOver;
-        if let Err(error) = own::write(&run_dir, token, incarnation, kind, &record) {
+        if let Err(error) = own::write(&run_dir, token, incarnation, &record) {
             // The end is told without it.
             tracing::error!(run = %entry.id, %error, "cannot record how a task ended");
         }

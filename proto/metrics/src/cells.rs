@@ -157,15 +157,13 @@ pub fn cells(line: &[u8], cut: Cut) -> impl Iterator<Item = (usize, usize)> {
         if is_over {
             return None;
         }
-        let ends = |byte: &u8| match cut {
-            Cut::At(sign) => *byte == sign,
-            Cut::Blanks => byte.is_ascii_whitespace(),
-        };
         let from = at;
-        let to = line[from..end]
-            .iter()
-            .position(ends)
-            .map_or(end, |length| from + length);
+        let rest = &line[from..end];
+        let length = match cut {
+            Cut::At(sign) => memchr::memchr(sign, rest),
+            Cut::Blanks => rest.iter().position(u8::is_ascii_whitespace),
+        };
+        let to = length.map_or(end, |length| from + length);
         is_over = to == end;
         at = (to + 1).min(end);
         Some((from, to))

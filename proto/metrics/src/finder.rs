@@ -12,6 +12,7 @@ use crate::labeller::Labeller;
 use crate::pattern::{self, Pattern, PatternError};
 use crate::progress::{self, Outer};
 use crate::scope::{self, Scope};
+use crate::step::Phrase;
 use crate::table::{Table, TableStage};
 use crate::{json, pairs, step};
 
@@ -316,7 +317,11 @@ impl Finder {
             return;
         }
         let begins_with_step = found.is_heading && found.step.is_some();
-        if let Some(heading) = scope::heading(text) {
+        // `Epoch 8/50` tells no set.
+        let is_step_alone = |phrase: Phrase| phrase.length == text.len();
+        if !found.phrase_at(0).is_some_and(is_step_alone)
+            && let Some(heading) = scope::heading(text)
+        {
             context.scope.enter(&heading, begins_with_step);
             return;
         }
@@ -338,18 +343,15 @@ impl Finder {
         if is_sum && !tells_set {
             above.set = Label::new(b"*");
         }
-        scope.is_behind_parts = match step::counted(line) {
-            Some(_) => true,
-            None => tells_set && scope.is_behind_parts,
-        };
+        scope.is_behind_parts = found.is_counted || tells_set && scope.is_behind_parts;
         self.labeller.write(line, found, above);
     }
 }
 
 /// Whether a line has numbers but those of steps and parts.
 fn has_values(found: &LinePairs) -> bool {
-    let mut pairs = found.pairs().zip(found.kinds());
-    pairs.any(|((_, value), kind)| {
+    let mut values = found.values().zip(found.kinds());
+    values.any(|(value, kind)| {
         let is_part = kind.is_group && value.fract() == 0.0 && value >= 0.0;
         !kind.is_step && !is_part
     })

@@ -5,7 +5,7 @@
 use nero_model::sets;
 
 use crate::progress::Done;
-use crate::step::{self, EPOCH};
+use crate::step::{self, EPOCH, Phrase};
 
 /// Limit of a metric's name, in bytes; pairs with longer names are ignored.
 pub const NAME_BYTES_MAX: usize = 200;
@@ -30,6 +30,10 @@ pub struct LinePairs {
     pub is_heading: bool,
     /// The rank of the step's word; 0 where it has none.
     pub step_rank: u8,
+    /// The first phrase of a step in the line of text, and where it stands.
+    pub phrase: Option<(usize, Phrase)>,
+    /// Whether the line of text counts steps without a word: `[8/50]`.
+    pub is_counted: bool,
     /// The step of an earlier line, where this one gives none.
     pub carried: Option<f64>,
     /// How much of its work the job has done, by this line.
@@ -103,6 +107,8 @@ impl LinePairs {
         self.step = None;
         self.step_rank = 0;
         self.is_heading = false;
+        self.is_counted = false;
+        self.phrase = None;
         self.carried = None;
         self.progress = None;
         self.left_out = 0;
@@ -112,6 +118,12 @@ impl LinePairs {
     pub fn give_step(&mut self, step: f64, is_heading: bool) {
         self.step = Some(step);
         self.is_heading = is_heading;
+    }
+
+    /// The phrase of a step that begins at this byte of the line of text, if it was read.
+    pub fn phrase_at(&self, at: usize) -> Option<Phrase> {
+        let phrase = self.phrase.filter(|(start, _)| *start == at);
+        phrase.map(|(_, phrase)| phrase)
     }
 
     /// The step of a point of the line in a series whose last point has the step
@@ -224,10 +236,25 @@ impl LinePairs {
 
     /// The pairs, in the order of the line.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, f64)> {
-        self.pairs.iter().map(|pair| {
-            let name = &self.names[pair.name_from as usize..pair.name_to as usize];
-            (name, pair.value)
-        })
+        self.pairs.iter().map(|pair| (self.name(pair), pair.value))
+    }
+
+    /// The values, in the order of the line.
+    pub fn values(&self) -> impl Iterator<Item = f64> {
+        self.pairs.iter().map(|pair| pair.value)
+    }
+
+    #[inline]
+    fn name(&self, pair: &Pair) -> &str {
+        &self.names[pair.name_from as usize..pair.name_to as usize]
+    }
+
+    /// The value of the first pair with this name, in any case.
+    pub fn value_of(&self, name: &str) -> Option<f64> {
+        let is_as_long = |pair: &&Pair| (pair.name_to - pair.name_from) as usize == name.len();
+        let mut pairs = self.pairs.iter().filter(is_as_long);
+        let pair = pairs.find(|pair| self.name(pair).eq_ignore_ascii_case(name))?;
+        Some(pair.value)
     }
 
     /// Whether two pairs have the same name.
@@ -281,9 +308,9 @@ impl LinePairs {
     }
 
     /// The pairs whose values count steps, if their names are those of steps.
-    pub fn counts(&self) -> impl Iterator<Item = ((&str, f64), NameKind)> {
-        let pairs = self.pairs().zip(&self.pairs);
-        pairs.filter_map(|(named, pair)| pair.counts.then_some((named, pair.kind)))
+    pub fn counts(&self) -> impl Iterator<Item = (NameKind, f64)> {
+        let pairs = self.pairs.iter().filter(|pair| pair.counts);
+        pairs.map(|pair| (pair.kind, pair.value))
     }
 
     /// Where each pair stands, and whether it counts.

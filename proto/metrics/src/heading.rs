@@ -1,7 +1,7 @@
 //! What stands before the values of a line and is none of them: time stamps, levels,
 //! names of loggers, bullets, and the rank of the process that printed it.
 
-use crate::pairs::LEVELS;
+use crate::pairs::is_level;
 use crate::step;
 
 /// Ranks that a launcher may put in front of lines.
@@ -127,7 +127,7 @@ fn time_stamp(text: &[u8]) -> Option<usize> {
 /// `INFO`, `INFO:`, `INFO:root:`.
 fn level(text: &[u8]) -> Option<usize> {
     let length = word(text);
-    if !LEVELS.contains(&&text[..length]) {
+    if !is_level(&text[..length]) {
         return None;
     }
     let logger = match text.get(length) {

@@ -16,7 +16,8 @@ pub struct Memo {
     /// The names as they were read.
     read: NameList,
     pairs: Vec<Shape>,
-    /// What stands between the pairs, and behind them, as [`form`] gives it.
+    /// What stands between the pairs, where it may hold a label, and what stands behind them, as
+    /// [`form`] gives it.
     texts: Vec<u8>,
     /// Whether lines of this form tell a set.
     pub tells_set: bool,
@@ -53,7 +54,7 @@ impl Memo {
             form(text).all(|byte| texts.split_off_first() == Some(&byte))
         };
         let end = each(line, found, |shape, text| {
-            pairs.next() == Some(&shape) && is_next(text)
+            pairs.next() == Some(&shape) && (!shape.may_hold_label || is_next(text))
         });
         let behind = end.map(|end| line.get(end..).unwrap_or_default());
         behind.is_some_and(is_next) && texts.is_empty()
@@ -69,7 +70,9 @@ impl Memo {
         let (pairs, texts) = (&mut self.pairs, &mut self.texts);
         let end = each(line, found, |shape, text| {
             pairs.push(shape);
-            texts.extend(form(text));
+            if shape.may_hold_label {
+                texts.extend(form(text));
+            }
             true
         });
         let behind = end.and_then(|end| line.get(end..));
@@ -138,4 +141,78 @@ fn form(text: &[u8]) -> impl Iterator<Item = u8> {
 pub fn is_quoted(line: &[u8], place: Place) -> bool {
     let before = (place.from as usize).checked_sub(1);
     before.is_some_and(|at| matches!(line.get(at), Some(b'\'' | b'"')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::label::Label;
+
+    /// The pairs of a line, as they are before they get labels.
+    fn pairs(line: &str) -> LinePairs {
+        let mut found = LinePairs::default();
+        crate::pairs::find(line.as_bytes(), &mut found);
+        found
+    }
+
+    fn taken(line: &str) -> Memo {
+        let mut memo = Memo::default();
+        memo.take(line.as_bytes(), &pairs(line), false);
+        memo
+    }
+
+    fn is_of(memo: &Memo, line: &str) -> bool {
+        memo.is_of(line.as_bytes(), &pairs(line))
+    }
+
+    #[test]
+    fn lines_of_one_form_differ_in_their_numbers_alone() {
+        let memo = taken("12:30:45 Test: loss = 0.5, acc = 0.25 [7 s]");
+        for same in [
+            "12:30:45 Test: loss = 0.5, acc = 0.25 [7 s]",
+            "08:01:59 Test: loss = 1e-7, acc = 12 [123 s]",
+        ] {
+            assert!(is_of(&memo, same), "{same}");
+        }
+        for other in [
+            "12:30:45 Val: loss = 0.5, acc = 0.25 [7 s]",
+            "12:30:45 Test: loss = 0.5, top = 0.25 [7 s]",
+            "12:30:45 Test: loss = 0.5 [7 s]",
+            "12:30:45 Test: loss = 0.5, acc = 0.25 [val]",
+            "12:30:45 Test: loss = 0.5, in all acc = 0.25 [7 s]",
+            "12:30:45 Test: 'loss' = 0.5, acc = 0.25 [7 s]",
+        ] {
+            assert!(!is_of(&memo, other), "{other}");
+        }
+        assert!(!is_of(&Memo::default(), "loss = 0.5"));
+    }
+
+    #[test]
+    fn a_name_is_given_again_below_the_labels_that_it_was_written_below() {
+        let line = "loss = 0.5, acc = 0.25";
+        let below = |set: &[u8]| Labels {
+            set: Label::new(set),
+            ..Labels::default()
+        };
+        let names = |found: &LinePairs| -> Vec<String> {
+            found.pairs().map(|(name, _)| name.to_owned()).collect()
+        };
+        let mut memo = taken(line);
+        assert!(!memo.write(&mut pairs(line), &below(b"val")));
+        let mut labelled = pairs(line);
+        labelled.rename(|_, name, new| new.push_str(&format!("val {name}")));
+        memo.written(&labelled, below(b"val"));
+        let mut next = pairs("loss = 0.4, acc = 0.5");
+        assert!(memo.write(&mut next, &below(b"val")));
+        assert_eq!(names(&next), ["val loss", "val acc"]);
+        assert!(!memo.write(&mut pairs(line), &below(b"test")));
+        // Names that stayed are not changed.
+        memo.written(&pairs(line), Labels::default());
+        let mut plain = pairs(line);
+        assert!(memo.write(&mut plain, &Labels::default()));
+        assert_eq!(names(&plain), ["loss", "acc"]);
+        // Another form forgets them.
+        memo.take(b"lr = 1", &pairs("lr = 1"), false);
+        assert!(!memo.write(&mut pairs("lr = 1"), &Labels::default()));
+    }
 }

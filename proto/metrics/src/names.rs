@@ -4,7 +4,7 @@
 //! `_` or a character beyond ASCII, and may end with something in brackets: `rmse(val)`,
 //! `time (s)`, `D(G(z))`, `energy [a.u.]`.
 
-use crate::pairs::LEVELS;
+use crate::pairs::is_level;
 
 /// Limit of words in a name; more words are a sentence.
 pub const WORDS_MAX: usize = 5;
@@ -81,7 +81,7 @@ fn words_before(line: &[u8], from: usize, end: usize) -> Option<usize> {
             start = word_start(line, from, start - 1);
         }
         let word = &line[start..word_end];
-        if !is_word(word) || LEVELS.contains(&word) {
+        if !is_word(word) || is_level(word) {
             break;
         }
         let glue = line[from..start].last().copied();
@@ -113,10 +113,22 @@ fn word_start(line: &[u8], from: usize, end: usize) -> usize {
 
 #[inline]
 pub fn is_name_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(byte, b'_' | b'-' | b'/' | b'.' | b'@' | b'%')
-        || byte >= 0x80
+    NAME_BYTES[usize::from(byte)]
 }
+
+/// The bytes of [`is_name_byte`].
+const NAME_BYTES: [bool; 256] = {
+    let mut bytes = [false; 256];
+    let mut at = 0;
+    while at < 256 {
+        let byte = at as u8;
+        bytes[at] = byte.is_ascii_alphanumeric()
+            || matches!(byte, b'_' | b'-' | b'/' | b'.' | b'@' | b'%')
+            || byte >= 0x80;
+        at += 1;
+    }
+    bytes
+};
 
 /// Whether a name may hold this word.
 #[inline]

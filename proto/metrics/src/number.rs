@@ -66,6 +66,9 @@ pub fn prefix(text: &[u8]) -> Option<Number> {
 
 /// Converts a percentage to a fraction: exactly 0.458 for `45.8`.
 fn percent(digits: &[u8], value: f64) -> f64 {
+    if let Some(short) = ShortDecimal::read(digits).filter(|short| short.length == digits.len()) {
+        return short.below(2);
+    }
     let mut copy = [0; COPIED_BYTES_MAX];
     let is_plain = digits.iter().all(|b| b.is_ascii_digit() || *b == b'.');
     let exact = match copy.get_mut(..digits.len() + 3) {
@@ -77,6 +80,15 @@ fn percent(digits: &[u8], value: f64) -> f64 {
         Some(_) | None => None,
     };
     exact.unwrap_or(value / 100.0)
+}
+
+/// Whether a number may begin with a byte.
+#[inline]
+pub fn begins(byte: &u8) -> bool {
+    matches!(
+        byte,
+        b'0'..=b'9' | b'+' | b'-' | b'.' | b'n' | b'N' | b'i' | b'I'
+    )
 }
 
 /// Reads a number that fills `text` from the first byte to the last.
@@ -184,6 +196,13 @@ pub fn ends(rest: &[u8]) -> bool {
 }
 
 fn decimal(rest: &[u8]) -> Option<(f64, usize, bool)> {
+    match ShortDecimal::read(rest) {
+        Some(short) => Some((short.below(0), short.length, short.whole)),
+        None => any_decimal(rest),
+    }
+}
+
+fn any_decimal(rest: &[u8]) -> Option<(f64, usize, bool)> {
     let (value, length) = fast_float2::parse_partial::<f64, _>(rest).ok()?;
     let whole = rest[..length].iter().all(u8::is_ascii_digit);
     match rest.get(length) {
@@ -192,6 +211,88 @@ fn decimal(rest: &[u8]) -> Option<(f64, usize, bool)> {
         _ => Some((value, length, whole)),
     }
 }
+
+/// A decimal number of few digits without an exponent, as most are.
+struct ShortDecimal {
+    /// All digits, without the point.
+    digits: u64,
+    /// Digits behind the point.
+    fraction: usize,
+    length: usize,
+    /// Whether it was written without a point.
+    whole: bool,
+}
+
+impl ShortDecimal {
+    /// The number at the start of `text`, if it is short and does not go on in another way.
+    #[inline]
+    fn read(text: &[u8]) -> Option<Self> {
+        // A longer number.
+        if text.get(DIGITS_MAX).is_some_and(u8::is_ascii_digit) {
+            return None;
+        }
+        let near = &text[..text.len().min(DIGITS_MAX + 1)];
+        let mut digits = 0;
+        let mut length = take_digits(near, 0, &mut digits);
+        let (mut fraction, mut whole) = (0, true);
+        if near.get(length) == Some(&b'.') {
+            let point = length;
+            length = take_digits(near, point + 1, &mut digits);
+            (fraction, whole) = (length - point - 1, false);
+            if fraction == 0 || near.get(length) == Some(&b'.') {
+                return None;
+            }
+        }
+        let goes_on = matches!(near.get(length), Some(b'_' | b'e' | b'E' | b'd' | b'D'));
+        (length <= DIGITS_MAX && !goes_on).then_some(Self {
+            digits,
+            fraction,
+            length,
+            whole,
+        })
+    }
+
+    /// The number divided by a power of ten. Its digits and the power are exact, so their quotient
+    /// is the nearest float, as a parser of all numbers gives it.
+    #[inline]
+    fn below(&self, power: usize) -> f64 {
+        self.digits as f64 / POWERS[self.fraction + power]
+    }
+}
+
+/// The number that the digits at the start of a text are, and how many these are.
+#[inline]
+pub fn digits(text: &[u8]) -> Option<(f64, usize)> {
+    let mut number = 0;
+    let short = take_digits(&text[..text.len().min(DIGITS_MAX + 1)], 0, &mut number);
+    if (1..=DIGITS_MAX).contains(&short) {
+        return Some((number as f64, short));
+    }
+    let length = text.iter().take_while(|b| b.is_ascii_digit()).count();
+    let text = std::str::from_utf8(&text[..length]).ok()?;
+    Some((text.parse().ok()?, length))
+}
+
+/// Appends digits from `from` on to a number; returns their end.
+#[inline]
+fn take_digits(text: &[u8], from: usize, number: &mut u64) -> usize {
+    let mut at = from;
+    while let Some(byte) = text.get(at)
+        && byte.is_ascii_digit()
+    {
+        *number = *number * 10 + u64::from(byte - b'0');
+        at += 1;
+    }
+    at
+}
+
+/// Digits of a number that a float holds exactly.
+const DIGITS_MAX: usize = 15;
+/// Powers of ten, all exact.
+const POWERS: [f64; DIGITS_MAX + 3] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+    1e17,
+];
 
 /// `1.0D-03`: the same with `e`.
 fn fortran(rest: &[u8], mantissa: usize) -> Option<(f64, usize, bool)> {
@@ -442,6 +543,16 @@ mod tests {
                 Some(_) => assert_eq!(found, want, "{text}"),
                 None if text == "nan" => assert!(found.unwrap().is_nan()),
                 None => assert_eq!(found, None, "{text}"),
+            }
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_short_number_is_the_float_that_any_reader_gives(text in "[0-9]{0,12}[.]?[0-9]{0,9}([eE][-+]?[0-9]{0,3})?[-+0-9.,_eEdDx%]{0,3}") {
+            let text = text.as_bytes();
+            if text.first().is_some_and(u8::is_ascii_digit) {
+                proptest::prop_assert_eq!(decimal(text), any_decimal(text));
             }
         }
     }

@@ -22,7 +22,7 @@ use crate::number::{self, Number};
 use crate::{step, unsigned};
 
 /// Words before a message that are no part of a metric's name.
-pub const LEVELS: [&[u8]; 9] = [
+const LEVELS: [&[u8]; 9] = [
     b"INFO",
     b"WARN",
     b"WARNING",
@@ -34,17 +34,22 @@ pub const LEVELS: [&[u8]; 9] = [
     b"FATAL",
 ];
 
+/// Whether a word is one of [`LEVELS`].
+#[inline]
+pub fn is_level(word: &[u8]) -> bool {
+    word.first().is_some_and(u8::is_ascii_uppercase) && LEVELS.contains(&word)
+}
+
 /// Finds the pairs of a trimmed line and its step.
 pub fn find(line: &[u8], found: &mut LinePairs) {
     signed(line, found);
-    let mut phrase = None;
     if !found.is_empty() {
         unsigned::between_bars(line, found);
     } else if may_hold_a_number(line) {
-        phrase = unsigned::find(line, found);
+        unsigned::find(line, found);
     }
     if !found.is_empty() {
-        step::by_line(line, phrase, found);
+        step::by_line(line, found);
     }
 }
 
@@ -60,10 +65,9 @@ fn may_hold_a_number(line: &[u8]) -> bool {
 fn signed(line: &[u8], found: &mut LinePairs) {
     let mut done = 0;
     let mut field = None;
-    for sign in memchr::memchr2_iter(b'=', b':', line) {
-        if sign < done {
-            continue;
-        }
+    let mut from = 0;
+    while let Some(sign) = next_sign(line, from) {
+        from = sign + 1;
         let Some(value) = value_behind(line, sign) else {
             field = solved_field(&line[sign + 1..]).or(field);
             found.left_out += u32::from(is_unreadable(line, done, sign));
@@ -77,6 +81,7 @@ fn signed(line: &[u8], found: &mut LinePairs) {
             continue;
         }
         done = value.from + value.number.length;
+        from = done;
         let behind = &line[done..];
         let is_other = is_row(behind) || is_list(behind) || is_declared(name.text, behind);
         if is_other || is_left_out(name.text, &value.number) {
@@ -97,6 +102,21 @@ fn signed(line: &[u8], found: &mut LinePairs) {
             None => found.push_at(name.text, number.value, counts, place),
         }
     }
+}
+
+/// Bytes in which the next sign is looked for one by one: most names are short.
+const NEAR_BYTES: usize = 12;
+
+/// The next sign of a pair, from `from` on.
+#[inline]
+fn next_sign(line: &[u8], from: usize) -> Option<usize> {
+    let rest = &line[from..];
+    // Most lines have none.
+    let near = if from == 0 { 0 } else { NEAR_BYTES };
+    let (near, far) = rest.split_at(rest.len().min(near));
+    let found = near.iter().position(|byte| matches!(byte, b'=' | b':'));
+    let found = found.or_else(|| Some(near.len() + memchr::memchr2(b'=', b':', far)?));
+    Some(from + found?)
 }
 
 /// Where a part of the line begins in it.
@@ -132,10 +152,12 @@ fn solved_field(behind: &[u8]) -> Option<&[u8]> {
 /// Whether only bare numbers follow a value. Then the line is a row of a table
 /// (`DAV:   1   0.11E+03   -0.4`), and none of its numbers is a value of the name.
 fn is_row(behind: &[u8]) -> bool {
+    if !behind.first().is_some_and(u8::is_ascii_whitespace) {
+        return false;
+    }
     let text = behind.trim_ascii();
     let mut words = text.split(u8::is_ascii_whitespace);
-    behind.first().is_some_and(u8::is_ascii_whitespace)
-        && matches!(text, [b'0'..=b'9' | b'-' | b'+' | b'.', ..])
+    matches!(text, [b'0'..=b'9' | b'-' | b'+' | b'.', ..])
         && words.all(|word| word.is_empty() || number::all(word).is_some())
 }
 
@@ -145,6 +167,10 @@ fn is_list(behind: &[u8]) -> bool {
     let Some(more) = behind.strip_prefix(b", ") else {
         return false;
     };
+    // Behind most values the next name begins.
+    if !more.trim_ascii_start().first().is_some_and(number::begins) {
+        return false;
+    }
     let mut words = more.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
     words.all(|word| number::all(word).is_some())
 }
@@ -166,8 +192,11 @@ fn is_declared(name: &[u8], behind: &[u8]) -> bool {
         b"var",
         b"usize",
     ];
+    if behind.first() != Some(&b';') {
+        return false;
+    }
     let first = name.split(|byte| *byte == b' ').next();
-    behind.first() == Some(&b';') && first.is_some_and(|word| TYPES.contains(&word))
+    first.is_some_and(|word| TYPES.contains(&word))
 }
 
 struct NumberAt {
@@ -177,7 +206,22 @@ struct NumberAt {
 
 fn value_behind(line: &[u8], sign: usize) -> Option<NumberAt> {
     let operator = match (line[sign], line[..sign].last()) {
-        (b'=', Some(before)) => b"=<>!+-*/%&|^~:".contains(before),
+        (b'=', Some(before)) => matches!(
+            before,
+            b'=' | b'<'
+                | b'>'
+                | b'!'
+                | b'+'
+                | b'-'
+                | b'*'
+                | b'/'
+                | b'%'
+                | b'&'
+                | b'|'
+                | b'^'
+                | b'~'
+                | b':'
+        ),
         (b':', Some(before)) => *before == b':',
         _ => false,
     };
@@ -191,8 +235,8 @@ fn value_behind(line: &[u8], sign: usize) -> Option<NumberAt> {
         .count();
     let number = number::value(&rest[blanks..])?;
     // `Downloading: 37%|███`.
-    if line[sign + 1 + blanks..][..number.length].ends_with(b"%")
-        && rest.get(blanks + number.length) == Some(&b'|')
+    if rest.get(blanks + number.length) == Some(&b'|')
+        && rest[blanks..][..number.length].ends_with(b"%")
     {
         return None;
     }
@@ -218,6 +262,6 @@ fn is_version(name: &[u8]) -> bool {
 #[inline]
 pub fn is_left_out(name: &[u8], number: &Number) -> bool {
     let is = |word: &[u8]| name.eq_ignore_ascii_case(word);
-    let is_duration = is(b"eta") || is(b"remaining") || is(b"elapsed");
-    (number.is_time && is_duration) || is_version(name)
+    let is_duration = || is(b"eta") || is(b"remaining") || is(b"elapsed");
+    (number.is_time && is_duration()) || is_version(name)
 }

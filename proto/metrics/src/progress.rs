@@ -23,6 +23,8 @@ use crate::words::is_other_bar;
 const LINE_BYTES_MAX: usize = 4096;
 /// The rank of a count without a word.
 const NO_WORD: u8 = 5;
+/// Ranks of steps.
+const RANKS: usize = NO_WORD as usize + 1;
 
 /// What tells the progress; a later one counts more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,9 +94,9 @@ pub fn find(line: &[u8], found: &LinePairs, outer: &mut Option<Outer>) -> Option
     if memchr::memchr(b'/', line).is_none() && percent(line, 0, no_pairs).is_none() {
         return None;
     }
-    let steps = Steps::of(line);
+    let steps = Steps::of(line, found);
     let bar = bar(line, steps.to, no_pairs);
-    if bar.is_none() && steps.counts.is_empty() {
+    if bar.is_none() && steps.are_none() {
         return None;
     }
     if is_of_something_else(line, found) {
@@ -107,14 +109,14 @@ pub fn find(line: &[u8], found: &LinePairs, outer: &mut Option<Outer>) -> Option
         }
         return None;
     }
-    if steps.counts.is_empty() && outer.is_some_and(|outer| outer.is_open()) {
+    if steps.are_none() && outer.is_some_and(|outer| outer.is_open()) {
         return None;
     }
     let is_value = |(name, _): (&str, f64)| step::rank(name.as_bytes()).is_none();
     let has_values = found.pairs().any(is_value);
     // The smallest steps come first.
     let mut within = bar;
-    for count in steps.counts.iter().rev() {
+    for count in steps.smallest_first() {
         let (done, share) = match within {
             Some(share) => ((count.step - 1.0).max(0.0), share),
             // A line that only names an epoch begins it.
@@ -134,14 +136,14 @@ pub fn find(line: &[u8], found: &LinePairs, outer: &mut Option<Outer>) -> Option
     if outer.is_some_and(|outer| outer.is_open()) {
         return None;
     }
-    let is_within = |outer: &Outer| steps.counts.is_empty() || steps.rank() < outer.rank;
+    let is_within = |outer: &Outer| steps.are_none() || steps.rank() < outer.rank;
     let (share, is_step) = match outer {
         Some(outer) if is_within(outer) => {
             outer.within = share.max(outer.within);
             (outer.share(), true)
         }
         Some(outer) if steps.rank() == outer.rank => (outer.share(), true),
-        Some(_) | None => (share, !steps.counts.is_empty()),
+        Some(_) | None => (share, !steps.are_none()),
     };
     let source = match is_step && outer.is_some_and(|outer| outer.rank < NO_WORD) {
         true => ProgressKind::Steps,
@@ -153,7 +155,8 @@ pub fn find(line: &[u8], found: &LinePairs, outer: &mut Option<Outer>) -> Option
 /// Whether the title of a bar or counter is that of another set, or of a transfer: so it is
 /// where its rate is in bytes.
 fn is_of_something_else(line: &[u8], found: &LinePairs) -> bool {
-    if memchr::memmem::find(line, b"B/s").is_some() {
+    let is_rate = |slash: usize| line[..slash].ends_with(b"B") && line[slash..].starts_with(b"/s");
+    if memchr::memchr_iter(b'/', line).any(is_rate) {
         return true;
     }
     let sign = memchr::memchr2(b'%', b'[', line).unwrap_or(line.len());
@@ -199,8 +202,7 @@ fn enter(mut new: Outer, outer: &mut Option<Outer>) {
 
 /// The value called `progress`.
 fn named(found: &LinePairs) -> Option<f64> {
-    let mut pairs = found.pairs();
-    let (_, value) = pairs.find(|(name, _)| name.eq_ignore_ascii_case("progress"))?;
+    let value = found.value_of("progress")?;
     match value {
         0.0..=1.0 => Some(value),
         1.0..=100.0 => Some(value / 100.0),
@@ -215,10 +217,11 @@ struct Count {
     total: f64,
 }
 
-/// The steps with their totals that a line names, the largest first.
+/// The steps with their totals that a line names.
 #[derive(Default)]
 struct Steps {
-    counts: Vec<Count>,
+    /// By their ranks; of a rank the first ones count.
+    counts: [Option<Count>; RANKS],
     /// The first names no total.
     is_open: bool,
     /// The end of the last one.
@@ -226,13 +229,15 @@ struct Steps {
 }
 
 impl Steps {
-    fn of(line: &[u8]) -> Self {
+    fn of(line: &[u8], found: &LinePairs) -> Self {
         let mut steps = Self::default();
         let mut at = 0;
         // What follows a bar belongs to the bar.
-        let end = memchr::memchr(b'%', line).unwrap_or(line.len());
+        let sign = memchr::memchr(b'%', line);
+        let end = sign.unwrap_or(line.len());
         while let Some(start) = step::next_word(&line[..end], at) {
-            let Some(phrase) = step::phrase(&line[start..end]) else {
+            let read = found.phrase_at(start).filter(|_| sign.is_none());
+            let Some(phrase) = read.or_else(|| step::phrase(&line[start..end])) else {
                 at = start + step::word_length(&line[start..end]);
                 continue;
             };
@@ -242,22 +247,18 @@ impl Steps {
                 Some(total) => {
                     steps.to = at;
                     let step = phrase.step;
-                    steps.counts.push(Count { rank, step, total });
+                    steps.add(Count { rank, step, total });
                 }
-                None => steps.is_open |= steps.counts.is_empty(),
+                None => steps.is_open |= steps.are_none(),
             }
         }
-        steps
-            .counts
-            .sort_by_key(|count| std::cmp::Reverse(count.rank));
-        steps.counts.dedup_by_key(|count| count.rank);
-        if steps.counts.is_empty()
+        if steps.are_none()
             && let Some(head) = head(line)
             && memchr::memchr(b'%', &line[head.to..]).is_some()
         {
             // `1/3  2.35G  …  640: 100%|███| 8/8`: the epoch's number without its name.
             steps.to = head.to;
-            steps.counts.push(Count {
+            steps.add(Count {
                 rank: NO_WORD,
                 step: head.step,
                 total: head.total,
@@ -266,8 +267,23 @@ impl Steps {
         steps
     }
 
+    fn add(&mut self, count: Count) {
+        self.counts[usize::from(count.rank)].get_or_insert(count);
+    }
+
+    fn are_none(&self) -> bool {
+        self.smallest_first().next().is_none()
+    }
+
+    fn smallest_first(&self) -> impl DoubleEndedIterator<Item = &Count> {
+        self.counts.iter().flatten()
+    }
+
+    /// The rank of the largest ones.
     fn rank(&self) -> u8 {
-        self.counts.first().map_or(0, |count| count.rank)
+        self.smallest_first()
+            .next_back()
+            .map_or(0, |count| count.rank)
     }
 }
 
@@ -315,6 +331,10 @@ fn whole_count(line: &[u8], at: usize) -> Option<Counted> {
 
 /// The percentage of a bar, or one that stands alone: `INFO accuracy: 37%` is a value.
 fn percent(line: &[u8], from: usize, no_pairs: bool) -> Option<f64> {
+    // Beside values it is one of a bar, whose signs begin with one of these.
+    if !no_pairs && memchr::memchr3(0xe2, b'[', b'|', line).is_none() {
+        return None;
+    }
     let head = LazyCell::new(|| from.max(heading::length(line)).min(line.len()));
     let is_in_drawing = LazyCell::new(|| is_drawn(&line[from..]));
     memchr::memchr_iter(b'%', line)

@@ -9,7 +9,7 @@
 use nero_model::sets;
 
 use crate::label::{self, Label, Labels, letters};
-use crate::pairs::LEVELS;
+use crate::pairs::is_level;
 use crate::step;
 use crate::words::{is_beginning, is_companion, is_key, is_known, is_link};
 
@@ -204,7 +204,7 @@ pub fn heading(line: &[u8]) -> Option<Heading> {
 /// Whether a line begins with a word that no heading has, which most texts do.
 fn begins_otherwise(line: &[u8]) -> bool {
     let word = letters(line);
-    let is_log = LEVELS.contains(&word) || word.len() == 1;
+    let is_log = is_level(word) || word.len() == 1;
     !word.is_empty() && !is_log && !is_known(word)
 }
 

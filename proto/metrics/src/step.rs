@@ -11,7 +11,7 @@
 
 use nero_model::sets;
 
-use crate::found::{LinePairs, NameKind};
+use crate::found::LinePairs;
 use crate::heading;
 use crate::number::{self, Number};
 
@@ -62,28 +62,31 @@ pub fn counts(rank: u8, number: &Number, text: &[u8]) -> bool {
 
 /// Sets the step by the pairs alone.
 pub fn by_pairs(found: &mut LinePairs) {
-    let best = best_pair(found, |name, _| rank(name.as_bytes()));
-    found.step = best.map(|(_, step)| step);
+    let counts = found
+        .pairs()
+        .zip(found.marks())
+        .filter(|(_, mark)| mark.counts);
+    let ranked = counts.filter_map(|((name, value), _)| Some((rank(name.as_bytes())?, value)));
+    found.step = best(ranked).map(|(_, step)| step);
 }
 
 /// Sets the step by the pairs and by phrases within the line. A phrase becomes
-/// a pair, too, unless one ends with it (`Train Epoch: 1`). `read` is one that was read before,
-/// and where it stands.
-pub fn by_line(line: &[u8], read: Option<(usize, Phrase)>, found: &mut LinePairs) {
+/// a pair, too, unless one ends with it (`Train Epoch: 1`).
+pub fn by_line(line: &[u8], found: &mut LinePairs) {
     let mut at = 0;
     let mut begins_with_phrase = false;
     let mut best_phrase: Option<(u8, f64)> = None;
     while let Some(start) = next_word(line, at) {
-        let read = read.filter(|(at, _)| *at == start);
-        let phrase = read.map(|(_, phrase)| phrase);
+        let phrase = found.phrase_at(start);
         let Some(phrase) = phrase.or_else(|| self::phrase(&line[start..])) else {
             at = start + word_length(&line[start..]);
             continue;
         };
+        found.phrase.get_or_insert((start, phrase));
         begins_with_phrase |= start == 0;
         let name = &line[start..start + phrase.name];
         let known =
-            |(other, value): (&str, f64)| other.as_bytes().ends_with(name) && value == phrase.step;
+            |(other, value): (&str, f64)| value == phrase.step && other.as_bytes().ends_with(name);
         if !found.pairs().any(known) {
             found.push(name, phrase.step);
         }
@@ -94,14 +97,18 @@ pub fn by_line(line: &[u8], read: Option<(usize, Phrase)>, found: &mut LinePairs
         }
         at = start + phrase.length;
     }
-    let candidates = [best_pair(found, |_, kind| kind.rank), best_phrase];
+    let ranked = found.counts();
+    let ranked = ranked.filter_map(|(kind, value)| Some((kind.rank?, value)));
+    let candidates = [best(ranked), best_phrase];
     let best = candidates
         .into_iter()
         .flatten()
         .min_by_key(|(rank, _)| *rank);
     let time = || time_alone(line).map(|time| (EPOCH, time));
+    let counted = counted(line);
+    found.is_counted = counted.is_some();
     let step = best
-        .or_else(|| bracket(line).map(|(step, _)| (0, step)))
+        .or_else(|| counted.map(|counted| (0, counted.step)))
         .or_else(|| head(line).map(|step| (0, step)))
         .or_else(time);
     if let Some((rank, step)) = step {
@@ -136,12 +143,10 @@ fn time_alone(line: &[u8]) -> Option<f64> {
     number::all(line.strip_prefix(b"Time = ")?).filter(|time| time.is_finite())
 }
 
-fn best_pair(found: &LinePairs, rank: impl Fn(&str, NameKind) -> Option<u8>) -> Option<(u8, f64)> {
-    found
-        .counts()
-        .filter(|((_, value), _)| value.is_finite())
-        .filter_map(|((name, value), kind)| Some((rank(name, kind)?, value)))
-        .min_by_key(|(rank, _)| *rank)
+/// The first pair of the best rank whose value can be a step.
+fn best(ranked: impl Iterator<Item = (u8, f64)>) -> Option<(u8, f64)> {
+    let ranked = ranked.filter(|(_, value)| value.is_finite());
+    ranked.min_by_key(|(rank, _)| *rank)
 }
 
 /// A step in words: `epoch 8`.
@@ -271,13 +276,8 @@ fn of_total(text: &[u8]) -> Option<(f64, usize)> {
         return None;
     }
     let after = before + 1 + blanks(&text[before + 1..]);
-    let digits = text[after..]
-        .iter()
-        .take_while(|b| b.is_ascii_digit())
-        .count();
-    let to = after + digits;
-    let total = std::str::from_utf8(&text[after..to]).ok()?.parse().ok()?;
-    Some((total, to))
+    let (total, length) = number::digits(&text[after..])?;
+    Some((total, after + length))
 }
 
 /// Whether a phrase may end before `rest`.
@@ -304,9 +304,8 @@ fn blanks(text: &[u8]) -> usize {
 
 #[inline]
 pub fn word_length(text: &[u8]) -> usize {
-    text.iter()
-        .take_while(|b| b.is_ascii_alphanumeric() || **b == b'_')
-        .count()
+    let is_within = |byte: &&u8| KINDS[usize::from(**byte)] & WITHIN > 0;
+    text.iter().take_while(is_within).count()
 }
 
 /// Start of the next word that could be a step's, from `at` on.
@@ -316,7 +315,8 @@ pub fn next_word(line: &[u8], at: usize) -> Option<usize> {
     let mut before = kind(line[..at].last().copied().unwrap_or(b' '));
     for (offset, byte) in line[at..].iter().enumerate() {
         let kind = kind(*byte);
-        if kind & BEGINS > 0 && before & PART_OF_NAME == 0 {
+        // One branch, which few bytes take.
+        if kind & BEGINS & !(before / PART_OF_NAME) > 0 {
             return Some(at + offset);
         }
         before = kind;
@@ -328,6 +328,8 @@ pub fn next_word(line: &[u8], at: usize) -> Option<usize> {
 const BEGINS: u8 = 1;
 /// A byte that may stand within a name.
 const PART_OF_NAME: u8 = 2;
+/// A byte within a word.
+const WITHIN: u8 = 4;
 /// What each byte is, none of these beyond ASCII: lines are looked at byte by byte for steps.
 const KINDS: [u8; 256] = {
     let mut kinds = [0; 256];
@@ -338,6 +340,9 @@ const KINDS: [u8; 256] = {
         }
         if byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'/' | b'.') {
             kinds[byte as usize] |= PART_OF_NAME;
+        }
+        if byte.is_ascii_alphanumeric() || byte == b'_' {
+            kinds[byte as usize] |= WITHIN;
         }
         byte += 1;
     }

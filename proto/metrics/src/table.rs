@@ -23,15 +23,18 @@ const HEADER_BYTES_MAX: usize = 4096;
 /// Limit of columns.
 const COLUMNS_MAX: usize = 512;
 /// Limit of the blanks within a name; more words are a sentence.
-const NAME_BLANKS_MAX: usize = 6;
+const NAME_BLANKS_MAX: u8 = 6;
 /// What a byte is in a line of names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ByteKind {
     Letter = 1,
     Other = 2,
-    Sign = 4,
     /// A line with it is none of names.
-    Foreign = 8,
+    Foreign = 4,
+    Bar = 8,
+    Tab = 16,
+    Semicolon = 32,
+    Comma = 64,
 }
 
 const KINDS: [ByteKind; 256] = {
@@ -43,7 +46,10 @@ const KINDS: [ByteKind; 256] = {
             b'0'..=b'9' | b' ' | b'"' | b'_' | b'-' | b'.' | b'/' | b'@' | b'%' => ByteKind::Other,
             b'(' | b')' | b'[' | b']' | b'#' | b'^' | b'*' | b'+' => ByteKind::Other,
             b'<' | b'>' | b'~' | b'\'' | 0x80.. => ByteKind::Other,
-            b',' | b';' | b'\t' | b'|' => ByteKind::Sign,
+            b'|' => ByteKind::Bar,
+            b'\t' => ByteKind::Tab,
+            b';' => ByteKind::Semicolon,
+            b',' => ByteKind::Comma,
             _ => ByteKind::Foreign,
         };
         byte += 1;
@@ -334,7 +340,6 @@ fn cut_of_header(line: &[u8]) -> Option<Cut> {
     if is_sentence {
         return None;
     }
-    let mut cut = Cut::Blanks;
     let mut kinds = 0;
     // Most lines have no foreign byte early, and no sign.
     for part in text.chunks(16) {
@@ -343,11 +348,15 @@ fn cut_of_header(line: &[u8]) -> Option<Cut> {
             return None;
         }
     }
-    if kinds & ByteKind::Sign as u8 > 0 {
-        // Of several signs the one that is rarer within names separates.
-        let sign = b"|\t;,".iter().find(|sign| text.contains(sign));
-        cut = sign.map_or(cut, |sign| Cut::At(*sign));
-    }
+    // Of several signs the one that is rarer within names separates.
+    let signs = [
+        (ByteKind::Bar, b'|'),
+        (ByteKind::Tab, b'\t'),
+        (ByteKind::Semicolon, b';'),
+        (ByteKind::Comma, b','),
+    ];
+    let sign = signs.iter().find(|(kind, _)| kinds & *kind as u8 > 0);
+    let cut = sign.map_or(Cut::Blanks, |(_, sign)| Cut::At(*sign));
     if kinds & ByteKind::Letter as u8 == 0 {
         return None;
     }
@@ -364,7 +373,7 @@ fn cut_of_header(line: &[u8]) -> Option<Cut> {
                     }
                     _ => false,
                 };
-                !is_number && name.len() <= NAME_BYTES_MAX && (cut == Cut::Blanks || is_short(name))
+                !is_number && (is_short(name) || cut == Cut::Blanks && name.len() <= NAME_BYTES_MAX)
             }
         };
         if !is_name {
@@ -381,10 +390,10 @@ fn byte_kind(byte: u8) -> u8 {
 
 /// Whether a name has no more words than one has.
 fn is_short(name: &[u8]) -> bool {
-    memchr::memchr_iter(b' ', name)
-        .take(NAME_BLANKS_MAX + 1)
-        .count()
-        <= NAME_BLANKS_MAX
+    // A name is short enough for a count of one byte, which compares many bytes at once.
+    let is_blank = |byte: &u8| u8::from(*byte == b' ');
+    name.len() <= NAME_BYTES_MAX
+        && name.iter().fold(0, |count, byte| count + is_blank(byte)) <= NAME_BLANKS_MAX
 }
 
 /// Whether a line can begin with a number, or a bar or quote before one.

@@ -11,7 +11,6 @@ use nero_model::sets;
 use crate::found::{LinePairs, Place};
 use crate::names::{WORDS_MAX, is_name_byte, is_word};
 use crate::pairs::{is_left_out, offset};
-use crate::step::Phrase;
 use crate::{heading, label, number, step};
 
 /// Longest line that is read.
@@ -20,26 +19,23 @@ const LINE_BYTES_MAX: usize = 4096;
 const RATE_WORDS_MAX: usize = 2;
 
 /// Reads a line in which no sign stands before a number.
-///
-/// Returns the phrase of its step, and where it stands.
-pub fn find(line: &[u8], found: &mut LinePairs) -> Option<(usize, Phrase)> {
+pub fn find(line: &[u8], found: &mut LinePairs) {
     // `total 48` stands above a listing of files.
     let listed = line.strip_prefix(b"total ");
     if listed.is_some_and(|blocks| number::all(blocks).is_some()) {
-        return None;
+        return;
     }
     let mut at = heading::length(line);
     if line.len() > LINE_BYTES_MAX || turns(line, &line[at..], found) {
-        return None;
+        return;
     }
-    let mut step = None;
     loop {
         let rest = &line[at..];
-        let phrase = match step {
+        let phrase = match found.phrase {
             Some(_) => None,
             None => step::phrase(rest),
         };
-        step = step.or(phrase.map(|phrase| (at, phrase)));
+        found.phrase = found.phrase.or(phrase.map(|phrase| (at, phrase)));
         at += if let Some(phrase) = phrase {
             let place = Place {
                 from: at as u32,
@@ -66,7 +62,6 @@ pub fn find(line: &[u8], found: &mut LinePairs) -> Option<(usize, Phrase)> {
     if !turns(line, &line[at..], found) {
         pieces(line, &line[at..], found);
     }
-    step
 }
 
 /// Reads what stands between the bars of a line, some of whose parts were read by their signs:

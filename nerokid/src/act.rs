@@ -25,7 +25,7 @@ use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, setsid, waitpid,
 };
 
-use crate::marked::Marked;
+use crate::marked::MarkedProcesses;
 
 /// Most that a command may print.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
@@ -239,7 +239,7 @@ fn signal(processes: &[Pid], signal: Signal) {
 /// Ends what is left of a command whose supervisor was killed.
 fn end_marked(folder: &Path) {
     let mark = [MARK.as_bytes(), b"=", folder.as_os_str().as_encoded_bytes()].concat();
-    let marked = Marked::new(vec![mark]);
+    let marked = MarkedProcesses::new(vec![mark]);
     let until = Instant::now() + GONE;
     loop {
         let left = marked.processes();

@@ -40,13 +40,13 @@ fn cancels(folder: &Path) -> io::Result<Vec<u64>> {
 }
 
 /// A rule set of this version, or the reason why it cannot be read.
-pub type Versioned = (u64, Result<RuleSet, FrameError>);
+pub type VersionedRules = (u64, Result<RuleSet, FrameError>);
 
 /// The rule sets that are newer than `version`, the newest first.
 ///
 /// # Errors
 /// When the folder cannot be read.
-pub fn newer_rules(folder: &Path, version: u64) -> io::Result<Vec<Versioned>> {
+pub fn newer_rules(folder: &Path, version: u64) -> io::Result<Vec<VersionedRules>> {
     let versions = numbers(folder, names::rules_version)?;
     Ok(versions
         .into_iter()

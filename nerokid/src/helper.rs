@@ -26,7 +26,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
 use crate::life::Life;
-use crate::marked::Marked;
+use crate::marked::MarkedProcesses;
 use crate::place::WatchedStart;
 use crate::sample::Usage;
 use crate::segments;
@@ -68,7 +68,7 @@ pub fn help(run_dir: &Path, incarnation: u32, name: Option<String>) -> Result<()
     let mut marks = place.marks();
     marks.extend(job_mark());
     let mut helper = Helper {
-        marked: Marked::new(marks),
+        marked: MarkedProcesses::new(marks),
         file: open(&place.folder, &path)
             .map_err(|error| format!("cannot write {}: {error}", path.display()))?,
         number: 0,
@@ -134,7 +134,7 @@ fn open(folder: &Path, path: &Path) -> io::Result<File> {
 struct Helper {
     place: WatchedStart,
     name: String,
-    marked: Marked,
+    marked: MarkedProcesses,
     file: File,
     number: u64,
     /// Of the helper beside the shim of `srun`.

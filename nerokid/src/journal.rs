@@ -23,12 +23,12 @@ pub struct Journal {
     segment: Segment,
     waiting: VecDeque<(Clocks, Record)>,
     neromum: Option<mpsc::Sender<WatcherMessage>>,
-    unsent: Unsent,
+    unsent: UnsentBytes,
 }
 
 /// Bytes written and not yet sent, with their position.
 #[derive(Debug, Default)]
-struct Unsent {
+struct UnsentBytes {
     offset: u64,
     chain: u32,
     data: Vec<u8>,
@@ -41,7 +41,7 @@ impl Journal {
             segment,
             waiting: VecDeque::new(),
             neromum: None,
-            unsent: Unsent::default(),
+            unsent: UnsentBytes::default(),
         }
     }
 

@@ -20,7 +20,7 @@ const STEPS_MAX: u32 = 0xffff_fff0;
 
 /// Measures marked processes.
 #[derive(Debug)]
-pub struct Marked {
+pub struct MarkedProcesses {
     marks: Vec<Vec<u8>>,
     /// Those of the last look, by number and start time.
     known: HashMap<(i32, u64), MarkedProcess>,
@@ -39,7 +39,7 @@ struct MarkedProcess {
     parent: i32,
 }
 
-impl Marked {
+impl MarkedProcesses {
     /// For processes whose environment has all of these, as `NAME=value`.
     pub fn new(marks: Vec<Vec<u8>>) -> Self {
         Self {
@@ -197,7 +197,7 @@ mod tests {
             .stdin(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut marked = Marked::new(vec![mark]);
+        let mut marked = MarkedProcesses::new(vec![mark]);
         let until = Instant::now() + Duration::from_secs(20);
         let mut usage = Usage::default();
         while (usage.processes < 2 || usage.cpu_ms == 0) && Instant::now() < until {
@@ -208,10 +208,12 @@ mod tests {
         assert_eq!(marked.processes().len(), 2);
         let own = ProcessId::of(child.id() as i32).unwrap();
         assert_eq!(
-            Marked::new(marked.marks.clone()).measure(&[own]).processes,
+            MarkedProcesses::new(marked.marks.clone())
+                .measure(&[own])
+                .processes,
             0
         );
-        assert!(Marked::new(Vec::new()).processes().is_empty());
+        assert!(MarkedProcesses::new(Vec::new()).processes().is_empty());
         drop(child.stdin.take());
         child.wait().unwrap();
         let mut after = marked.measure(&[]);

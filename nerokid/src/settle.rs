@@ -39,9 +39,9 @@ pub async fn settle(mut input: impl BufRead, mut output: impl Write) -> std::io:
         let settled = one(&line).await;
         let (word, why): (&[u8], _) = match settled {
             Ok(()) => (b"ok ", None),
-            Err(Unsettled::Full(why)) => (b"full ", Some(why)),
-            Err(Unsettled::Busy) => (b"busy ", Some("another process watches it".to_owned())),
-            Err(Unsettled::Failed(why)) => (b"failed ", Some(why)),
+            Err(SettleFailure::Full(why)) => (b"full ", Some(why)),
+            Err(SettleFailure::Busy) => (b"busy ", Some("another process watches it".to_owned())),
+            Err(SettleFailure::Failed(why)) => (b"failed ", Some(why)),
         };
         output.write_all(word)?;
         output.write_all(&line)?;
@@ -55,7 +55,7 @@ pub async fn settle(mut input: impl BufRead, mut output: impl Write) -> std::io:
 }
 
 /// Reason why a run is not settled.
-enum Unsettled {
+enum SettleFailure {
     /// The disk has no room.
     Full(String),
     /// Another process watches.
@@ -63,7 +63,7 @@ enum Unsettled {
     Failed(String),
 }
 
-impl Unsettled {
+impl SettleFailure {
     fn by(error: &WatchError) -> Self {
         let why = crate::chain(error);
         if error.is_for_want_of_room() {
@@ -75,15 +75,15 @@ impl Unsettled {
 }
 
 /// Settles one run; returns the reason when it cannot.
-async fn one(line: &[u8]) -> Result<(), Unsettled> {
+async fn one(line: &[u8]) -> Result<(), SettleFailure> {
     let (run_dir, incarnation) =
-        named(line).ok_or_else(|| Unsettled::Failed("no incarnation is given".to_owned()))?;
-    let place =
-        WatchedStart::open(run_dir, incarnation).map_err(|error| Unsettled::by(&error.into()))?;
+        named(line).ok_or_else(|| SettleFailure::Failed("no incarnation is given".to_owned()))?;
+    let place = WatchedStart::open(run_dir, incarnation)
+        .map_err(|error| SettleFailure::by(&error.into()))?;
     match watch::settle(place).await {
         Ok(Watched::Complete | Watched::Already) => Ok(()),
-        Ok(Watched::ByAnother) => Err(Unsettled::Busy),
-        Err(error) => Err(Unsettled::by(&error)),
+        Ok(Watched::ByAnother) => Err(SettleFailure::Busy),
+        Err(error) => Err(SettleFailure::by(&error)),
     }
 }
 

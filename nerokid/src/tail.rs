@@ -35,7 +35,7 @@ pub struct Tail {
     /// The followed log.
     pub log: Log,
     path: PathBuf,
-    file: Option<Open>,
+    file: Option<OpenFile>,
     offset: u64,
     check_name: bool,
     deleted: Deleted,
@@ -87,7 +87,7 @@ enum Deleted {
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenFile {
     file: File,
     identity: (u64, u64),
 }
@@ -223,7 +223,7 @@ impl Tail {
         self.offset
     }
 
-    fn opened(&mut self) -> io::Result<Option<&Open>> {
+    fn opened(&mut self) -> io::Result<Option<&OpenFile>> {
         if self.file.is_none() {
             let file = match nero_journal::open(&self.path) {
                 Ok(file) => file,
@@ -234,7 +234,7 @@ impl Tail {
             if !found.is_file() {
                 return Ok(None);
             }
-            self.file = Some(Open {
+            self.file = Some(OpenFile {
                 file,
                 identity: (found.dev(), found.ino()),
             });

@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use nero_cli::{CannotServe, Served};
+use nero_cli::{ServeError, Served};
 use nero_model::Home;
 
 fn main() -> ExitCode {
@@ -24,11 +24,11 @@ fn main() -> ExitCode {
     }
 }
 
-fn daemon(home: Home) -> Result<Served, CannotServe> {
+fn daemon(home: Home) -> Result<Served, ServeError> {
     match nero_daemon::run(home) {
         Ok(nero_daemon::Served::Stopped) => Ok(Served::Stopped),
         Ok(nero_daemon::Served::Held(holder)) => Ok(Served::Held(holder)),
-        Err(error) => Err(CannotServe {
+        Err(error) => Err(ServeError {
             hint: error.hint().map(str::to_owned),
             error: Box::new(error),
         }),

@@ -111,7 +111,7 @@ pub struct Ledger {
     path: PathBuf,
     number: u64,
     /// The segment that is written; `None`: nothing is kept.
-    open: Option<Open>,
+    open: Option<OpenSegment>,
     /// End of the space taken beforehand.
     reserved: u64,
     /// Bytes of all earlier segments together.
@@ -122,7 +122,7 @@ pub struct Ledger {
 
 /// The newest segment.
 #[derive(Debug)]
-struct Open {
+struct OpenSegment {
     segment: Segment,
     /// Handle for syncing off the reactor.
     file: std::sync::Arc<File>,
@@ -208,7 +208,7 @@ impl Ledger {
             deployment,
             identity,
             number,
-            open: Some(Open {
+            open: Some(OpenSegment {
                 segment,
                 file: std::sync::Arc::new(file),
             }),
@@ -386,7 +386,7 @@ impl Ledger {
     }
 
     fn append(&mut self, record: &impl RecordMessage) -> Result<(), WriteError> {
-        let Some(Open { segment, .. }) = &mut self.open else {
+        let Some(OpenSegment { segment, .. }) = &mut self.open else {
             return Ok(());
         };
         segment.record(Clocks::now(), record)?;

@@ -16,7 +16,7 @@ use crate::procfs::StackPath;
 
 /// The numbers of a `nero.v1.Cancel`; its texts are not for the shim.
 #[derive(Clone, PartialEq, prost::Message)]
-struct Stored {
+struct CancelNumbers {
     #[prost(uint32, tag = "2")]
     cause: u32,
     #[prost(uint32, tag = "3")]
@@ -64,12 +64,14 @@ fn read(file: &OwnedFd, number: u32) -> Cancel {
     while let Ok(more @ 1..) = rustix::io::read(file, &mut bytes[length..]) {
         length += more;
     }
-    let stored = frame::decode::<Stored>(FrameKind::Cancel, &bytes[..length]).unwrap_or(Stored {
-        cause: nero_journal::v1::StopCause::Unspecified as u32,
-        grace_ms: 0,
-        signal: 0,
-        rule: 0,
-    });
+    let stored = frame::decode::<CancelNumbers>(FrameKind::Cancel, &bytes[..length]).unwrap_or(
+        CancelNumbers {
+            cause: nero_journal::v1::StopCause::Unspecified as u32,
+            grace_ms: 0,
+            signal: 0,
+            rule: 0,
+        },
+    );
     Cancel {
         number,
         cause: i32::try_from(stored.cause).unwrap_or(0),

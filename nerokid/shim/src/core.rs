@@ -7,7 +7,7 @@
 use nero_journal::v1::{Paused, Resumed, StopAsked, StopCause};
 
 use crate::clock::MS;
-use crate::tree::Swept;
+use crate::tree::SweepResult;
 
 /// Time for which strays may outlive the job's main process.
 pub const STRAYS_NS: u64 = 10_000 * MS;
@@ -103,7 +103,7 @@ pub enum Input {
     /// Nothing of the tree is alive, the main process included.
     Empty,
     /// The final signal went through the tree.
-    Swept(Swept),
+    Swept(SweepResult),
 }
 
 /// An action to carry out. The order of effects matters.
@@ -122,7 +122,7 @@ pub enum Effect {
     Stop,
     /// Let every process of the tree go on.
     Continue,
-    /// Send the final signal to the whole tree and answer with `Swept`.
+    /// Send the final signal to the whole tree and answer with `SweepResult`.
     Kill {
         /// Record the number of processes that got it.
         first: bool,
@@ -132,7 +132,7 @@ pub enum Effect {
     /// Record the end of the main process.
     JobExited,
     /// Record that every process has ended, except those out of reach.
-    TreeGone(Swept),
+    TreeGone(SweepResult),
 }
 
 /// At most four effects follow from one input.
@@ -335,7 +335,7 @@ impl Core {
             Input::Empty => match self.stage {
                 // The core must see the end of the main process first.
                 Stage::Running | Stage::Gone => [None; 4],
-                Stage::Strays { .. } => self.gone(Swept::default()),
+                Stage::Strays { .. } => self.gone(SweepResult::default()),
             },
             Input::Swept(swept) => self.swept(swept, now_ns),
         }
@@ -501,7 +501,7 @@ impl Core {
         [Some(Effect::Kill { first: true }), None, None, None]
     }
 
-    fn swept(&mut self, swept: Swept, now_ns: u64) -> Effects {
+    fn swept(&mut self, swept: SweepResult, now_ns: u64) -> Effects {
         let Ladder::Killing {
             since_ns,
             next_at_ns,
@@ -532,7 +532,7 @@ impl Core {
         [None; 4]
     }
 
-    fn gone(&mut self, left: Swept) -> Effects {
+    fn gone(&mut self, left: SweepResult) -> Effects {
         self.stage = Stage::Gone;
         [Some(Effect::TreeGone(left)), None, None, None]
     }

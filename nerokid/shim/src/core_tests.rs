@@ -85,12 +85,12 @@ fn cancel(number: u32) -> Input {
 }
 
 fn swept(alive: u32, refused: u32, fingerprint: u64) -> Input {
-    Input::Swept(Swept {
+    Input::Swept(SweepResult {
         alive,
         refused,
         sent: alive - refused,
         fingerprint,
-        ..Swept::default()
+        ..SweepResult::default()
     })
 }
 

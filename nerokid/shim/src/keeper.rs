@@ -21,7 +21,7 @@ use crate::journal::{Journal, KeeperRecord};
 use crate::oom::OomEvents;
 use crate::slot::{JobStage, Slot};
 use crate::sys::{ChildStack, Ended};
-use crate::tree::{NAMED_MAX, NamedProcess, Names, REFUSED_MAX, Swept};
+use crate::tree::{NAMED_MAX, NamedProcess, Names, REFUSED_MAX, SweepResult};
 
 /// Pause before a record that the disk refused is tried again.
 const RETRY_NS: u64 = 1_000 * MS;
@@ -109,7 +109,7 @@ impl Keeper {
     }
 
     /// Time passed. `tree` sends a signal to the whole tree.
-    pub fn tick(&mut self, now_ns: u64, tree: &mut dyn FnMut(i32) -> (Swept, Names)) {
+    pub fn tick(&mut self, now_ns: u64, tree: &mut dyn FnMut(i32) -> (SweepResult, Names)) {
         self.journal.flush();
         self.handle(Input::Tick, now_ns, tree);
         if let Some(closing) = &mut self.closing {
@@ -118,13 +118,21 @@ impl Keeper {
     }
 
     /// Looks for requests that are new. A pause comes first: a cancel ends it.
-    pub fn look_for_requests(&mut self, now_ns: u64, tree: &mut dyn FnMut(i32) -> (Swept, Names)) {
+    pub fn look_for_requests(
+        &mut self,
+        now_ns: u64,
+        tree: &mut dyn FnMut(i32) -> (SweepResult, Names),
+    ) {
         self.look_for_pauses(now_ns, tree);
         self.look_for_cancels(now_ns, tree);
     }
 
     /// Looks for pause requests that are new; the newest counts.
-    pub fn look_for_pauses(&mut self, now_ns: u64, tree: &mut dyn FnMut(i32) -> (Swept, Names)) {
+    pub fn look_for_pauses(
+        &mut self,
+        now_ns: u64,
+        tree: &mut dyn FnMut(i32) -> (SweepResult, Names),
+    ) {
         let before = self.next_pause;
         while control::has_pause(self.folder(), self.next_pause) {
             self.next_pause += 1;
@@ -140,7 +148,7 @@ impl Keeper {
         self.handle(input, now_ns, tree);
     }
 
-    fn look_for_cancels(&mut self, now_ns: u64, tree: &mut dyn FnMut(i32) -> (Swept, Names)) {
+    fn look_for_cancels(&mut self, now_ns: u64, tree: &mut dyn FnMut(i32) -> (SweepResult, Names)) {
         while let Some(cancel) = control::cancel(self.folder(), self.next_cancel) {
             self.next_cancel += 1;
             self.handle(Input::Cancel(cancel), now_ns, tree);
@@ -148,7 +156,7 @@ impl Keeper {
     }
 
     /// The scheduler wants this start to end. Asked again, nothing changes.
-    pub fn end_start(&mut self, now_ns: u64, tree: &mut dyn FnMut(i32) -> (Swept, Names)) {
+    pub fn end_start(&mut self, now_ns: u64, tree: &mut dyn FnMut(i32) -> (SweepResult, Names)) {
         if !std::mem::replace(&mut self.ends_start, true) {
             self.handle(Input::EndStart, now_ns, tree);
         }
@@ -205,7 +213,12 @@ impl Keeper {
         self.handle(Input::Empty, now_ns, &mut |_| Default::default());
     }
 
-    fn handle(&mut self, input: Input, now_ns: u64, tree: &mut dyn FnMut(i32) -> (Swept, Names)) {
+    fn handle(
+        &mut self,
+        input: Input,
+        now_ns: u64,
+        tree: &mut dyn FnMut(i32) -> (SweepResult, Names),
+    ) {
         let strays_ns = self.core.strays_ns(now_ns).unwrap_or(0);
         let effects = self.core.step(input, now_ns);
         let mut pauses = None;
@@ -253,7 +266,7 @@ impl Keeper {
         }
     }
 
-    fn sent(&mut self, signal: i32, swept: Swept) {
+    fn sent(&mut self, signal: i32, swept: SweepResult) {
         self.journal.append(KeeperRecord::SignalSent(SignalSent {
             signal,
             processes: swept.sent,
@@ -325,7 +338,7 @@ impl Keeper {
         Some(self.oom.count()?.saturating_sub(before))
     }
 
-    fn tree_gone(&mut self, left: Swept, strays_ms: u64) {
+    fn tree_gone(&mut self, left: SweepResult, strays_ms: u64) {
         let mut gone = std::mem::take(&mut self.gone);
         let size = |log: &Option<OwnedFd>| {
             let found = log.as_ref().and_then(|log| rustix::fs::fstat(log).ok());

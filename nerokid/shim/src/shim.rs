@@ -23,8 +23,8 @@ use crate::journal::{Journal, KeeperRecord, Segment};
 use crate::keeper::{Exit, Keeper};
 use crate::plan::{self, Own, Plan};
 use crate::slot::{JobStage, ShimStage, Slot};
-use crate::sys::{self, ChildrenState, Woken};
-use crate::tree::{self, Members, Names, Roots, Swept};
+use crate::sys::{self, ChildrenState, WakeCause};
+use crate::tree::{self, Members, Names, Roots, SweepResult};
 
 /// Supervises one run, in the process just forked, and leaves.
 ///
@@ -188,7 +188,7 @@ fn supervise(
 fn keep(keeper: &mut Keeper, leader: i32, in_allocation: bool, crash: &CrashAt) {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let helpers = Cell::new([None; 2]);
-    let mut tree = |signal| -> (Swept, Names) {
+    let mut tree = |signal| -> (SweepResult, Names) {
         let except = helpers.get();
         Members::list(Roots::ChildrenOf { own, except }).signal(signal)
     };
@@ -205,9 +205,9 @@ fn keep(keeper: &mut Keeper, leader: i32, in_allocation: bool, crash: &CrashAt) 
         let now_ns = clock::now_ns();
         helpers.set(keeper.helpers());
         match woken {
-            Woken::Doorbell => keeper.look_for_requests(now_ns, &mut tree),
-            Woken::EndStart if in_allocation => keeper.end_start(now_ns, &mut tree),
-            Woken::EndStart | Woken::Child | Woken::Time => {}
+            WakeCause::Doorbell => keeper.look_for_requests(now_ns, &mut tree),
+            WakeCause::EndStart if in_allocation => keeper.end_start(now_ns, &mut tree),
+            WakeCause::EndStart | WakeCause::Child | WakeCause::Time => {}
         }
         helpers.set(keeper.helpers());
         keeper.tick(now_ns, &mut tree);

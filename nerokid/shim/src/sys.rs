@@ -352,7 +352,7 @@ pub fn default_signals() {
 
 /// Reason why a shim woke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Woken {
+pub enum WakeCause {
     /// A child ended (or stopped).
     Child,
     /// Something lies in the control folder.
@@ -365,7 +365,7 @@ pub enum Woken {
 
 /// Waits for a child's end or one of the launcher's signals. The caller must have
 /// blocked them.
-pub fn wait_for_signal(timeout: Option<Duration>) -> Woken {
+pub fn wait_for_signal(timeout: Option<Duration>) -> WakeCause {
     let set = signals(&[libc::SIGCHLD, libc::SIGUSR1, libc::SIGUSR2]);
     let time = timeout.map(|time| libc::timespec {
         tv_sec: time.as_secs() as _,
@@ -375,10 +375,10 @@ pub fn wait_for_signal(timeout: Option<Duration>) -> Woken {
     // SAFETY: the set is initialised, no information is asked for, and the
     // time is null or lives until the call returns.
     match unsafe { libc::sigtimedwait(&raw const set, ptr::null_mut(), time) } {
-        libc::SIGCHLD => Woken::Child,
-        libc::SIGUSR1 => Woken::Doorbell,
-        libc::SIGUSR2 => Woken::EndStart,
-        _ => Woken::Time,
+        libc::SIGCHLD => WakeCause::Child,
+        libc::SIGUSR1 => WakeCause::Doorbell,
+        libc::SIGUSR2 => WakeCause::EndStart,
+        _ => WakeCause::Time,
     }
 }
 

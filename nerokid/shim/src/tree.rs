@@ -58,7 +58,7 @@ pub type Names = [NamedProcess; NAMED_MAX];
 
 /// Result of a pass over the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweepResult {
     /// Processes that run.
     pub alive: u32,
     /// Processes that got the signal.
@@ -154,8 +154,8 @@ impl Members {
     /// Sends a signal to each; a stopped process is continued, so that it can
     /// act. Signal 0 only looks. Returns the names of running processes; no
     /// names with the final signal.
-    pub fn signal(&self, signal: i32) -> (Swept, Names) {
-        let (mut swept, mut names) = (Swept::default(), Names::default());
+    pub fn signal(&self, signal: i32) -> (SweepResult, Names) {
+        let (mut swept, mut names) = (SweepResult::default(), Names::default());
         for member in self.as_slice() {
             if signal != libc::SIGKILL
                 && let Some(named) = names.get_mut(swept.alive as usize)

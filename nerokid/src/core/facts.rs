@@ -37,7 +37,7 @@ impl Moment {
 
 /// A parameter's typed value.
 #[derive(Clone, Debug, PartialEq)]
-enum Typed {
+enum ParameterValue {
     Null,
     Bool(bool),
     Number(f64),
@@ -49,18 +49,20 @@ enum Typed {
 pub struct Param {
     name: String,
     text: String,
-    typed: Typed,
+    typed: ParameterValue,
 }
 
 impl Param {
     /// From its name, its text and the JSON text of its value.
     pub fn new(name: &str, text: &str, json: &str) -> Self {
         let typed = match json.trim() {
-            "null" => Typed::Null,
-            "true" => Typed::Bool(true),
-            "false" => Typed::Bool(false),
-            json if json.starts_with('"') => Typed::Text,
-            json => json.parse().map_or(Typed::Text, Typed::Number),
+            "null" => ParameterValue::Null,
+            "true" => ParameterValue::Bool(true),
+            "false" => ParameterValue::Bool(false),
+            json if json.starts_with('"') => ParameterValue::Text,
+            json => json
+                .parse()
+                .map_or(ParameterValue::Text, ParameterValue::Number),
         };
         Self {
             name: name.to_owned(),
@@ -76,10 +78,10 @@ impl Param {
 
     fn value(&self) -> Value<'_> {
         match self.typed {
-            Typed::Null => Value::Unknown,
-            Typed::Bool(truth) => Value::Bool(truth, Some(&self.text)),
-            Typed::Number(number) => Value::Number(number, Some(&self.text)),
-            Typed::Text => Value::Text(&self.text),
+            ParameterValue::Null => Value::Unknown,
+            ParameterValue::Bool(truth) => Value::Bool(truth, Some(&self.text)),
+            ParameterValue::Number(number) => Value::Number(number, Some(&self.text)),
+            ParameterValue::Text => Value::Text(&self.text),
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use nero_journal::{Content, ObservationRecord, Payload, Record, RuleRecord, WatchRecord, v1};
-use nero_metrics::progress::Outer;
+use nero_metrics::progress::OuterSteps;
 
 use super::intake::{Position, TableAt};
 use super::log::{FILES_MAX, Log};
@@ -236,8 +236,8 @@ fn rows(rows: v1::FileRows) -> RowCounts {
     }
 }
 
-fn outer(count: v1::StepCount) -> Option<Outer> {
-    Some(Outer {
+fn outer(count: v1::StepCount) -> Option<OuterSteps> {
+    Some(OuterSteps {
         rank: u8::try_from(count.rank).ok()?,
         done: count.done,
         total: count.total,

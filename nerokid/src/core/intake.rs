@@ -12,13 +12,13 @@ use super::batch::Batch;
 use super::fold::{Fold, WINDOW_MS};
 use super::log::Log;
 use super::record::Record;
-use super::rows::{KnownRows, RowCounts, TakenRow};
+use super::rows::{KnownRows, RowCounts, RowKind};
 use super::scope;
 use super::series::{AllSeries, LineEnd, SeriesId};
 use nero_metrics::file::FileForm;
 use nero_metrics::finder::{Context, Finder};
 use nero_metrics::lines::Lines;
-use nero_metrics::progress::{Done, Outer, ProgressKind};
+use nero_metrics::progress::{Done, OuterSteps, ProgressKind};
 use nero_metrics::scope::Scope;
 use nero_metrics::table::TableStage;
 
@@ -41,7 +41,7 @@ pub struct Position {
     /// The table before it, whose rows may go on.
     pub former: Option<TableAt>,
     /// Steps of an earlier line, which progress bars after it are within.
-    pub outer: Option<Outer>,
+    pub outer: Option<OuterSteps>,
     /// Rows of a file that its program may write anew.
     pub rows: RowCounts,
     /// What earlier lines tell of sets.
@@ -433,14 +433,14 @@ impl Intake {
         let found = self.finder.find(line, &mut reader.context);
         let taken = match &mut reader.rows {
             Some(rows) if !found.is_empty() => rows.take(found),
-            Some(_) | None => TakenRow::New,
+            Some(_) | None => RowKind::New,
         };
         reader.gave |= !found.is_empty();
         match taken {
-            TakenRow::Known => return,
+            RowKind::Known => return,
             // No earlier watcher has read these rows.
-            TakenRow::FirstOfAnotherFile => reader.began.0 = u32::MAX,
-            TakenRow::New => {}
+            RowKind::FirstOfAnotherFile => reader.began.0 = u32::MAX,
+            RowKind::New => {}
         }
         if let Some(done) = found.progress {
             self.done[done.source as usize - 1] = Some(done);

@@ -22,7 +22,7 @@ pub struct KnownRows {
 
 /// What a row is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TakenRow {
+pub enum RowKind {
     New,
     /// The file had it before it was written anew.
     Known,
@@ -66,7 +66,7 @@ impl KnownRows {
     }
 
     /// Takes the next row; returns what it is.
-    pub fn take(&mut self, row: &LinePairs) -> TakenRow {
+    pub fn take(&mut self, row: &LinePairs) -> RowKind {
         let mut is_another = false;
         if self.counts.at == 0 {
             if !self.is_as_before(row) {
@@ -84,9 +84,9 @@ impl KnownRows {
         let is_new = counts.at > counts.known;
         counts.known = counts.known.max(counts.at);
         match (is_another, is_new) {
-            (true, _) => TakenRow::FirstOfAnotherFile,
-            (false, true) => TakenRow::New,
-            (false, false) => TakenRow::Known,
+            (true, _) => RowKind::FirstOfAnotherFile,
+            (false, true) => RowKind::New,
+            (false, false) => RowKind::Known,
         }
     }
 

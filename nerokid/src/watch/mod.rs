@@ -168,7 +168,7 @@ pub struct Watch {
     /// supervisor was rung.
     passed_on: [u64; 2],
     /// Since when requests lie there that the supervisor has not recorded.
-    unheard: Option<Unheard>,
+    unheard: Option<UnseenRequests>,
     /// The newest step on neroman's machine that the job waited for; 0: none yet.
     step_asked: u32,
     /// Lock file: no other watcher can begin while it is open.
@@ -177,7 +177,7 @@ pub struct Watch {
 
 /// Requests of `control/` that the records of the run do not show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Unheard {
+struct UnseenRequests {
     since_ms: u64,
     /// Whether it was told.
     is_told: bool,

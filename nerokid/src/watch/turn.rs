@@ -10,7 +10,7 @@ use nero_model::setup;
 use nero_wire::v1::RuleSet;
 
 use super::begin::BLOCK_BYTES;
-use super::{HEARD_MAX_MS, Unheard, Watch, WatchError, past};
+use super::{HEARD_MAX_MS, UnseenRequests, Watch, WatchError, past};
 use crate::control;
 use crate::core::facts::Sight;
 use crate::core::intake::Intake;
@@ -322,7 +322,9 @@ impl Watch {
         }
         let since_ms = self.now.mono_ms;
         let is_told = false;
-        let unheard = self.unheard.get_or_insert(Unheard { since_ms, is_told });
+        let unheard = self
+            .unheard
+            .get_or_insert(UnseenRequests { since_ms, is_told });
         if unheard.is_told || since_ms < unheard.since_ms + HEARD_MAX_MS {
             return;
         }

@@ -55,7 +55,7 @@ pub(crate) async fn push(
         .map_err(|error| refused("pack", Path::new("the agents"))(io::Error::other(error)))??;
     let total_bytes = pack.stream.len() as u64;
     let script = script(supply, facts, pack.bytes);
-    let body = Counted {
+    let body = ProgressStream {
         stream: pack.stream,
         given: 0,
         progress,
@@ -150,13 +150,13 @@ fn write(programs: &[std::path::PathBuf; 3], to: &mut impl io::Write) -> Result<
 }
 
 /// Reads the stream and reports progress.
-struct Counted<'a> {
+struct ProgressStream<'a> {
     stream: Vec<u8>,
     given: usize,
     progress: &'a (dyn Fn(Progress) + Send + Sync),
 }
 
-impl AsyncRead for Counted<'_> {
+impl AsyncRead for ProgressStream<'_> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
@@ -184,12 +184,12 @@ mod tests {
 
     /// A far side: its `bin`, and programs whose `neromum` is a script that
     /// records its arguments.
-    struct Far {
+    struct FarSide {
         temp: tempfile::TempDir,
         supply: Supply,
     }
 
-    impl Far {
+    impl FarSide {
         fn new() -> Self {
             let temp = tempfile::tempdir().unwrap();
             let programs = builds::inside(&temp.path().join("programs"));
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_stream_that_is_cut_anywhere_leaves_nothing() {
-        let far = Far::new();
+        let far = FarSide::new();
         for gzip in [true, false] {
             let facts = far.facts(gzip);
             let pack = pack(&far.supply.programs, gzip, true).unwrap();
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn the_status_of_the_far_side_is_told_in_words() {
-        let far = Far::new();
+        let far = FarSide::new();
         let facts = far.facts(true);
         let told = |status, said: &str| why(status, said.as_bytes(), &far.supply, &facts);
         for full in [

@@ -387,8 +387,8 @@ pub struct Curves {
     #[arg(value_name = "METRIC", add = value_name())]
     pub names: Vec<String>,
     /// What is across
-    #[arg(long, value_enum, default_value_t = Across::Step)]
-    pub x: Across,
+    #[arg(long, value_enum, default_value_t = PlotAxis::Step)]
+    pub x: PlotAxis,
     /// One curve for all runs that share these parameters: their mean, with a band
     #[arg(long, value_name = "PARAM", value_delimiter = ',', num_args = 1, add = param_name())]
     pub by: Vec<String>,
@@ -408,7 +408,7 @@ pub struct Curves {
 
 /// The x axis of `plot`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Across {
+pub enum PlotAxis {
     /// The step that the job printed
     Step,
     /// The time since the start of the run

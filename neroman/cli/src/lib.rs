@@ -26,11 +26,11 @@ use connect::Change;
 use fault::{Fault, Stop, code};
 use session::{Left, Session};
 
-pub use verb::daemon::{CannotServe, Serve, Served};
+pub use verb::daemon::{ServeError, ServeFunction, Served};
 
 /// Runs the command line with the process's own arguments; `daemon run` calls
 /// `daemon`.
-pub fn main(daemon: Serve) -> ExitCode {
+pub fn main(daemon: ServeFunction) -> ExitCode {
     bug::report_panics();
     if completion::answer() {
         return ExitCode::SUCCESS;
@@ -41,7 +41,7 @@ pub fn main(daemon: Serve) -> ExitCode {
     }
 }
 
-fn run(daemon: Serve) -> u8 {
+fn run(daemon: ServeFunction) -> u8 {
     let words: Result<Vec<String>, Fault> = std::env::args_os()
         .skip(1)
         .map(|word| {
@@ -75,7 +75,7 @@ fn verbs(words: &[String]) -> Result<Vec<read::Read>, Fault> {
 }
 
 /// Does the steps in order; the first that fails ends the line.
-fn follow(verbs: Vec<read::Read>, daemon: Serve) -> u8 {
+fn follow(verbs: Vec<read::Read>, daemon: ServeFunction) -> u8 {
     if let [read::Read::Do(only)] = verbs.as_slice()
         && let args::Verb::Daemon(args::Daemon::Run { own_session }) = only.verb
     {

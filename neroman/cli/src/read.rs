@@ -10,7 +10,7 @@ use crate::steps::Step;
 
 /// A verb as it was typed.
 #[derive(Debug)]
-pub struct Typed {
+pub struct TypedVerb {
     /// The verb with its options and operands.
     pub verb: Verb,
     /// Whether `--json` was given.
@@ -23,7 +23,7 @@ pub struct Typed {
 #[derive(Debug)]
 pub enum Read {
     /// A verb to do.
-    Do(Box<Typed>),
+    Do(Box<TypedVerb>),
     /// Help to print.
     Help(String),
 }
@@ -48,14 +48,14 @@ pub fn read(step: &Step) -> Result<Read, Fault> {
 }
 
 /// Reads what verbs have in common by the names of their options.
-fn typed_of(matches: &clap::ArgMatches) -> Result<Typed, clap::Error> {
+fn typed_of(matches: &clap::ArgMatches) -> Result<TypedVerb, clap::Error> {
     let mut verb = matches;
     while let Some((_, part)) = verb.subcommand() {
         verb = part;
     }
     let json = verb.try_get_one::<bool>("json").ok().flatten();
     let picked = verb.try_get_many::<String>("picked").ok().flatten();
-    Ok(Typed {
+    Ok(TypedVerb {
         json: json.is_some_and(|json| *json),
         picked: picked.into_iter().flatten().cloned().collect(),
         verb: Line::from_arg_matches(matches)?.verb,

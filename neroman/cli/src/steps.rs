@@ -54,11 +54,11 @@ pub fn cut(words: &[String]) -> Result<Vec<Step>, Fault> {
 }
 
 /// A verb and the original's word that stands for it.
-type Begun = (&'static str, Option<&'static Original>);
+type StepVerb = (&'static str, Option<&'static Original>);
 
 /// The words of a verb, and the steps that follow it, with the original's words
 /// replaced.
-fn begun((verb, original): Begun, words: &[String], flagged: bool) -> Result<Vec<Step>, Fault> {
+fn begun((verb, original): StepVerb, words: &[String], flagged: bool) -> Result<Vec<Step>, Fault> {
     let first = original.and_then(|original| original.first);
     let first = first.map(str::to_owned).into_iter();
     let words: Vec<String> = first.chain(words.iter().cloned()).collect();
@@ -173,7 +173,7 @@ fn flag(word: &str) -> Option<(&str, Option<&str>)> {
     })
 }
 
-fn verb(word: &str) -> Result<Begun, Fault> {
+fn verb(word: &str) -> Result<StepVerb, Fault> {
     match names::read(word) {
         VerbWord::Verb(verb, original) => Ok((verb, original)),
         VerbWord::NotBuilt(verb) => Err(Fault::not_built(format!("`{verb}`"))),

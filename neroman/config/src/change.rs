@@ -33,11 +33,11 @@ pub(crate) enum Change {
 
 /// The text cannot be changed so that this and nothing else is different.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Unsafe;
+pub(crate) struct UnsafeChange;
 
 impl Change {
     /// The text with this change.
-    pub(crate) fn on(&self, text: &str) -> Result<String, Unsafe> {
+    pub(crate) fn on(&self, text: &str) -> Result<String, UnsafeChange> {
         let before = root(text)?;
         let mut wanted = before.as_deref().map_or(PlainValue::Nothing, value_of);
         self.apply(&mut wanted, 0)?;
@@ -47,12 +47,12 @@ impl Change {
         };
         let after = root(&changed)?;
         if after.as_deref().map_or(PlainValue::Nothing, value_of) != wanted {
-            return Err(Unsafe);
+            return Err(UnsafeChange);
         }
         let concerned = before.as_deref().map(|root| self.concerned(text, root));
         match keeps_lines(text, &changed, &concerned.unwrap_or_default()) {
             true => Ok(changed),
-            false => Err(Unsafe),
+            false => Err(UnsafeChange),
         }
     }
 
@@ -99,18 +99,18 @@ impl Change {
     }
 
     /// The change made to the value at `depth` of the path.
-    fn apply(&self, at: &mut PlainValue, depth: usize) -> Result<(), Unsafe> {
+    fn apply(&self, at: &mut PlainValue, depth: usize) -> Result<(), UnsafeChange> {
         if *at == PlainValue::Nothing {
             *at = PlainValue::Map(Vec::new());
         }
         let PlainValue::Map(entries) = at else {
-            return Err(Unsafe);
+            return Err(UnsafeChange);
         };
         let key = &self.path()[depth];
         let index = entries.iter().position(|(name, _)| name == key);
         let last = depth + 1 == self.path().len();
         match (self, index) {
-            (Self::Remove { .. }, None) => Err(Unsafe),
+            (Self::Remove { .. }, None) => Err(UnsafeChange),
             (Self::Remove { .. }, Some(index)) if last => {
                 entries.remove(index);
                 // An empty map is nothing, however it is written.
@@ -128,7 +128,7 @@ impl Change {
                 entries.push((key.clone(), self.below(depth + 1)));
                 Ok(())
             }
-            (Self::Remove { .. }, Some(_)) => Err(Unsafe),
+            (Self::Remove { .. }, Some(_)) => Err(UnsafeChange),
         }
     }
 
@@ -146,9 +146,9 @@ impl Change {
     }
 
     /// The text with the change, unchecked.
-    fn edited(&self, text: &str) -> Result<String, Unsafe> {
-        let document = Document::from_str(text).map_err(|_| Unsafe)?;
-        let mut map = document.as_mapping().ok_or(Unsafe)?;
+    fn edited(&self, text: &str) -> Result<String, UnsafeChange> {
+        let document = Document::from_str(text).map_err(|_| UnsafeChange)?;
+        let mut map = document.as_mapping().ok_or(UnsafeChange)?;
         let path = self.path();
         let mut depth = 0;
         while depth + 1 < path.len()
@@ -160,16 +160,16 @@ impl Change {
         match self {
             Self::Put { .. } => put(&map, &path[depth], &self.below(depth + 1))?,
             Self::Remove { .. } => {
-                map.remove(path[depth].as_str()).ok_or(Unsafe)?;
+                map.remove(path[depth].as_str()).ok_or(UnsafeChange)?;
             }
         }
         Ok(document.to_string())
     }
 
     /// Behind a text that holds nothing but remarks.
-    fn appended(&self, text: &str) -> Result<String, Unsafe> {
+    fn appended(&self, text: &str) -> Result<String, UnsafeChange> {
         if matches!(self, Self::Remove { .. }) {
-            return Err(Unsafe);
+            return Err(UnsafeChange);
         }
         let mut changed = text.to_owned();
         if !changed.is_empty() && !changed.ends_with('\n') {
@@ -216,10 +216,10 @@ fn holds_one(node: &Node) -> bool {
     matches!(&node.kind, Kind::Map(entries) if entries.len() <= 1)
 }
 
-fn root(text: &str) -> Result<Option<Rc<Node>>, Unsafe> {
+fn root(text: &str) -> Result<Option<Rc<Node>>, UnsafeChange> {
     let mut fields = Fields::default();
-    let root = fields.tree(text, &read::LIMITS).map_err(|_| Unsafe)?;
-    fields.finish().map(|()| root).map_err(|_| Unsafe)
+    let root = fields.tree(text, &read::LIMITS).map_err(|_| UnsafeChange)?;
+    fields.finish().map(|()| root).map_err(|_| UnsafeChange)
 }
 
 /// A value as it is typed: a list or map in brackets as YAML has it, else a text.
@@ -246,15 +246,15 @@ fn value_of(node: &Node) -> PlainValue {
     }
 }
 
-fn put(map: &Mapping, key: &str, value: &PlainValue) -> Result<(), Unsafe> {
+fn put(map: &Mapping, key: &str, value: &PlainValue) -> Result<(), UnsafeChange> {
     let mut text = String::new();
     block(
         &PlainValue::Map(vec![("v".to_owned(), value.clone())]),
         0,
         &mut text,
     );
-    let holder = Document::from_str(&text).map_err(|_| Unsafe)?;
-    let node: YamlNode = holder.get("v").ok_or(Unsafe)?;
+    let holder = Document::from_str(&text).map_err(|_| UnsafeChange)?;
+    let node: YamlNode = holder.get("v").ok_or(UnsafeChange)?;
     map.set(key, node);
     Ok(())
 }

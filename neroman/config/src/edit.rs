@@ -9,7 +9,7 @@ use std::path::Path;
 use nero_model::names::suggest;
 use nero_model::safe::quoted;
 
-use crate::change::{self, Change, PlainValue, Unsafe};
+use crate::change::{self, Change, PlainValue, UnsafeChange};
 use crate::config::{Config, Place};
 use crate::file::{ConfigFile, WriteError};
 use crate::mail;
@@ -152,7 +152,7 @@ impl Edit {
         let by_hand = || EditError::Unsafe {
             by_hand: change.by_hand(),
         };
-        let changed = change.on(text).map_err(|Unsafe| by_hand())?;
+        let changed = change.on(text).map_err(|UnsafeChange| by_hand())?;
         match read::config(&changed) {
             Ok(_) => Ok(changed),
             Err(mistakes) => Err(EditError::Value {

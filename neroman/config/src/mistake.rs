@@ -52,7 +52,7 @@ pub enum ConfigError {
         by: &'static str,
     },
     /// A value that is not valid, or a key that is not built.
-    #[error("{}", Listed { path, mistakes })]
+    #[error("{}", MistakeList { path, mistakes })]
     Mistakes {
         /// The file.
         path: PathBuf,
@@ -81,12 +81,12 @@ fn shown(path: &Path) -> String {
 }
 
 /// All mistakes, a line each.
-struct Listed<'a> {
+struct MistakeList<'a> {
     path: &'a PathBuf,
     mistakes: &'a Mistakes,
 }
 
-impl fmt::Display for Listed<'_> {
+impl fmt::Display for MistakeList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display().to_string();
         let path = Safe::line(&path);

@@ -18,7 +18,7 @@ use prost::Message as _;
 
 use nero_life::change::{Change, Described, NewRun, Rule};
 use nero_life::experiment::{Experiment, Origin, Stamp};
-use nero_life::run::{Dispatch, Made, Run, Takes, UNREAD};
+use nero_life::run::{Dispatch, Made, Run, RunDemands, UNREAD};
 use nero_life::state::State;
 use nero_life::taken_over::NOTE;
 
@@ -304,7 +304,7 @@ pub(crate) fn made(
         all_made: spec.outputs.is_empty() && spec.results_max_bytes > 0,
         resume: spec.resume.as_ref().map(|run| run.number),
         batch: None,
-        again: nero_format::Again::default(),
+        again: nero_format::FollowUp::default(),
         checkpoint: !spec.checkpoint.is_empty(),
         processing: nero_format::Processing::default(),
         precedence: nero_format::Precedence {
@@ -319,10 +319,10 @@ pub(crate) fn made(
         rank: spec.rank,
         line: None,
         follows: None,
-        takes: Takes {
+        takes: RunDemands {
             cpus: resources.cpus,
             memory_bytes: resources.memory_bytes,
-            ..Takes::default()
+            ..RunDemands::default()
         },
     }
 }
@@ -342,10 +342,10 @@ fn elsewhere(id: RunId, now_ms: i64) -> Change {
         time_ms: 0,
         outputs: false,
         all_made: false,
-        takes: Takes::default(),
+        takes: RunDemands::default(),
         resume: None,
         batch: None,
-        again: nero_format::Again::default(),
+        again: nero_format::FollowUp::default(),
         checkpoint: false,
         processing: nero_format::Processing::default(),
         precedence: nero_format::Precedence::default(),
@@ -448,7 +448,7 @@ pub(crate) fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
         custom_msg: None,
         sbatch_args: None,
         scheduling: nero_format::Scheduling::default(),
-        again: nero_format::Again::default(),
+        again: nero_format::FollowUp::default(),
         priority: spec.priority,
         render: Vec::new(),
         params_file: None,

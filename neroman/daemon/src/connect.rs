@@ -22,13 +22,13 @@ pub(crate) struct Link {
 
 /// Why no connection was made.
 #[derive(Clone, Debug)]
-pub(crate) struct Unconnected {
+pub(crate) struct ConnectFailure {
     pub failure: Failure,
     /// A new try is of no use before a person does something.
     pub needs_person: bool,
 }
 
-impl From<Failure> for Unconnected {
+impl From<Failure> for ConnectFailure {
     fn from(failure: Failure) -> Self {
         Self {
             failure,
@@ -43,7 +43,7 @@ pub(crate) type OnProgress<'a> = &'a (dyn Fn(v1::Progress) + Send + Sync);
 /// Connects to one node.
 pub(crate) trait Connect: Send + Sync + 'static {
     /// Connects, and starts neromum if none answers.
-    fn connect<'a>(&'a self, heard: OnProgress<'a>) -> BoxFuture<'a, Result<Link, Unconnected>>;
+    fn connect<'a>(&'a self, heard: OnProgress<'a>) -> BoxFuture<'a, Result<Link, ConnectFailure>>;
 
     /// Closes the carriers of connections: they may be dead without notice. A
     /// carrier that a person opened stays, since its password would be needed
@@ -57,7 +57,7 @@ pub(crate) trait Connect: Send + Sync + 'static {
 }
 
 /// Connects to nodes: this machine, and others.
-pub(crate) trait Ways: Send + Sync + 'static {
+pub(crate) trait NodeConnector: Send + Sync + 'static {
     /// The way to a node by its present configuration.
     fn way(&self, name: &str, node: &nero_config::Node) -> Arc<dyn Connect>;
 }

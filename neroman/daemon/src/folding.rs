@@ -10,7 +10,7 @@ use bytes::Bytes;
 use nero_journal::SegmentId;
 use nero_model::{RunId, RunToken};
 
-use crate::keep::{Batch, Keep, RunFolded, Stood};
+use crate::keep::{Batch, Keep, RunFolded, SeriesPosition};
 use nero_life::change::Change;
 use nero_life::fold::{Folded, Part, Position, Taken, emptied, fold, holds_series};
 use nero_life::journal::Journal;
@@ -67,7 +67,7 @@ pub(crate) struct Folding {
     fresh: HashMap<RunId, RunFolded>,
     /// Positions of the series in the segments of recent runs, everything folded so
     /// far included.
-    series: HashMap<RunId, Stood>,
+    series: HashMap<RunId, SeriesPosition>,
     /// Journals that are folded a second time, for their points alone: the facts of
     /// these runs are known, and counted once.
     again: HashMap<RunId, Journal>,
@@ -125,7 +125,7 @@ impl Folding {
                 }
                 fresh.facts |= facts_from != at(journal, &name);
                 if journal.segments.get(&name).is_some_and(holds_series)
-                    && let Some(Stood::At(series)) = self.series.get_mut(&id)
+                    && let Some(SeriesPosition::At(series)) = self.series.get_mut(&id)
                 {
                     moved(&mut fresh.series, part, series_from, position);
                     series.insert(part.segment, position);
@@ -149,7 +149,7 @@ impl Folding {
                     anew: true,
                     ..RunFolded::default()
                 };
-                self.series.insert(id, Stood::default());
+                self.series.insert(id, SeriesPosition::default());
                 outcome.anew.push(id);
             }
         }
@@ -176,7 +176,7 @@ impl Folding {
             Folded::Nothing | Folded::Took => {
                 let segment = journal.segments.get(&part.segment.to_string());
                 if segment.is_some_and(holds_series)
-                    && let Some(Stood::At(series)) = self.series.get_mut(&id)
+                    && let Some(SeriesPosition::At(series)) = self.series.get_mut(&id)
                 {
                     moved(&mut fresh.series, part, from, position);
                     series.insert(part.segment, position);
@@ -190,13 +190,13 @@ impl Folding {
                     ..RunFolded::default()
                 };
                 self.again.remove(&id);
-                self.series.insert(id, Stood::default());
+                self.series.insert(id, SeriesPosition::default());
                 outcome.anew.push(id);
             }
         }
     }
 
-    fn series_of(&mut self, keep: &Keep, id: RunId) -> &Stood {
+    fn series_of(&mut self, keep: &Keep, id: RunId) -> &SeriesPosition {
         self.series
             .entry(id)
             .or_insert_with(|| keep.series_stood(id))
@@ -291,7 +291,7 @@ impl Folding {
     }
 }
 
-impl Stood {
+impl SeriesPosition {
     /// The position of the series in a segment; `None` if they take nothing of it.
     fn of(&self, segment: SegmentId) -> Option<Position> {
         match self {

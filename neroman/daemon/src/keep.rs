@@ -31,14 +31,14 @@ use rows::{KeptSource, json};
 
 /// Why a batch was not written.
 #[derive(Clone, Debug)]
-pub(crate) struct Unwritten {
+pub(crate) struct WriteFailure {
     /// The error for a person.
     pub failure: Failure,
     /// Whether the disk is full: the batch can be written once there is room.
     pub no_room: bool,
 }
 
-impl From<Failure> for Unwritten {
+impl From<Failure> for WriteFailure {
     fn from(failure: Failure) -> Self {
         Self {
             failure,
@@ -47,7 +47,7 @@ impl From<Failure> for Unwritten {
     }
 }
 
-impl From<StoreError> for Unwritten {
+impl From<StoreError> for WriteFailure {
     fn from(error: StoreError) -> Self {
         Self {
             failure: refused(&error),
@@ -72,14 +72,14 @@ pub(crate) struct Keep {
 
 /// How far the series of a run are folded.
 #[derive(Clone, Debug)]
-pub(crate) enum Stood {
+pub(crate) enum SeriesPosition {
     /// Up to these positions, by segment.
     At(HashMap<SegmentId, Position>),
     /// To the end: no points are added.
     Complete,
 }
 
-impl Default for Stood {
+impl Default for SeriesPosition {
     fn default() -> Self {
         Self::At(HashMap::new())
     }
@@ -173,7 +173,11 @@ impl Keep {
     ///
     /// # Errors
     /// When nothing was written.
-    pub(crate) fn restore(&mut self, work: &State, changes: Vec<Change>) -> Result<(), Unwritten> {
+    pub(crate) fn restore(
+        &mut self,
+        work: &State,
+        changes: Vec<Change>,
+    ) -> Result<(), WriteFailure> {
         let mut batch = Batch {
             durable: true,
             ..Batch::default()
@@ -297,7 +301,7 @@ impl Keep {
     ///
     /// # Errors
     /// When nothing of the batch was written.
-    pub(crate) fn write(&mut self, work: &State, batch: &Batch) -> Result<(), Unwritten> {
+    pub(crate) fn write(&mut self, work: &State, batch: &Batch) -> Result<(), WriteFailure> {
         self.write_series(batch)?;
         let durability = if batch.durable {
             Durability::Synced
@@ -475,19 +479,19 @@ impl Keep {
     /// Points come into the database together with positions, which are deleted
     /// when no more records come. So points without positions are complete;
     /// this happens where an older copy of the facts was restored.
-    pub(crate) fn series_stood(&self, run: RunId) -> Stood {
+    pub(crate) fn series_stood(&self, run: RunId) -> SeriesPosition {
         let Some(key) = self.key(run) else {
-            return Stood::default();
+            return SeriesPosition::default();
         };
         if let Some(positions) = self.series.get(&key) {
-            return Stood::At(positions.clone());
+            return SeriesPosition::At(positions.clone());
         }
         match self.store.has_series(key) {
-            Ok(true) => Stood::Complete,
-            Ok(false) => Stood::default(),
+            Ok(true) => SeriesPosition::Complete,
+            Ok(false) => SeriesPosition::default(),
             Err(error) => {
                 tracing::warn!(%error, %run, "its points cannot be read, so none are added");
-                Stood::Complete
+                SeriesPosition::Complete
             }
         }
     }

@@ -25,15 +25,15 @@ use tokio::time::Instant;
 use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::folding::{Folding, OwnedPart, PartsOutcome, Stand};
-use crate::keep::{Keep, Unwritten};
-use durable::Durable;
+use crate::keep::{Keep, WriteFailure};
+use durable::CommitCounts;
 use nero_life::cells::CellRecord;
 use nero_life::change::Change;
 use nero_life::input::Input;
 use nero_life::notices::NoticeKind;
 use nero_life::state::State;
 use nero_life::waits::Waits;
-use nero_life::{OutOfOrder, standing, steps};
+use nero_life::{LateInputError, standing, steps};
 use writer::Writer;
 
 /// Messages that wait for the writer. More than all clients and nodes send at
@@ -51,7 +51,7 @@ const BURST_MAX: Duration = Duration::from_secs(30);
 
 /// The result of a decision.
 #[derive(Debug, Default)]
-pub(crate) struct Decided<T> {
+pub(crate) struct Decision<T> {
     pub answer: T,
     pub changes: Vec<Change>,
 }
@@ -78,7 +78,7 @@ impl Late {
     }
 
     /// Logs one input that does not fit.
-    pub(crate) fn log(self, error: &OutOfOrder) {
+    pub(crate) fn log(self, error: &LateInputError) {
         match self {
             Self::Passes(why) => tracing::debug!(%error, why, "ignored"),
             Self::Never => tracing::error!(%error, "please report this mistake of neroman"),
@@ -88,36 +88,36 @@ impl Late {
 
 type NoteChanges = Box<dyn FnMut(&State, i64) -> Vec<Change> + Send>;
 /// Success, or what was not written, with the reason.
-type Written<T, W> = Result<T, (W, Unwritten)>;
+type WriteResult<T, W> = Result<T, (W, WriteFailure)>;
 /// Runs with a `T` each, or why it cannot be read.
-type Each<T> = Vec<(RunId, Result<T, Failure>)>;
+type PerRun<T> = Vec<(RunId, Result<T, Failure>)>;
 
-type Decide = Box<dyn FnOnce(&State, i64) -> Result<Decided<Vec<u8>>, Failure> + Send>;
+type DecisionFunction = Box<dyn FnOnce(&State, i64) -> Result<Decision<Vec<u8>>, Failure> + Send>;
 
 enum Message {
     /// A request of a person: durable before it is answered.
     Ask {
         request: Option<RequestId>,
-        decide: Decide,
+        decide: DecisionFunction,
         /// Decided instead, in memory alone, when there is no room to write.
-        unwritten: Option<Decide>,
+        unwritten: Option<DecisionFunction>,
         reply: oneshot::Sender<Result<Vec<u8>, Failure>>,
     },
     /// A report of a node, which the node can repeat.
     Note {
         durable: bool,
         note: NoteChanges,
-        reply: oneshot::Sender<Written<(), NoteChanges>>,
+        reply: oneshot::Sender<WriteResult<(), NoteChanges>>,
     },
     /// Journal bytes.
     Parts {
         parts: Vec<OwnedPart>,
-        reply: oneshot::Sender<Written<PartsOutcome, Vec<OwnedPart>>>,
+        reply: oneshot::Sender<WriteResult<PartsOutcome, Vec<OwnedPart>>>,
     },
     /// The encoded specs of runs.
     Specs {
         runs: Vec<RunId>,
-        reply: oneshot::Sender<Result<Each<Vec<u8>>, Failure>>,
+        reply: oneshot::Sender<Result<PerRun<Vec<u8>>, Failure>>,
     },
     /// The positions of both databases in the segments of a run.
     Positions {
@@ -187,7 +187,7 @@ pub(crate) struct Ledger {
     full: watch::Receiver<Option<NoRoom>>,
     /// Rung when the messages that wait for room are to be tried again.
     again: watch::Receiver<()>,
-    durable: Arc<Durable>,
+    durable: Arc<CommitCounts>,
 }
 
 /// The writer's thread; joined when the daemon stops.
@@ -219,7 +219,7 @@ impl Ledger {
         let (publish, published) = watch::channel(Arc::new(state.clone()));
         let (tell_full, full) = watch::channel(None);
         let (ring, again) = watch::channel(());
-        let durable = Durable::new(keep.home());
+        let durable = CommitCounts::new(keep.home());
         let writer = Writer {
             durable: Arc::clone(&durable),
             full: tell_full,
@@ -274,7 +274,7 @@ impl Ledger {
     pub(crate) async fn ask<T: prost::Message + Default + 'static>(
         &self,
         request: &[u8],
-        decide: impl FnOnce(&State, i64) -> Result<Decided<T>, Failure> + Send + 'static,
+        decide: impl FnOnce(&State, i64) -> Result<Decision<T>, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         self.send_ask(request, encoded(decide), None).await
     }
@@ -288,8 +288,8 @@ impl Ledger {
     pub(crate) async fn ask_even_unwritten<T: prost::Message + Default + 'static>(
         &self,
         request: &[u8],
-        decide: impl FnOnce(&State, i64) -> Result<Decided<T>, Failure> + Send + 'static,
-        unwritten: impl FnOnce(&State, i64) -> Result<Decided<T>, Failure> + Send + 'static,
+        decide: impl FnOnce(&State, i64) -> Result<Decision<T>, Failure> + Send + 'static,
+        unwritten: impl FnOnce(&State, i64) -> Result<Decision<T>, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         self.send_ask(request, encoded(decide), Some(encoded(unwritten)))
             .await
@@ -315,8 +315,8 @@ impl Ledger {
     async fn send_ask<T: prost::Message + Default>(
         &self,
         request: &[u8],
-        decide: Decide,
-        unwritten: Option<Decide>,
+        decide: DecisionFunction,
+        unwritten: Option<DecisionFunction>,
     ) -> Result<T, Failure> {
         let request = request_id(request)?;
         let (reply, answer) = oneshot::channel();
@@ -397,7 +397,7 @@ impl Ledger {
         &self,
         durable: bool,
         note: NoteChanges,
-    ) -> Result<Written<(), NoteChanges>, Failure> {
+    ) -> Result<WriteResult<(), NoteChanges>, Failure> {
         let (reply, done) = oneshot::channel();
         self.send(Message::Note {
             durable,
@@ -497,10 +497,10 @@ impl Ledger {
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub(crate) async fn specs(&self, runs: Vec<RunId>) -> Result<Each<v1::RunSpec>, Failure> {
+    pub(crate) async fn specs(&self, runs: Vec<RunId>) -> Result<PerRun<v1::RunSpec>, Failure> {
         let (reply, answer) = oneshot::channel();
         self.send(Message::Specs { runs, reply }).await?;
-        let found: Each<Vec<u8>> = answer.await.map_err(|_| leaving())??;
+        let found: PerRun<Vec<u8>> = answer.await.map_err(|_| leaving())??;
         let read = |(id, encoded): (RunId, Result<Vec<u8>, Failure>)| {
             let decoded = encoded.and_then(|encoded| {
                 v1::RunSpec::decode(encoded.as_slice())
@@ -601,11 +601,11 @@ impl Ledger {
 }
 
 fn encoded<T: prost::Message>(
-    decide: impl FnOnce(&State, i64) -> Result<Decided<T>, Failure> + Send + 'static,
-) -> Decide {
+    decide: impl FnOnce(&State, i64) -> Result<Decision<T>, Failure> + Send + 'static,
+) -> DecisionFunction {
     Box::new(move |state, now_ms| {
         let decided = decide(state, now_ms)?;
-        Ok(Decided {
+        Ok(Decision {
             answer: decided.answer.encode_to_vec(),
             changes: decided.changes,
         })
@@ -648,7 +648,7 @@ mod tests {
             state,
             full: watch::channel(None).1,
             again: watch::channel(()).1,
-            durable: Durable::new(home),
+            durable: CommitCounts::new(home),
         };
         (ledger, rx, states)
     }

@@ -58,11 +58,11 @@ struct LogFile {
     written: u64,
     /// Whether the disk had no room for the end of the last event.
     cut: bool,
-    alike: HashMap<Alike, Tally>,
+    alike: HashMap<LineSource, Tally>,
 }
 
 /// Lines that are counted together: of one place in the code, about one node.
-type Alike = (Identifier, String);
+type LineSource = (Identifier, String);
 
 /// The counts of such lines since a moment.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ struct Tally {
 
 impl LogFile {
     /// Whether one more line may be written.
-    fn admit(&mut self, alike: Alike, line: &str, now: Instant) -> bool {
+    fn admit(&mut self, alike: LineSource, line: &str, now: Instant) -> bool {
         let tally = self.alike.entry(alike).or_insert_with(|| Tally {
             since: now,
             written: 0,
@@ -274,14 +274,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let log = Bounded::open(&folder.path().join("daemon.log")).unwrap();
         let mut held = log.held.into_inner().unwrap();
-        struct Here;
-        impl tracing::callsite::Callsite for Here {
+        struct TestCallsite;
+        impl tracing::callsite::Callsite for TestCallsite {
             fn set_interest(&self, _: tracing::subscriber::Interest) {}
             fn metadata(&self) -> &Metadata<'_> {
                 unreachable!("nobody asks")
             }
         }
-        static HERE: Here = Here;
+        static HERE: TestCallsite = TestCallsite;
         let from = Identifier(&HERE);
         let line = "2026-01-02T03:04:05Z  WARN no part of a segment node=\"bad\"\n";
         let now = Instant::now();

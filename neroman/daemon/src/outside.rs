@@ -15,21 +15,21 @@ use nero_format::Definition;
 use nero_model::{DeploymentId, Home, written};
 
 use crate::cells;
-use crate::connect::{Connect, Link, OnProgress, Unconnected, Ways};
+use crate::connect::{Connect, ConnectFailure, Link, NodeConnector, OnProgress};
 use crate::failure::Failure;
 use crate::snapshot::{self, Survey};
 
 pub(crate) use remote::{Agents, RemoteAgent, by_ssh};
 
 /// How the daemon reaches nodes.
-pub(crate) struct Outside {
+pub(crate) struct NodeAccess {
     pub home: Home,
     pub deployment: DeploymentId,
     /// The agents of all nodes that are reached by ssh.
     pub agents: Agents,
 }
 
-impl Ways for Outside {
+impl NodeConnector for NodeAccess {
     fn way(&self, name: &str, node: &nero_config::Node) -> Arc<dyn Connect> {
         match &node.address {
             None => Arc::new(LocalAgent {
@@ -54,7 +54,7 @@ pub(crate) struct LocalAgent {
 }
 
 impl Connect for LocalAgent {
-    fn connect<'a>(&'a self, _: OnProgress<'a>) -> BoxFuture<'a, Result<Link, Unconnected>> {
+    fn connect<'a>(&'a self, _: OnProgress<'a>) -> BoxFuture<'a, Result<Link, ConnectFailure>> {
         async move {
             let config =
                 Config::read(&self.home.config).map_err(|error| Failure::config(&error))?;
@@ -193,7 +193,7 @@ impl Freezer {
         &self,
         runs: T,
         dry_run: bool,
-    ) -> Result<nero_blobs::Freed, snapshot::Unread>
+    ) -> Result<nero_blobs::Freed, snapshot::UnreadableList>
     where
         T: FnOnce() -> (I, Vec<String>),
         I: Iterator<Item = String>,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use nero_config::{Config, LOCAL};
 use nero_life::change::Change;
-use nero_life::restored::{self, OnNode, Restored};
+use nero_life::restored::{self, OnNode, RestoreState};
 use nero_life::state::State;
 use nero_life::taken_over;
 use nero_model::{Home, RunToken};
@@ -71,7 +71,7 @@ pub(crate) fn begin(home: &Home, keep: &mut Keep, state: State) -> io::Result<St
     if !is_here {
         nodes.remove(LOCAL);
     }
-    let restored = Restored {
+    let restored = RestoreState {
         made_ms: note.made_ms,
         nodes,
         other_host: match is_here {

@@ -24,7 +24,7 @@ use crate::ledger::{Ledger, LedgerThread, Listener};
 use crate::log;
 use crate::mail::{self, MailDesk};
 use crate::node::{Inboxes, Nodes, Settings, Setup};
-use crate::outside::{Agents, Freezer, Outside};
+use crate::outside::{Agents, Freezer, NodeAccess};
 use crate::processing::{self, Modules};
 use crate::service::Man;
 use crate::upkeep;
@@ -287,7 +287,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         settings,
         ledger: ledger.clone(),
         inboxes,
-        ways: Arc::new(Outside {
+        ways: Arc::new(NodeAccess {
             home: home.clone(),
             deployment,
             agents: agents.clone(),

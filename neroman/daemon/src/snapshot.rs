@@ -24,7 +24,7 @@ pub(crate) use cache::Cache;
 pub(crate) use error::{SnapshotError, size};
 pub(crate) use left_out::{LeftOut, in_words};
 pub(crate) use overlay::gather;
-pub(crate) use sweep::{Unread, named, sweep};
+pub(crate) use sweep::{UnreadableList, named, sweep};
 
 /// Largest snapshot that is taken without `big`, in bytes.
 pub(crate) const BYTES_MAX: u64 = 200 * 1024 * 1024;

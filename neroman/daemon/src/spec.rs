@@ -10,7 +10,7 @@ use prost::Message as _;
 use crate::failure::Failure;
 
 use nero_life::change::Rule;
-use nero_life::run::{Made, Run, Takes};
+use nero_life::run::{Made, Run, RunDemands};
 
 /// Variables of the command's shell that a job on `local` gets.
 const SHELL: [&str; 4] = ["PATH", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH"];
@@ -149,7 +149,7 @@ pub(crate) fn metric_reading(reading: &MetricReading) -> Option<v1::MetricReadin
 }
 
 /// The paths of a run's data on a node.
-pub(crate) fn data(takes: &Takes, node: &str) -> Vec<v1::DataPath> {
+pub(crate) fn data(takes: &RunDemands, node: &str) -> Vec<v1::DataPath> {
     takes
         .data
         .iter()

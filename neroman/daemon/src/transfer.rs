@@ -16,14 +16,14 @@ const BETWEEN: Duration = Duration::from_millis(250);
 pub(crate) type Hearer = Arc<dyn Fn(Option<v1::Progress>) + Send + Sync>;
 
 /// One transfer; it is over when this is dropped.
-pub(crate) struct Moving {
+pub(crate) struct RunningTransfer {
     hearer: Hearer,
     progress: v1::Progress,
     began: Instant,
     told: Option<Instant>,
 }
 
-impl Moving {
+impl RunningTransfer {
     /// Begins to count; totals of 0 are unknown.
     pub(crate) fn new(
         hearer: Hearer,
@@ -61,7 +61,7 @@ impl Moving {
     }
 }
 
-impl Drop for Moving {
+impl Drop for RunningTransfer {
     fn drop(&mut self) {
         if self.told.is_some() {
             (self.hearer)(None);

@@ -25,13 +25,13 @@ mod sources;
 
 pub use definition::problem::{FormatErrors, Problem};
 pub use definition::{
-    AfterError, Again, BoundColumn, BoundTable, Buffering, Container, DataDef, DataPath,
-    Definition, Dependency, DependsUntil, Edit, EditMistake, Edited, Edits, Effective,
-    ErrorHandler, Fetch, InStage, MetricReading, Monitor, NodeChoice, NodeProbe, NodeResources,
-    NotBuilt, Note, OnNode, OnNodes, Output, OutputPlot, Override, Param, ParentFile, Place,
-    Placed, Precedence, ProcessedOutput, ProcessedUnit, Processing, PythonCall, RenderDef,
-    Resources, Retry, RetryOn, RowsOptions, RuleAction, RuleDef, RunLock, Scheduling, ShownValue,
-    Source, SourceKind, Strays, Stream, TableOptions, Value,
+    AfterError, BoundColumn, BoundTable, Buffering, Container, DataDef, DataPath, Definition,
+    Dependency, DependsUntil, Edit, EditMistake, Edited, Edits, Effective, ErrorHandler, Fetch,
+    FollowUp, InStage, MetricReading, Monitor, NodeChoice, NodeProbe, NodeResources, NotBuilt,
+    Note, OnNode, OnNodes, Output, OutputPlot, Override, Param, ParentFile, Place, Placed,
+    Precedence, ProcessedOutput, ProcessedUnit, Processing, PythonCall, RenderDef, Resources,
+    Retry, RetryOn, RowsOptions, RuleAction, RuleDef, RunLock, Scheduling, ShownValue, Source,
+    SourceKind, Strays, Stream, TableOptions, Value,
 };
 pub use nero_expr::ACTIONS;
 pub use nero_table::CellValue;

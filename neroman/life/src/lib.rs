@@ -25,7 +25,7 @@ pub use place::{
     restored, start, waits,
 };
 pub use source::{abort, add, clean, edits, identity, pick};
-pub use step::{OutOfOrder, step, steps, with_points};
+pub use step::{LateInputError, step, steps, with_points};
 pub use step::{deferred, hand_over, input, needs, recall, refusal, report, reports};
 
 #[cfg(test)]

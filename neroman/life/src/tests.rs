@@ -10,9 +10,9 @@ use proptest::prelude::*;
 use crate::facts::dispatch::Sent;
 use crate::facts::journal::{Granted, Incarnation, Journal, Key};
 use crate::facts::now::{Now, Tick};
-use crate::facts::stage::{Handing, Stage, Verdict};
+use crate::facts::stage::{HandOverStage, Stage, Verdict};
 use crate::fold::change::Change;
-use crate::fold::run::{Cancel, Dispatch, Made, Results, Takes};
+use crate::fold::run::{Cancel, Dispatch, Made, Results, RunDemands};
 use crate::place::balance;
 use crate::place::start::Wanted;
 use crate::source::abort::{self, CancelOutcome};
@@ -144,7 +144,7 @@ fn restarting_a_live_run_ends_it_first() {
     lab.add("/lab", vec![definition("a", "1")]);
     lab.start(&[1], Wanted::default());
     lab.dispatch(run(1, 1), |dispatch| {
-        dispatch.stage.advance(Handing::Submitted)
+        dispatch.stage.advance(HandOverStage::Submitted)
     });
     lab.say(run(1, 1), running());
     lab.start(&[1], RESTART);
@@ -320,7 +320,7 @@ fn a_run_that_was_asked_to_end_keeps_its_experiment_from_starting_until_it_did()
     lab.add("/lab", vec![definition("a", "1")]);
     lab.start(&[1], Wanted::default());
     lab.dispatch(run(1, 1), |dispatch| {
-        dispatch.stage.advance(Handing::Submitted)
+        dispatch.stage.advance(HandOverStage::Submitted)
     });
     lab.say(run(1, 1), running());
     lab.start(&[1], RESTART);
@@ -343,7 +343,7 @@ fn a_lost_run_keeps_its_experiment_from_starting_also_behind_one_that_was_taken_
     lab.add("/lab", vec![definition("a", "1")]);
     lab.start(&[1], Wanted::default());
     lab.dispatch(run(1, 1), |dispatch| {
-        dispatch.stage.advance(Handing::Submitted)
+        dispatch.stage.advance(HandOverStage::Submitted)
     });
     lab.say(run(1, 1), running());
     lab.start(&[1], RESTART);

@@ -61,7 +61,7 @@ pub struct MailThread {
 
 /// A message, ready to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Composed {
+pub struct ComposedMessage {
     /// Its Message-ID, in angle brackets.
     pub message_id: String,
     /// The message.
@@ -90,7 +90,7 @@ impl Letter {
     ///
     /// # Errors
     /// When an address is none.
-    pub fn compose(&self) -> Result<Composed, ComposeError> {
+    pub fn compose(&self) -> Result<ComposedMessage, ComposeError> {
         let from = address(&self.from.address)?;
         let to = address(&self.to)?;
         let domain = match from.domain().is_ascii() {
@@ -136,7 +136,7 @@ impl Letter {
             None => alternative.singlepart(html),
         };
         let message = builder.multipart(body).map_err(ComposeError::Headers)?;
-        Ok(Composed {
+        Ok(ComposedMessage {
             message_id,
             bytes: message.formatted(),
         })

@@ -22,7 +22,7 @@ use nero_config::{Mail, MailTransport, Webhook};
 
 use deadlines::Deadlines;
 
-pub use letter::{ComposeError, Composed, Letter, MailThread, Sender};
+pub use letter::{ComposeError, ComposedMessage, Letter, MailThread, Sender};
 pub use outcome::SendOutcome;
 
 /// Who sends a message, and its one recipient. A server that refuses one recipient of several

@@ -110,7 +110,7 @@ impl std::error::Error for Misplaced {}
 
 /// Why an experiment waits for the next round.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Blocked {
+pub enum WaitReason {
     /// Experiments that it needs are not deployed yet: their indices.
     Needs(Vec<usize>),
     /// No server satisfies its requirements. Of each that was asked: the requirement that it does
@@ -153,7 +153,7 @@ pub struct Flow {
 /// What the course depends on; never changes.
 #[derive(Debug, Clone)]
 struct FlowPlan {
-    stages: [Vec<Planned>; 3],
+    stages: [Vec<ExperimentPlan>; 3],
     servers: usize,
     round_interval: f64,
     deployment_interval: f64,
@@ -161,7 +161,7 @@ struct FlowPlan {
 }
 
 #[derive(Debug, Clone)]
-struct Planned {
+struct ExperimentPlan {
     empty: bool,
     /// Indices in the same stage.
     depends_on: Vec<usize>,
@@ -175,7 +175,7 @@ struct FlowState {
     /// From zero.
     round: usize,
     undeployed: BTreeSet<usize>,
-    blocked: BTreeMap<usize, Blocked>,
+    blocked: BTreeMap<usize, WaitReason>,
     successes: [usize; 3],
     phase: Phase,
 }
@@ -239,7 +239,7 @@ impl Flow {
                 let indices: BTreeSet<usize> = indices.flatten().copied().collect();
                 indices.into_iter().collect()
             };
-            let one = |experiment: &Experiment| Planned {
+            let one = |experiment: &Experiment| ExperimentPlan {
                 empty: experiment.commands.is_empty(),
                 depends_on: depends_on(experiment),
                 requirements: experiment.requirements.clone(),
@@ -292,7 +292,7 @@ impl Flow {
 
     /// Why experiments of the stage wait, as of their last turn. Others have had no turn yet: all
     /// servers were taken.
-    pub fn blocked(&self) -> &BTreeMap<usize, Blocked> {
+    pub fn blocked(&self) -> &BTreeMap<usize, WaitReason> {
         &self.state.blocked
     }
 
@@ -510,7 +510,7 @@ impl Flow {
                 self.state.successes[self.state.stage] += 1;
             }
             CommandsEnd::Retry => {
-                self.state.blocked.insert(experiment, Blocked::Retried);
+                self.state.blocked.insert(experiment, WaitReason::Retried);
             }
             CommandsEnd::Abort => {
                 self.state.phase = Phase::Aborted;
@@ -573,7 +573,7 @@ impl Flow {
                     let needs: Vec<usize> = needs.collect();
                     if !needs.is_empty() {
                         note(FlowNote::Needs(experiment, needs.clone()));
-                        let blocked = Blocked::Needs(needs);
+                        let blocked = WaitReason::Needs(needs);
                         self.state.blocked.insert(experiment, blocked);
                         round.next = experiment + 1;
                         continue;
@@ -595,7 +595,7 @@ impl Flow {
                 } => {
                     let Some(server) = satisfied.first().copied() else {
                         note(FlowNote::Satisfied(Vec::new()));
-                        let blocked = Blocked::Unsatisfied(unsatisfied.clone());
+                        let blocked = WaitReason::Unsatisfied(unsatisfied.clone());
                         self.state.blocked.insert(experiment, blocked);
                         self.end_turn(experiment);
                         continue;

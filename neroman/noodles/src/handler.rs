@@ -3,7 +3,7 @@
 use nero_yaml::Mark;
 
 use crate::command::CommandGroup;
-use crate::pattern::{FullPattern, TooHard};
+use crate::pattern::{FullPattern, StepLimitError};
 
 /// What to do about an error of some kind.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Handler {
     ///
     /// # Errors
     /// A pattern took too many steps.
-    pub fn matches(&self, return_code: i32, stderr: &str) -> Result<bool, TooHard> {
+    pub fn matches(&self, return_code: i32, stderr: &str) -> Result<bool, StepLimitError> {
         let code = match &self.return_code {
             ReturnCode::Never => false,
             ReturnCode::Is(code) => *code == f64::from(return_code),

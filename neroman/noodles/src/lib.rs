@@ -24,17 +24,19 @@ mod yaml;
 
 pub use check::{Course, Finding, Severity, check, course};
 pub use command::{CommandGroup, UnknownScheme, group, script};
-pub use difference::{Departure, Difference, INTENDED, Intended, markdown};
-pub use flow::{Blocked, CommandsEnd, Flow, FlowNote, FlowResult, FlowStep, Interval, Misplaced};
+pub use difference::{Departure, Difference, INTENDED, IntendedDifference, markdown};
+pub use flow::{
+    CommandsEnd, Flow, FlowNote, FlowResult, FlowStep, Interval, Misplaced, WaitReason,
+};
 pub use handler::{Action, Handler, ReturnCode};
 pub use literal::{Literal, literal};
 pub use metric::{Comparison, Metric, Operator, Satisfaction};
 pub use object::{float_text, list_text};
-pub use pattern::{FullPattern, NoPattern, TooHard};
+pub use pattern::{FullPattern, NoPattern, StepLimitError};
 pub use read::read;
 pub use server::Server;
 pub use spec::{
-    Experiment, Freshness, MAIN_STAGE, Named, NoodlesSpec, Remarks, Requirement, STAGES, TwoColons,
-    UnknownKey, target,
+    Experiment, Freshness, MAIN_STAGE, Named, NoodlesSpec, Remarks, Requirement, STAGES,
+    TwoColonsError, UnknownKey, target,
 };
 pub use status::StatusFile;

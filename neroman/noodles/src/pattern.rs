@@ -41,7 +41,7 @@ impl fmt::Display for NoPattern {
 
 /// A comparison that took too many steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooHard;
+pub struct StepLimitError;
 
 impl FullPattern {
     /// Compiles a pattern of Python.
@@ -73,8 +73,8 @@ impl FullPattern {
     ///
     /// # Errors
     /// It took too many steps.
-    pub fn matches(&self, text: &str) -> Result<bool, TooHard> {
-        self.regex.is_match(text).map_err(|_| TooHard)
+    pub fn matches(&self, text: &str) -> Result<bool, StepLimitError> {
+        self.regex.is_match(text).map_err(|_| StepLimitError)
     }
 }
 
@@ -673,6 +673,6 @@ mod tests {
     #[test]
     fn a_pattern_without_end_is_given_up() {
         let pattern = FullPattern::new(r"(a*)*\1b").expect("it compiles");
-        assert_eq!(pattern.matches(&"a".repeat(60)), Err(TooHard));
+        assert_eq!(pattern.matches(&"a".repeat(60)), Err(StepLimitError));
     }
 }

@@ -136,18 +136,18 @@ pub struct Requirement {
 
 /// `SPEC:Exp 1,Exp 2` with two colons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TwoColons;
+pub struct TwoColonsError;
 
 /// The path and the names of `SPEC:Exp 1,Exp 2`. Names are not trimmed.
 ///
 /// # Errors
 /// There are two colons.
-pub fn target(word: &str) -> Result<(&str, Option<Vec<String>>), TwoColons> {
+pub fn target(word: &str) -> Result<(&str, Option<Vec<String>>), TwoColonsError> {
     let mut parts = word.split(':');
     let path = parts.next().unwrap_or("");
     let names = parts.next();
     if parts.next().is_some() {
-        return Err(TwoColons);
+        return Err(TwoColonsError);
     }
     let names = names.map(|names| names.split(',').map(str::to_owned).collect());
     Ok((path, names))

@@ -203,12 +203,12 @@ pub async fn ask(
 
 fn write_request(folder: &Path, request: &ModulesRequest, limits: ModulesLimits) -> io::Result<()> {
     #[derive(Serialize)]
-    struct Timed<'a> {
+    struct TimedRequest<'a> {
         #[serde(flatten)]
         request: &'a ModulesRequest,
         seconds: u64,
     }
-    let timed = Timed {
+    let timed = TimedRequest {
         request,
         seconds: limits.seconds,
     };

@@ -7,7 +7,7 @@ use nero_expr::{
 use crate::catalogue::Catalogue;
 use crate::element::{Element, Meaning, Selector, Word, quoted_name};
 use crate::error::{SelectorError, SelectorErrorKind};
-use crate::scope::{Located, blocks_of, has_block, has_name};
+use crate::scope::{LocatedRow, blocks_of, has_block, has_name};
 
 /// The experiments and runs that a selector picked.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -106,7 +106,8 @@ impl Selector {
             };
             let blocks = blocks_of(expr, catalogue);
             let is_open = |row: &usize| {
-                let truth = expr.eval_among(&candidates, &Located::new(catalogue, *row, &blocks));
+                let truth =
+                    expr.eval_among(&candidates, &LocatedRow::new(catalogue, *row, &blocks));
                 truth == Truth::Unknown
             };
             found.push((expr, (0..catalogue.len()).filter(is_open).collect()));
@@ -433,7 +434,7 @@ impl<C: Catalogue> Picking<'_, C> {
             let is_gone = catalogue.is_gone(row);
             let is_named = is_gone && named(row);
             let is_left_out = is_gone && !is_named && !names_gone;
-            let truth = expr.eval_among(&candidates, &Located::new(catalogue, row, &blocks));
+            let truth = expr.eval_among(&candidates, &LocatedRow::new(catalogue, row, &blocks));
             if let Some(conflict) = candidates.take_conflict(expr) {
                 let mut error = SelectorError::in_expression(conflict.error, offset);
                 let id = self.catalogue.id(row);

@@ -5,7 +5,7 @@ use nero_expr::{Expr, Fact, NameKind, Past, Pick, Scope, Value};
 use crate::catalogue::Catalogue;
 
 /// A row of a catalogue, with what only the catalogue knows.
-pub(crate) struct Located<'c, C: Catalogue> {
+pub(crate) struct LocatedRow<'c, C: Catalogue> {
     catalogue: &'c C,
     row: usize,
     scope: C::Row<'c>,
@@ -13,9 +13,9 @@ pub(crate) struct Located<'c, C: Catalogue> {
     blocks: &'c [&'c str],
 }
 
-impl<'c, C: Catalogue> Located<'c, C> {
-    pub fn new(catalogue: &'c C, row: usize, blocks: &'c [&'c str]) -> Located<'c, C> {
-        Located {
+impl<'c, C: Catalogue> LocatedRow<'c, C> {
+    pub fn new(catalogue: &'c C, row: usize, blocks: &'c [&'c str]) -> LocatedRow<'c, C> {
+        LocatedRow {
             catalogue,
             row,
             scope: catalogue.scope(row),
@@ -43,7 +43,7 @@ pub(crate) fn has_block(catalogue: &impl Catalogue, name: &str) -> bool {
     !name.is_empty() && (0..catalogue.len()).any(|row| catalogue.block(row) == name)
 }
 
-impl<C: Catalogue> Scope for Located<'_, C> {
+impl<C: Catalogue> Scope for LocatedRow<'_, C> {
     fn now_ms(&self) -> i64 {
         self.scope.now_ms()
     }

@@ -11,7 +11,7 @@ use nero_table::child::{
 };
 use nero_table::{CellValue, Header, Sheet, UnreadableTable, cell_name};
 use nero_workbook::{
-    BookFile, BookStamp, BookValue, CellChange, CellOutcome, FileError, LeftAlone, Lock,
+    BookFile, BookStamp, BookValue, CellChange, CellObstacle, CellOutcome, FileError, Lock,
     TargetSheet, lock_of,
 };
 
@@ -178,11 +178,13 @@ fn found(cell: String, outcome: CellOutcome) -> CellFound {
     let why = match outcome {
         CellOutcome::Written => return CellFound::Written,
         CellOutcome::Same => return CellFound::Same,
-        CellOutcome::Left(LeftAlone::Owner { shows }) => return CellFound::Foreign { cell, shows },
-        CellOutcome::Left(LeftAlone::Formula) => "a formula",
-        CellOutcome::Left(LeftAlone::Merged) => "under a merged cell",
-        CellOutcome::Left(LeftAlone::Header) => "part of a header or of totals",
-        CellOutcome::Left(LeftAlone::Outside) => "outside of the sheet",
+        CellOutcome::Left(CellObstacle::Owner { shows }) => {
+            return CellFound::Foreign { cell, shows };
+        }
+        CellOutcome::Left(CellObstacle::Formula) => "a formula",
+        CellOutcome::Left(CellObstacle::Merged) => "under a merged cell",
+        CellOutcome::Left(CellObstacle::Header) => "part of a header or of totals",
+        CellOutcome::Left(CellObstacle::Outside) => "outside of the sheet",
     };
     let why = why.to_owned();
     CellFound::Never { cell, why }

@@ -12,7 +12,7 @@ const NOISE_BYTES_SHOWN: usize = 2048;
 
 /// One stream of a command, between the lines `mark` and `mark STATUS`.
 #[derive(Debug)]
-pub(crate) struct Catch {
+pub(crate) struct OutputSection {
     begin: Vec<u8>,
     /// `None`: the stream has no end mark.
     end: Option<Vec<u8>>,
@@ -33,7 +33,7 @@ pub(crate) enum Overrun {
     Said,
 }
 
-impl Catch {
+impl OutputSection {
     pub(crate) fn new(mark: &str) -> Self {
         Self {
             begin: format!("\n{mark}\n").into_bytes(),
@@ -128,8 +128,8 @@ impl Catch {
 mod tests {
     use super::*;
 
-    fn catch(text: &[u8], step: usize) -> Result<Catch, Overrun> {
-        let mut catch = Catch::new("M4RK");
+    fn catch(text: &[u8], step: usize) -> Result<OutputSection, Overrun> {
+        let mut catch = OutputSection::new("M4RK");
         for part in text.chunks(step) {
             catch.take(part)?;
         }

@@ -5,7 +5,7 @@
 //! The far side can add lines of its own (a banner), so nothing here decides
 //! about safety: a forged line leads to a wrong explanation at worst.
 
-use crate::error::{Need, Trouble};
+use crate::error::{SecretKind, Trouble};
 use crate::settings::Settings;
 
 #[cfg(test)]
@@ -161,13 +161,13 @@ fn denied(methods: &str, lines: &[&str], notes: &Notes) -> Trouble {
         .iter()
         .any(|line| line.starts_with("sign_and_send_pubkey: signing failed"));
     let need = if notes.partial {
-        Need::SecondFactor
+        SecretKind::SecondFactor
     } else if agent {
-        Need::Agent
+        SecretKind::Agent
     } else if notes.accepted {
-        Need::Unlock
+        SecretKind::Unlock
     } else if typed {
-        Need::Password
+        SecretKind::Password
     } else {
         return Trouble::Refused { methods, keys };
     };

@@ -11,7 +11,7 @@ mod show;
 #[cfg(test)]
 mod tests;
 
-use show::{Key, KnownAt, Quoted, Tried};
+use show::{Key, KnownHostPlace, QuotedOutput, Tried};
 
 /// Kind of a failure, by which a caller decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -108,31 +108,31 @@ pub enum Trouble {
         path: PathBuf,
     },
     /// `ssh -G` refuses the configuration.
-    #[error("ssh cannot read its configuration{}", Quoted(.said))]
+    #[error("ssh cannot read its configuration{}", QuotedOutput(.said))]
     Settings {
         /// Output of `ssh -G`.
         said: Vec<u8>,
     },
     /// The host's name is unknown.
-    #[error("cannot resolve the name of the host{}", Quoted(.said))]
+    #[error("cannot resolve the name of the host{}", QuotedOutput(.said))]
     NoSuchHost {
         /// Output of `ssh`.
         said: Vec<u8>,
     },
     /// Nothing listens there, or no way leads there.
-    #[error("cannot be reached{}", Quoted(.said))]
+    #[error("cannot be reached{}", QuotedOutput(.said))]
     Unreachable {
         /// Output of `ssh`.
         said: Vec<u8>,
     },
     /// The host hangs up before it sends anything.
-    #[error("the host hangs up at once{}", Quoted(.said))]
+    #[error("the host hangs up at once{}", QuotedOutput(.said))]
     HungUp {
         /// Output of `ssh`.
         said: Vec<u8>,
     },
     /// No connection in time.
-    #[error("no answer in time{}", Quoted(.said))]
+    #[error("no answer in time{}", QuotedOutput(.said))]
     NoAnswer {
         /// Output of `ssh`.
         said: Vec<u8>,
@@ -149,7 +149,7 @@ pub enum Trouble {
     #[error(
         "the host key has changed, nothing was sent{}{}",
         Key(.kind, .fingerprint),
-        KnownAt(.place)
+        KnownHostPlace(.place)
     )]
     HostKeyChanged {
         /// Kind of the new key.
@@ -162,7 +162,7 @@ pub enum Trouble {
         forget: Option<String>,
     },
     /// The host key is listed as revoked.
-    #[error("the host key is revoked, nothing was sent{}", Quoted(.said))]
+    #[error("the host key is revoked, nothing was sent{}", QuotedOutput(.said))]
     HostKeyRevoked {
         /// Output of `ssh`.
         said: Vec<u8>,
@@ -186,7 +186,7 @@ pub enum Trouble {
     #[error("{need}{}", Tried(.methods, .keys))]
     NeedsPerson {
         /// The secret that the node asks for.
-        need: Need,
+        need: SecretKind,
         /// Methods that the node offers.
         methods: String,
         /// Keys that were tried.
@@ -202,7 +202,7 @@ pub enum Trouble {
         trouble: Box<Trouble>,
     },
     /// `ssh` ended in another way.
-    #[error("ssh ended with {status}{}", Quoted(.said))]
+    #[error("ssh ended with {status}{}", QuotedOutput(.said))]
     Ended {
         /// Exit status or signal of `ssh`.
         status: String,
@@ -210,7 +210,7 @@ pub enum Trouble {
         said: Vec<u8>,
     },
     /// The connection has ended.
-    #[error("the connection has ended{}", Quoted(.said))]
+    #[error("the connection has ended{}", QuotedOutput(.said))]
     MasterGone {
         /// Output of the command before the connection ended.
         said: Vec<u8>,
@@ -227,7 +227,7 @@ pub enum Trouble {
         seconds: u64,
     },
     /// A command that should open a stream does not print its mark.
-    #[error("the command does not answer within {seconds} s{}", Quoted(.said))]
+    #[error("the command does not answer within {seconds} s{}", QuotedOutput(.said))]
     Unanswered {
         /// Seconds that we waited.
         seconds: u64,
@@ -235,7 +235,7 @@ pub enum Trouble {
         said: Vec<u8>,
     },
     /// The login shell does something else than run the command.
-    #[error("the login shell {what}{}", Quoted(.said))]
+    #[error("the login shell {what}{}", QuotedOutput(.said))]
     Shell {
         /// Description of its behaviour.
         what: &'static str,
@@ -249,7 +249,7 @@ pub enum Trouble {
         bytes_max: usize,
     },
     /// The command of a stream ended by itself.
-    #[error("the command ended ({status}){}", Quoted(.said))]
+    #[error("the command ended ({status}){}", QuotedOutput(.said))]
     PipeEnded {
         /// Exit status or signal of the command.
         status: String,
@@ -279,7 +279,7 @@ pub enum Trouble {
 
 /// A secret that a person has to give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum SecretKind {
     /// A password or a code.
     Password,
     /// A second factor; the key was accepted.
@@ -291,7 +291,7 @@ pub enum Need {
     Agent,
 }
 
-impl fmt::Display for Need {
+impl fmt::Display for SecretKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Password => "a password or a code has to be typed",

@@ -14,7 +14,7 @@ use crate::error::{Fault, SshError, Trouble};
 use crate::master::Master;
 use crate::pipe::{LastBytes, Pipe};
 use crate::quote::{for_any_shell, quoted, words_for_any_shell};
-use crate::run::{self, Child, CommandOutput, NotBegun, Patience};
+use crate::run::{self, Child, CommandOutput, Patience, SessionRefusal};
 use crate::ssh::{Ssh, Target};
 
 /// A script is short: it probes, makes folders, starts something.
@@ -240,8 +240,8 @@ impl Host {
         while let Some(master) = self.one_beside(&full).await? {
             match run::begin(&master, &line).await {
                 Ok(child) => return Ok((child, master)),
-                Err(NotBegun::Refused) => full.push(master),
-                Err(NotBegun::Gone) if master != self.master() => {
+                Err(SessionRefusal::Refused) => full.push(master),
+                Err(SessionRefusal::Gone) if master != self.master() => {
                     self.forget(&master);
                     full.push(master);
                 }

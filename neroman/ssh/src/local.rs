@@ -25,7 +25,7 @@ pub(crate) struct ProgramOutput {
 
 /// Reason why there is no [`ProgramOutput`].
 #[derive(Debug)]
-pub(crate) enum Failed {
+pub(crate) enum CommandFailure {
     /// It cannot be started.
     Start(io::Error),
     /// It cannot be waited for, or its output cannot be read.
@@ -35,7 +35,10 @@ pub(crate) enum Failed {
 }
 
 /// Runs a program to its end or to its deadline.
-pub(crate) async fn run(mut command: Command, deadline: Duration) -> Result<ProgramOutput, Failed> {
+pub(crate) async fn run(
+    mut command: Command,
+    deadline: Duration,
+) -> Result<ProgramOutput, CommandFailure> {
     // The program has a group of its own, so that processes that it leaves
     // behind (a master's proxy) do not get signals meant for us.
     let mut child = command
@@ -45,7 +48,7 @@ pub(crate) async fn run(mut command: Command, deadline: Duration) -> Result<Prog
         .process_group(0)
         .kill_on_drop(true)
         .spawn()
-        .map_err(Failed::Start)?;
+        .map_err(CommandFailure::Start)?;
     let mut stdout = child.stdout.take().expect("stdout is a pipe");
     let mut stderr = child.stderr.take().expect("stderr is a pipe");
     let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -75,10 +78,10 @@ pub(crate) async fn run(mut command: Command, deadline: Duration) -> Result<Prog
             tokio::spawn(keep_open(stderr));
             Ok(ProgramOutput { status, out, err })
         }
-        Ok(Err(error)) => Err(Failed::Wait(error)),
+        Ok(Err(error)) => Err(CommandFailure::Wait(error)),
         Err(_) => {
             let _ = child.kill().await;
-            Err(Failed::Late)
+            Err(CommandFailure::Late)
         }
     }
 }

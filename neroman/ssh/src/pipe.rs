@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::catch::{Catch, NOISE_BYTES_MAX, Overrun};
+use crate::catch::{NOISE_BYTES_MAX, OutputSection, Overrun};
 use crate::error::Trouble;
 use crate::master::{Life, Master};
 use crate::run::{BEGIN, Child, overrun_trouble};
@@ -94,32 +94,34 @@ impl Pipe {
         let stdin = child.stdin().take();
         let mut stdout = child.stdout().take().expect("stdout is a pipe");
         let words = LastWords::of(child.stderr().take().expect("stderr is a pipe"));
-        let mut catch = Catch::first_only(begin);
+        let mut catch = OutputSection::first_only(begin);
         if let Err(unmarked) = until_mark(&mut stdout, &mut catch, BEGIN).await {
             return Err(match unmarked {
-                Unmarked::Late => late(&catch, &words),
-                Unmarked::Overrun(overrun) => overrun_trouble(overrun, &catch),
-                Unmarked::Ended => unbegun(child, &master, catch, words).await,
-                Unmarked::Io(source) => unread(source),
+                MissingLine::Late => late(&catch, &words),
+                MissingLine::Overrun(overrun) => overrun_trouble(overrun, &catch),
+                MissingLine::Ended => unbegun(child, &master, catch, words).await,
+                MissingLine::Io(source) => unread(source),
             });
         }
-        let mut answer = Catch::first_only(mark);
-        let first = answer.take(&catch.into_said()).map_err(Unmarked::Overrun);
+        let mut answer = OutputSection::first_only(mark);
+        let first = answer
+            .take(&catch.into_said())
+            .map_err(MissingLine::Overrun);
         let marked = match first {
             Ok(()) => until_mark(&mut stdout, &mut answer, patience).await,
             overrun => overrun,
         };
         if let Err(unmarked) = marked {
             return Err(match unmarked {
-                Unmarked::Late => Trouble::Unanswered {
+                MissingLine::Late => Trouble::Unanswered {
                     seconds: patience.as_secs(),
                     said: [answer.noise(), &words.so_far()].concat(),
                 },
-                Unmarked::Overrun(_) => Trouble::TooMuch {
+                MissingLine::Overrun(_) => Trouble::TooMuch {
                     bytes_max: NOISE_BYTES_MAX,
                 },
-                Unmarked::Ended => unbegun(child, &master, answer, words).await,
-                Unmarked::Io(source) => unread(source),
+                MissingLine::Ended => unbegun(child, &master, answer, words).await,
+                MissingLine::Io(source) => unread(source),
             });
         }
         Ok(Self {
@@ -135,7 +137,7 @@ impl Pipe {
 }
 
 /// Reason why an expected line did not come.
-enum Unmarked {
+enum MissingLine {
     Late,
     Ended,
     Overrun(Overrun),
@@ -144,17 +146,17 @@ enum Unmarked {
 
 async fn until_mark(
     stdout: &mut ChildStdout,
-    catch: &mut Catch,
+    catch: &mut OutputSection,
     patience: Duration,
-) -> Result<(), Unmarked> {
+) -> Result<(), MissingLine> {
     let until = Instant::now() + patience;
     while !catch.begun() {
         let mut part = Vec::with_capacity(4096);
         match timeout_at(until, stdout.read_buf(&mut part)).await {
-            Err(_) => return Err(Unmarked::Late),
-            Ok(Ok(0)) => return Err(Unmarked::Ended),
-            Ok(Ok(_)) => catch.take(&part).map_err(Unmarked::Overrun)?,
-            Ok(Err(source)) => return Err(Unmarked::Io(source)),
+            Err(_) => return Err(MissingLine::Late),
+            Ok(Ok(0)) => return Err(MissingLine::Ended),
+            Ok(Ok(_)) => catch.take(&part).map_err(MissingLine::Overrun)?,
+            Ok(Err(source)) => return Err(MissingLine::Io(source)),
         }
     }
     Ok(())
@@ -168,7 +170,7 @@ fn unread(source: io::Error) -> Trouble {
 }
 
 /// The login shell does not reach the command in time.
-fn late(catch: &Catch, words: &LastWords) -> Trouble {
+fn late(catch: &OutputSection, words: &LastWords) -> Trouble {
     let said = [catch.noise(), &words.so_far()].concat();
     if said.trim_ascii().is_empty() {
         Trouble::Deadline {
@@ -184,7 +186,7 @@ fn late(catch: &Catch, words: &LastWords) -> Trouble {
 }
 
 /// The output ended before a mark: the command failed, or never ran.
-async fn unbegun(child: Child, master: &Master, catch: Catch, words: LastWords) -> Trouble {
+async fn unbegun(child: Child, master: &Master, catch: OutputSection, words: LastWords) -> Trouble {
     let ended = ended(Some(child), master.clone(), words).await;
     match ended {
         Trouble::PipeEnded { status, said } => Trouble::PipeEnded {

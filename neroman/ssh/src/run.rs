@@ -10,7 +10,7 @@ use openssh::{ChildStdin, Stdio};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::catch::{Catch, Overrun, SAID_BYTES_MAX};
+use crate::catch::{OutputSection, Overrun, SAID_BYTES_MAX};
 use crate::error::Trouble;
 use crate::master::{Life, Master};
 use crate::quote::for_any_shell;
@@ -41,7 +41,7 @@ pub(crate) struct Patience {
 
 /// Reason why a session does not begin.
 #[derive(Debug)]
-pub(crate) enum NotBegun {
+pub(crate) enum SessionRefusal {
     /// The node or the master's owner allows no more of them.
     Refused,
     /// No process listens at the control socket.
@@ -51,7 +51,7 @@ pub(crate) enum NotBegun {
     Other(openssh::Error),
 }
 
-impl NotBegun {
+impl SessionRefusal {
     pub(crate) fn into_trouble(self) -> Trouble {
         match self {
             Self::Refused => Trouble::TooManySessions,
@@ -69,7 +69,7 @@ impl NotBegun {
 
 /// Begins a command. Its three streams are pipes of ours: the master makes its
 /// ends non-blocking, and no other process has these pipes.
-pub(crate) async fn begin(master: &Master, line: &str) -> Result<Child, NotBegun> {
+pub(crate) async fn begin(master: &Master, line: &str) -> Result<Child, SessionRefusal> {
     let mut command = master.session().arc_raw_command(line);
     command
         .stdin(Stdio::piped())
@@ -79,26 +79,26 @@ pub(crate) async fn begin(master: &Master, line: &str) -> Result<Child, NotBegun
     match spawned {
         Ok(Ok(child)) => Ok(child),
         Ok(Err(error)) => Err(not_begun(error)),
-        Err(_) => Err(NotBegun::Late),
+        Err(_) => Err(SessionRefusal::Late),
     }
 }
 
-fn not_begun(error: openssh::Error) -> NotBegun {
+fn not_begun(error: openssh::Error) -> SessionRefusal {
     if matches!(error, openssh::Error::Disconnected) {
-        return NotBegun::Gone;
+        return SessionRefusal::Gone;
     }
     let mut cause = error.source();
     while let Some(inner) = cause {
         let text = inner.to_string();
         if text.contains("Session open refused by peer") || text.contains("ermission denied") {
-            return NotBegun::Refused;
+            return SessionRefusal::Refused;
         }
         if inner.is::<io::Error>() {
-            return NotBegun::Gone;
+            return SessionRefusal::Gone;
         }
         cause = inner.source();
     }
-    NotBegun::Other(error)
+    SessionRefusal::Other(error)
 }
 
 /// Output and exit status of a command.
@@ -124,8 +124,8 @@ pub(crate) async fn works(master: &Master) -> bool {
         Ok(Ok(_)) => true,
         Ok(Err(error)) => match not_begun(error) {
             // The login shell is at fault, so another connection does not help.
-            NotBegun::Other(_) => true,
-            NotBegun::Refused | NotBegun::Gone | NotBegun::Late => false,
+            SessionRefusal::Other(_) => true,
+            SessionRefusal::Refused | SessionRefusal::Gone | SessionRefusal::Late => false,
         },
         Err(_) => false,
     }
@@ -140,8 +140,8 @@ pub(crate) async fn follow(
     body: impl AsyncRead + Unpin,
     patience: Patience,
 ) -> Result<CommandOutput, Trouble> {
-    let mut out = Stream::new(child.stdout().take(), Catch::new(mark));
-    let mut err = Stream::new(child.stderr().take(), Catch::new(mark));
+    let mut out = Stream::new(child.stdout().take(), OutputSection::new(mark));
+    let mut err = Stream::new(child.stderr().take(), OutputSection::new(mark));
     let mut input = CommandInput::new(child.stdin().take(), body);
     let mut until = Instant::now() + BEGIN;
     let mut begun = false;
@@ -175,7 +175,7 @@ pub(crate) async fn follow(
 }
 
 /// The command's output ended before the command did.
-async fn cut(child: Child, master: &Master, out: Catch, err: Catch) -> Trouble {
+async fn cut(child: Child, master: &Master, out: OutputSection, err: OutputSection) -> Trouble {
     // However the command ended, it matters only whether the master lives.
     let _ = timeout(STATUS, child.wait()).await;
     if master.life().await == Life::Dead {
@@ -212,7 +212,7 @@ fn late(begun: bool, sending: bool, said: Vec<u8>, patience: Patience) -> Troubl
 }
 
 /// The output before our command, on both streams.
-fn noise(out: &Catch, err: &Catch) -> Vec<u8> {
+fn noise(out: &OutputSection, err: &OutputSection) -> Vec<u8> {
     [out.noise(), err.noise()].concat()
 }
 
@@ -220,11 +220,11 @@ fn noise(out: &Catch, err: &Catch) -> Vec<u8> {
 struct Stream<R> {
     /// `None` at its end.
     pipe: Option<R>,
-    catch: Catch,
+    catch: OutputSection,
 }
 
 impl<R: AsyncRead + Unpin> Stream<R> {
-    fn new(pipe: Option<R>, catch: Catch) -> Self {
+    fn new(pipe: Option<R>, catch: OutputSection) -> Self {
         Self { pipe, catch }
     }
 
@@ -258,7 +258,7 @@ impl<R: AsyncRead + Unpin> Stream<R> {
 }
 
 /// The failure for a stream that is longer than its limit.
-pub(crate) fn overrun_trouble(overrun: Overrun, catch: &Catch) -> Trouble {
+pub(crate) fn overrun_trouble(overrun: Overrun, catch: &OutputSection) -> Trouble {
     match overrun {
         Overrun::Noise => Trouble::Shell {
             what: "prints more than 64 KiB before it runs a command",

@@ -13,7 +13,7 @@ use tokio::sync::OnceCell;
 use crate::address;
 use crate::classify::classify;
 use crate::error::{SshError, Trouble};
-use crate::local::{self, Failed, ProgramOutput};
+use crate::local::{self, CommandFailure, ProgramOutput};
 use crate::master::{self, Life, Master, Starter};
 use crate::run;
 use crate::settings::Settings;
@@ -33,11 +33,11 @@ const END: Duration = Duration::from_secs(5);
 /// The user's `ssh`. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Ssh {
-    inner: Arc<Inner>,
+    inner: Arc<SshState>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct SshState {
     command: Vec<String>,
     folder: PathBuf,
     /// Locks that let only one connection of a node be made at a time.
@@ -66,7 +66,7 @@ impl Ssh {
             command
         };
         Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(SshState {
                 command,
                 folder: master::folder_for(sockets),
                 making: Mutex::default(),
@@ -376,15 +376,15 @@ impl Ssh {
         local::run(command, deadline)
             .await
             .map_err(|failed| match failed {
-                Failed::Start(source) => Trouble::NoProgram {
+                CommandFailure::Start(source) => Trouble::NoProgram {
                     program: words[0].to_string_lossy().into_owned(),
                     source,
                 },
-                Failed::Wait(source) => Trouble::Io {
+                CommandFailure::Wait(source) => Trouble::Io {
                     what: "read the output of ssh",
                     source,
                 },
-                Failed::Late => Trouble::Deadline {
+                CommandFailure::Late => Trouble::Deadline {
                     what,
                     seconds: deadline.as_secs(),
                 },

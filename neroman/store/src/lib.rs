@@ -47,6 +47,6 @@ pub use row::{
     Advance, At, CellRow, Event, Experiment, Loaded, Point, Position, Request, Rule, RuleId, Run,
     RunFold, RunKey, RunRow, Sample, Series, Source, SourceId,
 };
-pub use scrub::{Scrubbed, scrub};
-pub use store::{Durability, Opened, Store};
+pub use scrub::{ScrubResult, scrub};
+pub use store::{Durability, OpenOutcome, Store};
 pub use tx::Tx;

@@ -47,7 +47,7 @@ pub(crate) struct Claim {
 
 /// How a log differs from its claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lacks {
+pub(crate) enum LogDifference {
     /// The log is missing or empty.
     Everything,
     /// The log's header is damaged.
@@ -60,7 +60,7 @@ pub(crate) enum Lacks {
 
 impl Claim {
     /// Compares a log with the claim.
-    pub(crate) fn compare(&self, log: WalState, boot: &[u8; 16]) -> Result<(), Lacks> {
+    pub(crate) fn compare(&self, log: WalState, boot: &[u8; 16]) -> Result<(), LogDifference> {
         let of = if self.boot == *boot {
             self.written
         } else {
@@ -68,16 +68,18 @@ impl Claim {
         };
         match (self.salts, log) {
             (Some(salts), WalState::Frames { salts: its, sound }) if salts == its && sound < of => {
-                Err(Lacks::Frames { sound, of })
+                Err(LogDifference::Frames { sound, of })
             }
             (Some(salts), WalState::Frames { salts: its, .. }) if salts == its => Ok(()),
             (None, WalState::Frames { .. }) => Ok(()),
             // Only a power cut may tear the header of the next log.
-            (_, WalState::NoHeader) if self.emptied && self.boot == *boot => Err(Lacks::Header),
+            (_, WalState::NoHeader) if self.emptied && self.boot == *boot => {
+                Err(LogDifference::Header)
+            }
             (_, _) if self.emptied || of == 0 => Ok(()),
-            (_, WalState::Nothing) => Err(Lacks::Everything),
-            (_, WalState::NoHeader) => Err(Lacks::Header),
-            (Some(_), WalState::Frames { .. }) => Err(Lacks::Another),
+            (_, WalState::Nothing) => Err(LogDifference::Everything),
+            (_, WalState::NoHeader) => Err(LogDifference::Header),
+            (Some(_), WalState::Frames { .. }) => Err(LogDifference::Another),
         }
     }
 
@@ -259,10 +261,10 @@ pub(crate) fn check(database: &Path, claim: Option<Claim>) -> Result<(), StoreEr
             database: database.to_path_buf(),
             path,
             what: match lacks {
-                Lacks::Everything => "is missing".to_owned(),
-                Lacks::Header => "is damaged: it has no sound header".to_owned(),
-                Lacks::Another => "is not the one that was written last".to_owned(),
-                Lacks::Frames { sound, of } => {
+                LogDifference::Everything => "is missing".to_owned(),
+                LogDifference::Header => "is damaged: it has no sound header".to_owned(),
+                LogDifference::Another => "is not the one that was written last".to_owned(),
+                LogDifference::Frames { sound, of } => {
                     format!("is damaged or cut: {sound} of {of} frames are sound")
                 }
             },
@@ -340,24 +342,27 @@ mod tests {
         let salts = claim().salts.unwrap();
         assert_eq!(claim().compare(frames(salts, 9), &BOOT), Ok(()));
         assert_eq!(claim().compare(frames(salts, 12), &BOOT), Ok(()));
-        let cut = Lacks::Frames { sound: 8, of: 9 };
+        let cut = LogDifference::Frames { sound: 8, of: 9 };
         assert_eq!(claim().compare(frames(salts, 8), &BOOT), Err(cut));
         assert_eq!(
             claim().compare(WalState::Nothing, &BOOT),
-            Err(Lacks::Everything)
+            Err(LogDifference::Everything)
         );
         assert_eq!(
             claim().compare(WalState::NoHeader, &BOOT),
-            Err(Lacks::Header)
+            Err(LogDifference::Header)
         );
-        assert_eq!(claim().compare(frames(1, 90), &BOOT), Err(Lacks::Another));
+        assert_eq!(
+            claim().compare(frames(1, 90), &BOOT),
+            Err(LogDifference::Another)
+        );
     }
 
     #[test]
     fn after_a_power_cut_what_was_synced_must_be_there() {
         let (salts, other) = (claim().salts.unwrap(), [4; 16]);
         assert_eq!(claim().compare(frames(salts, 5), &other), Ok(()));
-        let cut = Lacks::Frames { sound: 4, of: 5 };
+        let cut = LogDifference::Frames { sound: 4, of: 5 };
         assert_eq!(claim().compare(frames(salts, 4), &other), Err(cut));
         let unsynced = Claim {
             synced: 0,

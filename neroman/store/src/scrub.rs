@@ -12,7 +12,7 @@ use crate::state;
 
 /// Result of a check without damage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Scrubbed {
+pub struct ScrubResult {
     /// Rows with a correct checksum.
     pub rows: u64,
     /// Points with a correct checksum.
@@ -24,8 +24,8 @@ pub struct Scrubbed {
 ///
 /// # Errors
 /// The first damage found.
-pub fn scrub(home: &Home) -> Result<Scrubbed, StoreError> {
-    let mut scrubbed = Scrubbed::default();
+pub fn scrub(home: &Home) -> Result<ScrubResult, StoreError> {
+    let mut scrubbed = ScrubResult::default();
     let db = Db::open_to_read(&home.state_db(), migrate::STATE)?;
     at_one_moment(&db, || {
         for table in state::ALL {

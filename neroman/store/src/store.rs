@@ -37,7 +37,7 @@ pub enum Durability {
 
 /// Result of opening.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenOutcome {
     /// No file existed: both files and the deployment are new.
     pub new: bool,
     /// `series.db` did not exist and is new; records that nodes still have are
@@ -62,7 +62,7 @@ pub struct Store {
     series: Db,
     home: Home,
     deployment: DeploymentId,
-    opened: Opened,
+    opened: OpenOutcome,
 }
 
 impl Store {
@@ -121,7 +121,7 @@ impl Store {
             series,
             home: home.clone(),
             deployment,
-            opened: Opened {
+            opened: OpenOutcome {
                 new,
                 series_new,
                 unclean,
@@ -133,7 +133,7 @@ impl Store {
     }
 
     /// The result of opening.
-    pub fn opened(&self) -> &Opened {
+    pub fn opened(&self) -> &OpenOutcome {
         &self.opened
     }
 

@@ -81,7 +81,7 @@ pub fn points_max(views: &[ExperimentView]) -> usize {
 /// When the format has no room for it, or no run has a parameter that groups.
 pub fn make(parts: BookParts<'_>) -> Result<ResultBook, NoBook> {
     let runs = parts.runs;
-    let mut making = Making {
+    let mut making = BookBuilder {
         cells: BookCells {
             zone: parts.zone,
             cut: 0,
@@ -127,12 +127,12 @@ pub(crate) fn provenance() -> Vec<Column> {
 
 /// A workbook on its way.
 #[derive(Debug)]
-struct Making {
+struct BookBuilder {
     cells: BookCells,
     made: ResultBook,
 }
 
-impl Making {
+impl BookBuilder {
     /// Adds a sheet; returns its position.
     fn sheet(
         &mut self,
@@ -548,7 +548,7 @@ mod tests {
 
     #[test]
     fn what_a_sheet_has_no_room_for_is_refused_with_the_limit() {
-        let mut making = Making {
+        let mut making = BookBuilder {
             cells: BookCells {
                 zone: TimeZone::UTC,
                 cut: 0,

@@ -229,7 +229,7 @@ fn metrics(runs: &[ExperimentView; 2]) -> Vec<MetricPair> {
 
 /// A frozen file with what came of its content.
 #[derive(Debug, Default)]
-struct Frozen {
+struct FileContent {
     entry: TreeEntry,
     content: Vec<u8>,
     why: String,
@@ -237,15 +237,15 @@ struct Frozen {
 
 /// The differing files of both runs by path, their lines compared.
 fn files(parts: &[CodePart]) -> Vec<FilePair> {
-    let mut all: BTreeMap<String, [Option<Frozen>; 2]> = BTreeMap::new();
+    let mut all: BTreeMap<String, [Option<FileContent>; 2]> = BTreeMap::new();
     let mut at: Option<(String, usize)> = None;
     for part in parts {
         let of = usize::from(part.of > 0);
         if let Some(entry) = &part.file {
             at = Some((entry.path.clone(), of));
-            let frozen = Frozen {
+            let frozen = FileContent {
                 entry: entry.clone(),
-                ..Frozen::default()
+                ..FileContent::default()
             };
             all.entry(entry.path.clone()).or_default()[of] = Some(frozen);
         }
@@ -267,7 +267,7 @@ fn files(parts: &[CodePart]) -> Vec<FilePair> {
     pairs.map(|(path, both)| file(path, &both)).collect()
 }
 
-fn file(path: String, both: &[Option<Frozen>; 2]) -> FilePair {
+fn file(path: String, both: &[Option<FileContent>; 2]) -> FilePair {
     let change = match both {
         [None, _] => "added",
         [_, None] => "removed",
@@ -292,7 +292,7 @@ fn file(path: String, both: &[Option<Frozen>; 2]) -> FilePair {
     }
 }
 
-fn as_text(frozen: &Frozen) -> Option<String> {
+fn as_text(frozen: &FileContent) -> Option<String> {
     if !frozen.entry.link.is_empty() {
         return Some(format!("link to {}\n", frozen.entry.link));
     }
@@ -300,8 +300,8 @@ fn as_text(frozen: &Frozen) -> Option<String> {
     (!text.contains('\0')).then_some(text)
 }
 
-fn unified(path: &str, both: &[Option<Frozen>; 2], texts: &[String; 2]) -> String {
-    let header = |side: &str, frozen: &Option<Frozen>| match frozen {
+fn unified(path: &str, both: &[Option<FileContent>; 2], texts: &[String; 2]) -> String {
+    let header = |side: &str, frozen: &Option<FileContent>| match frozen {
         Some(_) => format!("{side}/{path}"),
         None => "/dev/null".to_owned(),
     };
@@ -316,7 +316,7 @@ fn unified(path: &str, both: &[Option<Frozen>; 2], texts: &[String; 2]) -> Strin
     if let [Some(one), Some(other)] = both
         && one.entry.executable != other.entry.executable
     {
-        let mode = |frozen: &Frozen| match frozen.entry.executable {
+        let mode = |frozen: &FileContent| match frozen.entry.executable {
             true => "executable",
             false => "not executable",
         };

@@ -9,7 +9,7 @@ use crate::json::{metrics, overrides, parameters, run_id, some};
 
 /// Which forms have a fact without being asked. Each has those after it, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum In {
+enum DefaultForms {
     /// CSV.
     Csv,
     /// Columns, by name.
@@ -42,8 +42,8 @@ macro_rules! facts {
                 match self { $(Self::$fact => $key,)* }
             }
 
-            fn form(self) -> In {
-                match self { $(Self::$fact => In::$form,)* }
+            fn form(self) -> DefaultForms {
+                match self { $(Self::$fact => DefaultForms::$form,)* }
             }
 
             /// The value that an experiment has.
@@ -114,7 +114,9 @@ const IN_EXPRESSIONS: &[(&str, Fact)] = &[
 impl Fact {
     /// The fact that a column of this name shows.
     pub fn named(name: &str) -> Option<Self> {
-        let columns = Self::ALL.iter().filter(|fact| fact.form() != In::Json);
+        let columns = Self::ALL
+            .iter()
+            .filter(|fact| fact.form() != DefaultForms::Json);
         let mut columns = columns.map(|fact| (fact.name(), *fact));
         let mut others = IN_EXPRESSIONS.iter().copied();
         columns
@@ -126,7 +128,7 @@ impl Fact {
     /// The facts of a CSV, in their order.
     pub fn of_csv() -> impl Iterator<Item = Self> {
         let facts = Self::ALL.iter().copied();
-        facts.filter(|fact| fact.form() == In::Csv)
+        facts.filter(|fact| fact.form() == DefaultForms::Csv)
     }
 
     /// The name in a CSV header: figures and moments have their unit.

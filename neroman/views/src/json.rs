@@ -49,14 +49,19 @@ fn write(value: &Value, bytes: &mut Vec<u8>) -> io::Result<()> {
                 if index > 0 {
                     bytes.push(b',');
                 }
-                name.serialize(&mut Serializer::with_formatter(&mut *bytes, Harmless))?;
+                name.serialize(&mut Serializer::with_formatter(
+                    &mut *bytes,
+                    EscapeFormatter,
+                ))?;
                 bytes.push(b':');
                 write(field, bytes)?;
             }
             bytes.push(b'}');
         }
         (_, Some(digits)) => bytes.extend_from_slice(digits.as_bytes()),
-        (single, None) => single.serialize(&mut Serializer::with_formatter(bytes, Harmless))?,
+        (single, None) => {
+            single.serialize(&mut Serializer::with_formatter(bytes, EscapeFormatter))?
+        }
     }
     Ok(())
 }
@@ -364,9 +369,9 @@ pub(crate) fn metrics(summaries: &[MetricSummary]) -> Value {
 }
 
 /// Writes characters that act as escapes.
-struct Harmless;
+struct EscapeFormatter;
 
-impl Formatter for Harmless {
+impl Formatter for EscapeFormatter {
     fn write_string_fragment<W: ?Sized + io::Write>(
         &mut self,
         writer: &mut W,

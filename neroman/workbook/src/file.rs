@@ -113,7 +113,7 @@ pub struct BookStamp {
 
 /// A replacement that is done.
 #[derive(Debug)]
-pub struct Replaced {
+pub struct FileReplacement {
     /// The new file.
     pub stamp: BookStamp,
     /// Where the content that was read is kept.
@@ -178,7 +178,7 @@ impl BookFile {
     /// # Errors
     /// When a program has the file open, when it changed since it was read, or the system
     /// refuses.
-    pub fn replace(&self, content: &[u8], has_backup: bool) -> Result<Replaced, FileError> {
+    pub fn replace(&self, content: &[u8], has_backup: bool) -> Result<FileReplacement, FileError> {
         let folder = self.path.parent().unwrap_or(Path::new("/"));
         let held = File::open(folder).map_err(failed("open", folder))?;
         // One of us at a time has the files beside it. A file system without locks leaves the
@@ -207,7 +207,7 @@ impl BookFile {
         fresh: &Path,
         content: &[u8],
         has_backup: bool,
-    ) -> Result<Replaced, FileError> {
+    ) -> Result<FileReplacement, FileError> {
         let old = File::open(&self.path).map_err(failed("open", &self.path))?;
         let meta = old.metadata().map_err(failed("read", &self.path))?;
         if meta.nlink() > 1 {
@@ -233,7 +233,7 @@ impl BookFile {
         self.check_closed()?;
         self.check_unchanged()?;
         fs::rename(fresh, &self.path).map_err(failed("replace", &self.path))?;
-        Ok(Replaced { stamp, backup })
+        Ok(FileReplacement { stamp, backup })
     }
 
     /// Writes a file with the rights of the old one, and syncs it.

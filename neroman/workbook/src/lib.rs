@@ -30,7 +30,9 @@ use std::path::Path;
 
 pub use error::WorkbookError;
 pub use facts::{SheetFacts, sheet_facts};
-pub use file::{BookFile, BookStamp, FileError, Lock, LockProgram, Replaced, create, lock_of};
+pub use file::{
+    BookFile, BookStamp, FileError, FileReplacement, Lock, LockProgram, create, lock_of,
+};
 pub use value::BookValue;
 
 use place::{COLUMNS_MAX, ROWS_MAX, Spot};
@@ -99,12 +101,12 @@ pub enum CellOutcome {
     /// It held the wanted value already.
     Same,
     /// It is not ours to write.
-    Left(LeftAlone),
+    Left(CellObstacle),
 }
 
 /// Why a cell was left as it is.
 #[derive(Debug, Clone, PartialEq)]
-pub enum LeftAlone {
+pub enum CellObstacle {
     /// It holds something that we never wrote.
     Owner {
         /// What it holds.
@@ -180,8 +182,8 @@ impl<'a> WantedCells<'a> {
         for (index, cell) in cells.iter().enumerate() {
             let place = (cell.row, cell.column);
             outcomes.push(CellOutcome::Left(match cell.row < sheet.first_row {
-                true => LeftAlone::Header,
-                false => LeftAlone::Outside,
+                true => CellObstacle::Header,
+                false => CellObstacle::Outside,
             }));
             let is_within = cell.row < ROWS_MAX && cell.column < COLUMNS_MAX;
             if cell.row >= sheet.first_row && is_within && at.insert(place, index).is_some() {
@@ -208,7 +210,7 @@ impl<'a> WantedCells<'a> {
     fn decide(
         &mut self,
         place: Spot,
-        found: Result<&BookValue, LeftAlone>,
+        found: Result<&BookValue, CellObstacle>,
         alike: impl Fn(&BookValue, &BookValue) -> bool,
         is_ours: impl Fn(&BookValue, &BookValue) -> bool,
     ) -> Option<&'a BookValue> {
@@ -219,7 +221,7 @@ impl<'a> WantedCells<'a> {
             Ok(found) if alike(found, &cell.value) => CellOutcome::Same,
             Ok(found) if found.is_nothing() => CellOutcome::Written,
             Ok(found) if cell.ours.iter().any(|ours| is_ours(found, ours)) => CellOutcome::Written,
-            Ok(found) => CellOutcome::Left(LeftAlone::Owner {
+            Ok(found) => CellOutcome::Left(CellObstacle::Owner {
                 shows: found.to_string(),
             }),
         };

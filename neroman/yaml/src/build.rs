@@ -58,7 +58,7 @@ pub fn parse(
 }
 
 /// A collection whose end has not come.
-struct Open {
+struct OpenCollection {
     anchor: usize,
     tag: Option<Box<str>>,
     span: Span,
@@ -85,7 +85,7 @@ struct OpenMap {
 struct Builder<'a> {
     limits: &'a Limits,
     wrong: &'a mut dyn FnMut(Wrong),
-    open: Vec<Open>,
+    open: Vec<OpenCollection>,
     anchors: HashMap<usize, Rc<Node>>,
     root: Option<Rc<Node>>,
     documents: usize,
@@ -144,7 +144,7 @@ impl Builder<'_> {
         style: StructureStyle,
         content: Content,
     ) {
-        self.open.push(Open {
+        self.open.push(OpenCollection {
             anchor,
             tag,
             span,

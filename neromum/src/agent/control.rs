@@ -26,7 +26,7 @@ use crate::runs::{gone, spec};
 
 /// A call that requests the end of runs.
 #[derive(Clone, Debug)]
-pub struct Ending {
+pub struct EndRequest {
     /// Identifies the call; the same call again gets the same answer.
     pub request: Option<RequestId>,
     pub runs: Vec<Target>,
@@ -141,7 +141,7 @@ impl Answers {
 }
 
 impl Agent {
-    pub(super) fn end(&mut self, ending: Ending, answer: OutcomesTo) {
+    pub(super) fn end(&mut self, ending: EndRequest, answer: OutcomesTo) {
         if let Some(known) = ending
             .request
             .and_then(|id| self.answers.find(id, &ending.runs))
@@ -177,7 +177,7 @@ impl Agent {
         self.answer_when_synced(answer, outcomes);
     }
 
-    fn remember(&mut self, ending: &Ending, outcomes: &[Outcome]) {
+    fn remember(&mut self, ending: &EndRequest, outcomes: &[Outcome]) {
         let Some(id) = ending.request else {
             return;
         };

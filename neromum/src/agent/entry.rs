@@ -7,7 +7,7 @@ use nero_model::{RunId, RunToken};
 use nero_wire::v1::Tree;
 use tokio::sync::oneshot;
 
-use super::Until;
+use super::Milestone;
 use crate::core::facts::Facts;
 use crate::runs::segments::Seg;
 use crate::runs::unreadable::Unreadable;
@@ -58,7 +58,7 @@ pub struct Entry {
     /// `control/` may hold cancel requests up to this number.
     pub(super) cancels: u32,
     /// The attached watcher.
-    pub(super) watcher: Option<super::watchers::Attached>,
+    pub(super) watcher: Option<super::watchers::AttachedWatcher>,
     /// Whether a stop of its shim or launcher was noted.
     pub(super) stop_noted: bool,
     /// Number of tries to settle it so far.
@@ -72,7 +72,7 @@ pub struct Entry {
     /// Time of its launch.
     pub(super) launched: Option<tokio::time::Instant>,
     /// Callers that wait for its start or end.
-    pub(super) waiters: Vec<(Until, oneshot::Sender<()>)>,
+    pub(super) waiters: Vec<(Milestone, oneshot::Sender<()>)>,
     /// Tree from which its work folder was built, until it ends; `None` when the
     /// tree is large, or another process built the folder.
     pub(super) code: Option<Tree>,

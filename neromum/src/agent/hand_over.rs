@@ -26,7 +26,7 @@ use check::still_live;
 use place::{Folder, Placed};
 pub use place::{Placer, Placing};
 
-struct No {
+struct Rejection {
     why: String,
     /// The same without the name of this node, where it begins with that.
     lacks: String,
@@ -41,7 +41,7 @@ struct No {
     unknown: bool,
 }
 
-impl No {
+impl Rejection {
     /// Marks the refusal as one of this node only.
     fn here(self) -> Self {
         Self { here: true, ..self }
@@ -60,8 +60,8 @@ impl No {
     }
 }
 
-fn no(why: impl Into<String>, hint: &'static str) -> No {
-    No {
+fn no(why: impl Into<String>, hint: &'static str) -> Rejection {
+    Rejection {
         why: why.into(),
         lacks: String::new(),
         hint,
@@ -72,8 +72,8 @@ fn no(why: impl Into<String>, hint: &'static str) -> No {
 }
 
 /// The refusal because this node lacks something.
-fn lacks(node: &str, lacks: String, hint: &'static str) -> No {
-    No {
+fn lacks(node: &str, lacks: String, hint: &'static str) -> Rejection {
+    Rejection {
         why: format!("node {node}: {lacks}"),
         lacks,
         ..no("", hint)
@@ -82,8 +82,8 @@ fn lacks(node: &str, lacks: String, hint: &'static str) -> No {
 
 /// The answer to a spec that is sent again to a node that lost its run: the run
 /// may have begun here, so that it is not taken as a new one.
-fn unknown() -> No {
-    No {
+fn unknown() -> Rejection {
+    Rejection {
         unknown: true,
         ..no("this node does not have the run any more", "")
     }
@@ -92,7 +92,7 @@ fn unknown() -> No {
 /// The refusal of a run that was recalled from this node. It never gets such a
 /// run again: a leftover of its start there must find the cancel request, and would
 /// not find one after a new hand-over.
-fn recalled(run_dir: &Path) -> No {
+fn recalled(run_dir: &Path) -> Rejection {
     let why = format!(
         "the run was recalled from this node, and {} is left of it",
         run_dir.display()
@@ -199,8 +199,8 @@ impl Admission {
 
 /// The refusal for an error of the disk. An error that may pass ends no run:
 /// there will be space again, or a descriptor, and a file server answers again.
-fn disk(why: String, error: Option<&io::Error>) -> No {
-    No {
+fn disk(why: String, error: Option<&io::Error>) -> Rejection {
+    Rejection {
         later: error.is_some_and(passes),
         ..no(why, DISK)
     }
@@ -355,15 +355,15 @@ impl Agent {
     }
 
     /// The refusal of a run that is kept out.
-    fn refused_before(&self, token: &RunToken) -> No {
+    fn refused_before(&self, token: &RunToken) -> Rejection {
         let no = no("this node refused it before", "start it again").here();
-        No {
+        Rejection {
             unknown: self.admission.comes_again(token),
             ..no
         }
     }
 
-    fn accept(&mut self, placed: Placed) -> Result<(), No> {
+    fn accept(&mut self, placed: Placed) -> Result<(), Rejection> {
         let Placed {
             token,
             id,
@@ -397,7 +397,7 @@ impl Agent {
             }
             return Ok(());
         }
-        let later = |why: String, hint: &'static str| No {
+        let later = |why: String, hint: &'static str| Rejection {
             later: true,
             ..no(why, hint)
         };

@@ -10,8 +10,8 @@ use nero_wire::v1::{
 };
 use tokio::sync::{mpsc, oneshot};
 
-use super::control::{Ending, Outcome, OutcomesTo};
-use super::pause::{PauseOutcome, Pausing};
+use super::control::{EndRequest, Outcome, OutcomesTo};
+use super::pause::{PauseCall, PauseOutcome};
 use super::{Candidate, FollowStream, Placing, Verdict, WatcherNews};
 use crate::core::Stage;
 use crate::letters::ToldEnds;
@@ -23,9 +23,12 @@ pub(super) enum Message {
     /// Hand over runs whose folders are made.
     HandOver(Placing, oneshot::Sender<HandOverReply>),
     /// Request the end of runs.
-    End(Ending, OutcomesTo),
+    End(EndRequest, OutcomesTo),
     /// Pause runs, or let them go on.
-    Pause(Pausing, oneshot::Sender<Result<Vec<PauseOutcome>, Refused>>),
+    Pause(
+        PauseCall,
+        oneshot::Sender<Result<Vec<PauseOutcome>, Refused>>,
+    ),
     /// Set the rules of one run.
     SetRules(RunToken, RuleSet, oneshot::Sender<Result<u64, Refused>>),
     AnswerStep(
@@ -40,7 +43,7 @@ pub(super) enum Message {
     /// Which runs are not over?
     Open(oneshot::Sender<HashSet<RunId>>),
     /// How busy is the node?
-    Describe(oneshot::Sender<Busy>),
+    Describe(oneshot::Sender<NodeLoad>),
     /// A follower begins.
     Follow(FollowRequest, oneshot::Sender<FollowStream>),
     /// A follower sends further positions.
@@ -56,7 +59,7 @@ pub(super) enum Message {
     /// Work off the reactor is done.
     Done(Done),
     /// Reply when a run has reached this stage (or is not known).
-    Until(RunToken, Until, oneshot::Sender<()>),
+    Until(RunToken, Milestone, oneshot::Sender<()>),
     /// A connection was made (+1) or closed (-1).
     Connection(i64),
     /// A neroman greeted that counts generations, or one that does not.
@@ -75,14 +78,14 @@ pub(super) enum Message {
 
 /// A stage that a caller waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
+pub enum Milestone {
     /// The run's claim was seen.
     Started,
     /// No record of its life can follow.
     Ended,
 }
 
-impl Until {
+impl Milestone {
     pub(super) fn is_reached(self, stage: &Stage) -> bool {
         match stage {
             Stage::Waiting
@@ -113,11 +116,11 @@ pub(super) enum Done {
     /// Folders of submissions.
     Made(Box<super::cluster::Made>),
     /// The news of submissions.
-    News(super::cluster::Looked),
+    News(super::cluster::SubmissionNews),
     /// Logs of adopted jobs.
     Copied(super::cluster::CopiedLogs),
     /// The scheduler's answers.
-    Asked(Box<super::cluster::Answered>),
+    Asked(Box<super::cluster::CommandAnswers>),
     /// The claim of a start in an allocation was synced.
     ClaimSynced(std::io::Result<()>),
     /// The requests about waiting runs of an allocation.
@@ -146,7 +149,7 @@ pub enum Refused {
 
 /// How busy the node is.
 #[derive(Clone, Debug, Default)]
-pub struct Busy {
+pub struct NodeLoad {
     /// Runs that hold a slot.
     pub live: u32,
     /// Runs that wait.
@@ -175,7 +178,7 @@ pub struct AgentHandle {
 /// The agent is gone: neromum is leaving.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("neromum is leaving; try again")]
-pub struct Leaving;
+pub struct AgentGone;
 
 impl AgentHandle {
     pub(super) fn new(mailbox: mpsc::Sender<Message>) -> Self {
@@ -183,21 +186,24 @@ impl AgentHandle {
     }
 
     /// Accepts runs whose folders are made.
-    pub async fn hand_over(&self, placing: Placing) -> Result<HandOverReply, Leaving> {
+    pub async fn hand_over(&self, placing: Placing) -> Result<HandOverReply, AgentGone> {
         self.ask(|answer| Message::HandOver(placing, answer)).await
     }
 
     /// Requests the end of runs, or recalls them; the outcomes come in their
     /// order.
-    pub async fn end(&self, ending: Ending) -> Result<Result<Vec<Outcome>, Refused>, Leaving> {
+    pub async fn end(
+        &self,
+        ending: EndRequest,
+    ) -> Result<Result<Vec<Outcome>, Refused>, AgentGone> {
         self.ask(|answer| Message::End(ending, answer)).await
     }
 
     /// Pauses runs, or lets them go on; the outcomes come in their order.
     pub async fn pause(
         &self,
-        pausing: Pausing,
-    ) -> Result<Result<Vec<PauseOutcome>, Refused>, Leaving> {
+        pausing: PauseCall,
+    ) -> Result<Result<Vec<PauseOutcome>, Refused>, AgentGone> {
         self.ask(|answer| Message::Pause(pausing, answer)).await
     }
 
@@ -205,7 +211,7 @@ impl AgentHandle {
     pub async fn letters(
         &self,
         order: RelayOrder,
-    ) -> Result<Result<RelayClaims, Refused>, Leaving> {
+    ) -> Result<Result<RelayClaims, Refused>, AgentGone> {
         self.ask(|answer| Message::Letters(Box::new(order), answer))
             .await
     }
@@ -215,7 +221,7 @@ impl AgentHandle {
         &self,
         token: RunToken,
         rules: RuleSet,
-    ) -> Result<Result<u64, Refused>, Leaving> {
+    ) -> Result<Result<u64, Refused>, AgentGone> {
         self.ask(|answer| Message::SetRules(token, rules, answer))
             .await
     }
@@ -225,7 +231,7 @@ impl AgentHandle {
         &self,
         token: RunToken,
         request: AnswerStepRequest,
-    ) -> Result<Result<(), Refused>, Leaving> {
+    ) -> Result<Result<(), Refused>, AgentGone> {
         self.ask(|answer| Message::AnswerStep(token, request, answer))
             .await
     }
@@ -236,33 +242,33 @@ impl AgentHandle {
         &self,
         candidates: Vec<Candidate>,
         rehearsal: bool,
-    ) -> Result<Vec<Verdict>, Leaving> {
+    ) -> Result<Vec<Verdict>, AgentGone> {
         self.ask(|answer| Message::Clean(candidates, rehearsal, answer))
             .await
     }
 
     /// The folders of these runs are gone, or stay after all.
-    pub async fn cleaned(&self, tokens: Vec<RunToken>) -> Result<(), Leaving> {
+    pub async fn cleaned(&self, tokens: Vec<RunToken>) -> Result<(), AgentGone> {
         self.tell(Message::Cleaned(tokens)).await
     }
 
     /// Runs that are not over.
-    pub async fn open_runs(&self) -> Result<HashSet<RunId>, Leaving> {
+    pub async fn open_runs(&self) -> Result<HashSet<RunId>, AgentGone> {
         self.ask(Message::Open).await
     }
 
     /// How busy the node is.
-    pub async fn busy(&self) -> Result<Busy, Leaving> {
+    pub async fn busy(&self) -> Result<NodeLoad, AgentGone> {
         self.ask(Message::Describe).await
     }
 
     /// Begins to replicate runs from these positions.
-    pub async fn follow(&self, from: FollowRequest) -> Result<FollowStream, Leaving> {
+    pub async fn follow(&self, from: FollowRequest) -> Result<FollowStream, AgentGone> {
         self.ask(|answer| Message::Follow(from, answer)).await
     }
 
     /// Further positions of a follower.
-    pub async fn follow_more(&self, id: u64, from: FollowRequest) -> Result<(), Leaving> {
+    pub async fn follow_more(&self, id: u64, from: FollowRequest) -> Result<(), AgentGone> {
         self.tell(Message::FollowMore(id, from)).await
     }
 
@@ -283,7 +289,7 @@ impl AgentHandle {
         token: RunToken,
         incarnation: u32,
         commands: mpsc::Sender<WatcherCommand>,
-    ) -> Result<bool, Leaving> {
+    ) -> Result<bool, AgentGone> {
         let attached = |answer| {
             Message::Attached(WatcherNews::Attached {
                 id,
@@ -297,12 +303,12 @@ impl AgentHandle {
     }
 
     /// An event of an attached watcher.
-    pub async fn watcher(&self, news: WatcherNews) -> Result<(), Leaving> {
+    pub async fn watcher(&self, news: WatcherNews) -> Result<(), AgentGone> {
         self.tell(Message::Attached(news)).await
     }
 
     /// An event of a launcher.
-    pub(super) async fn launcher(&self, news: bare::News) -> Result<(), Leaving> {
+    pub(super) async fn launcher(&self, news: bare::News) -> Result<(), AgentGone> {
         self.tell(Message::Launcher(news)).await
     }
 
@@ -311,8 +317,8 @@ impl AgentHandle {
     pub async fn until(
         &self,
         token: RunToken,
-        until: Until,
-    ) -> Result<oneshot::Receiver<()>, Leaving> {
+        until: Milestone,
+    ) -> Result<oneshot::Receiver<()>, AgentGone> {
         let (answer, reached) = oneshot::channel();
         self.tell(Message::Until(token, until, answer)).await?;
         Ok(reached)
@@ -329,7 +335,7 @@ impl AgentHandle {
     }
 
     /// Asks the agent to leave in order.
-    pub async fn stop(&self) -> Result<(), Leaving> {
+    pub async fn stop(&self) -> Result<(), AgentGone> {
         self.tell(Message::Stop).await
     }
 
@@ -355,18 +361,18 @@ impl AgentHandle {
     }
 
     /// Sends a message; waits while the mailbox is full.
-    async fn tell(&self, message: Message) -> Result<(), Leaving> {
-        self.mailbox.send(message).await.map_err(|_| Leaving)
+    async fn tell(&self, message: Message) -> Result<(), AgentGone> {
+        self.mailbox.send(message).await.map_err(|_| AgentGone)
     }
 
     /// Sends a question and waits for its answer.
     async fn ask<T>(
         &self,
         question: impl FnOnce(oneshot::Sender<T>) -> Message,
-    ) -> Result<T, Leaving> {
+    ) -> Result<T, AgentGone> {
         let (answer, answered) = oneshot::channel();
         self.tell(question(answer)).await?;
-        answered.await.map_err(|_| Leaving)
+        answered.await.map_err(|_| AgentGone)
     }
 
     /// Sends without waiting, for places that must not wait (a `Drop`).

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::{Agent, Entry};
 use crate::config;
 use crate::core::Stage;
-use crate::core::decide::{self, Decision, Lives, Tracking, decide};
+use crate::core::decide::{self, Decision, ProcessLives, Tracking, decide};
 use crate::core::facts::Facts;
 use crate::lease;
 use crate::runs::segments;
@@ -54,7 +54,7 @@ impl Agent {
         let sees_processes = tracking == Tracking::Nobody && !self.is_submitted(&token);
         let lives = match sees_processes {
             true => self.lives(token),
-            false => Lives {
+            false => ProcessLives {
                 shim: None,
                 job: None,
             },
@@ -167,7 +167,7 @@ impl Agent {
         }
     }
 
-    fn lives(&self, token: RunToken) -> Lives {
+    fn lives(&self, token: RunToken) -> ProcessLives {
         let facts = self.entries.get(&token).map(|entry| entry.facts);
         // A `/proc` that cannot be read proves nothing about a process: it counts
         // as a process out of view.
@@ -178,7 +178,7 @@ impl Agent {
                     .unwrap_or(nero_model::process::Life::Elsewhere)
             })
         };
-        Lives {
+        ProcessLives {
             shim: life(facts.and_then(|facts| facts.shim)),
             job: life(facts.and_then(|facts| facts.job)),
         }

@@ -67,13 +67,13 @@ use crate::warden::orders::Orders;
 pub use allocation::{Allocation, How, LastRun};
 pub use clean::{Candidate, Verdict};
 pub use cluster::Scheduler;
-pub use control::{Cancel, Ending, Outcome, Target};
+pub use control::{Cancel, EndRequest, Outcome, Target};
 use entry::Entry;
 pub use follow::FollowStream;
 pub use hand_over::{Placer, Placing};
-pub use handle::{AgentHandle, Busy, Leaving, Refused, Until};
+pub use handle::{AgentGone, AgentHandle, Milestone, NodeLoad, Refused};
 use handle::{Done, Message};
-pub use pause::{Pausing, Wanted};
+pub use pause::{PauseCall, Wanted};
 pub use watchers::WatcherNews;
 
 /// Settings and resources of the agent.
@@ -114,7 +114,7 @@ pub struct Agent {
     launchers: launchers::Launchers,
     sync: sync::Syncs,
     followers: follow::Followers,
-    settling: settle::Settling,
+    settling: settle::UnreadRuns,
     letters: letters::Letters,
     /// Shims and launchers that the last look at live runs found stopped.
     stopped: HashSet<nero_model::ProcessId>,
@@ -218,7 +218,7 @@ impl Agent {
             launchers: launchers::Launchers::default(),
             sync: sync::Syncs::default(),
             followers: follow::Followers::default(),
-            settling: settle::Settling::default(),
+            settling: settle::UnreadRuns::default(),
             letters,
             stopped: HashSet::new(),
             timers: timers::Timers::default(),
@@ -366,13 +366,13 @@ impl Agent {
         self.see_whether_to_leave();
     }
 
-    fn busy(&self) -> Busy {
+    fn busy(&self) -> NodeLoad {
         let free = self
             .core
             .capacity()
             .micro_cpus
             .saturating_sub(self.core.used().micro_cpus);
-        Busy {
+        NodeLoad {
             live: self.core.live() as u32,
             waiting: self.core.waiting() as u32,
             cpus_free: crate::core::capacity::cpus(free),
@@ -384,7 +384,7 @@ impl Agent {
         }
     }
 
-    fn until(&mut self, token: RunToken, until: Until, answer: oneshot::Sender<()>) {
+    fn until(&mut self, token: RunToken, until: Milestone, answer: oneshot::Sender<()>) {
         let reached = self
             .core
             .run(&token)

@@ -13,7 +13,7 @@ use crate::runs::control::{ask_for_pause, is_paused, newest_pause};
 
 /// A call that pauses runs, or lets them go on.
 #[derive(Clone, Debug)]
-pub struct Pausing {
+pub struct PauseCall {
     /// Tokens of the runs.
     pub runs: Vec<RunToken>,
     pub wanted: Wanted,
@@ -33,13 +33,13 @@ pub use pause_runs_reply::Outcome as PauseOutcome;
 
 impl Agent {
     /// Makes the requests; returns the outcomes in the order of the runs.
-    pub(super) fn pause(&mut self, pausing: &Pausing) -> Result<Vec<PauseOutcome>, Refused> {
+    pub(super) fn pause(&mut self, pausing: &PauseCall) -> Result<Vec<PauseOutcome>, Refused> {
         let one = |token: &RunToken| self.pause_one(*token, pausing);
         let outcomes: io::Result<Vec<PauseOutcome>> = pausing.runs.iter().map(one).collect();
         outcomes.map_err(|error| Refused::Disk(error.to_string()))
     }
 
-    fn pause_one(&mut self, token: RunToken, pausing: &Pausing) -> io::Result<PauseOutcome> {
+    fn pause_one(&mut self, token: RunToken, pausing: &PauseCall) -> io::Result<PauseOutcome> {
         let wanted = pausing.wanted;
         let Some(run) = self.core.run(&token) else {
             return Ok(PauseOutcome::UnknownRun);

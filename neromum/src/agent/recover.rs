@@ -14,7 +14,7 @@ use super::cards::from_record;
 use super::{Agent, Entry};
 use crate::core::capacity::Needs;
 use crate::core::cards::{CardRequest, WHOLE};
-use crate::core::decide::{Decision, Lives, Origin, Tracking, decide};
+use crate::core::decide::{Decision, Origin, ProcessLives, Tracking, decide};
 use crate::core::turn::Turn;
 use crate::ledger::{Kept, LedgerState};
 use crate::runs::control::{has_rules, newest_cancel};
@@ -175,7 +175,12 @@ impl Agent {
             if entry.facts.ended() {
                 let entry = &self.entries[&token];
                 let origin = self.origin(&token, entry).0;
-                let decision = decide(&entry.facts, Lives::UNKNOWN, Tracking::Nobody, origin);
+                let decision = decide(
+                    &entry.facts,
+                    ProcessLives::UNKNOWN,
+                    Tracking::Nobody,
+                    origin,
+                );
                 // Another start is made once the launchers have answered.
                 if decision == Decision::Ended {
                     self.core.found(token, incarnation.max(1), decision);

@@ -22,7 +22,7 @@ use crate::warden::orders::Watcher;
 
 /// Ended runs whose output was not read to the end.
 #[derive(Debug, Default)]
-pub struct Settling {
+pub struct UnreadRuns {
     queue: VecDeque<RunToken>,
     /// Runs that wait for their watcher, or for another try.
     patience: Vec<(Instant, RunToken)>,
@@ -31,7 +31,7 @@ pub struct Settling {
     running: bool,
 }
 
-impl Settling {
+impl UnreadRuns {
     /// The earliest time at which a wait ends.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.patience.iter().map(|(at, _)| *at).min()

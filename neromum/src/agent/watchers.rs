@@ -51,7 +51,7 @@ pub enum WatcherNews {
 
 /// An attached watcher.
 #[derive(Debug)]
-pub struct Attached {
+pub struct AttachedWatcher {
     pub(super) id: u64,
     pub(super) commands: mpsc::Sender<WatcherCommand>,
 }
@@ -68,7 +68,7 @@ impl Agent {
             } => {
                 let known = match self.entries.get_mut(&token) {
                     Some(entry) if incarnation >= entry.incarnation => {
-                        entry.watcher = Some(Attached { id, commands });
+                        entry.watcher = Some(AttachedWatcher { id, commands });
                         true
                     }
                     _ => false,

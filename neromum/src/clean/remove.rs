@@ -80,7 +80,7 @@ impl Trash {
 
     fn work(&self, empty: fn(&Path) -> io::Result<()>) {
         loop {
-            let working = Working(&self.busy);
+            let working = TrashGuard(&self.busy);
             while self.more.swap(false, Ordering::SeqCst) {
                 if let Err(error) = empty(&self.folder) {
                     tracing::warn!(%error, "something stays in the trash");
@@ -98,9 +98,9 @@ impl Trash {
 
 /// The trash's thread is at work until this is dropped. A panic of the thread drops it, too:
 /// else no later thread would begin.
-struct Working<'a>(&'a AtomicBool);
+struct TrashGuard<'a>(&'a AtomicBool);
 
-impl Drop for Working<'_> {
+impl Drop for TrashGuard<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::SeqCst);
     }

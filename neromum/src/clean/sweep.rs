@@ -44,7 +44,7 @@ impl Freed {
     }
 }
 
-type Since = HashMap<Hash, i64>;
+type UnusedSince = HashMap<Hash, i64>;
 
 /// One sweep.
 struct Sweep<'a> {
@@ -145,7 +145,7 @@ impl Sweep<'_> {
     fn run(&self, named: &Named, freed: &mut Freed) -> io::Result<()> {
         let store = &self.janitor.store;
         let (old_files, old_trees) = read(&self.janitor.unnamed_path());
-        let mut trees = Since::new();
+        let mut trees = UnusedSince::new();
         // Before the stored files: space that both share is counted with these.
         for (hash, folder) in hashed(&self.janitor.paths.trees()) {
             if named.trees.contains(&hash) {
@@ -168,7 +168,7 @@ impl Sweep<'_> {
             sweep: self,
             named,
             old: old_files,
-            files: Since::new(),
+            files: UnusedSince::new(),
             freed,
         };
         nero_blobs::sweep(store.folder(), &mut contents)?;
@@ -212,7 +212,7 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    fn since(&self, old: &Since, hash: &[u8; 32]) -> i64 {
+    fn since(&self, old: &UnusedSince, hash: &[u8; 32]) -> i64 {
         // A clock that was set back must not make a file old.
         old.get(hash)
             .copied()
@@ -247,8 +247,8 @@ struct Contents<'a> {
     sweep: &'a Sweep<'a>,
     named: &'a Named,
     /// Since when contents are unnamed: as the last sweep noted it, and now.
-    old: Since,
-    files: Since,
+    old: UnusedSince,
+    files: UnusedSince,
     freed: &'a mut Freed,
 }
 
@@ -309,7 +309,7 @@ fn size_of(path: &Path) -> Option<Size> {
 
 /// Since when files and trees are unnamed. If the file is damaged, the time counts
 /// anew, which only keeps things longer.
-fn read(path: &Path) -> (Since, Since) {
+fn read(path: &Path) -> (UnusedSince, UnusedSince) {
     let found: Unnamed = match frame::read(FrameKind::Unnamed, path) {
         Ok(found) => found,
         Err(FrameError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Unnamed::default(),
@@ -326,8 +326,8 @@ fn read(path: &Path) -> (Since, Since) {
     (since(found.files), since(found.trees))
 }
 
-fn write(private: &Path, path: &Path, files: &Since, trees: &Since) -> io::Result<()> {
-    let list = |since: &Since| {
+fn write(private: &Path, path: &Path, files: &UnusedSince, trees: &UnusedSince) -> io::Result<()> {
+    let list = |since: &UnusedSince| {
         let one = |(hash, since_ms): (&[u8; 32], &i64)| unnamed::One {
             hash: hash.to_vec(),
             since_ms: *since_ms,

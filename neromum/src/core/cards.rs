@@ -90,7 +90,7 @@ pub(super) struct NoCards {
 }
 
 /// The shares that runs of this node have, with the memory that they ask for.
-type Held<'a> = Vec<(&'a Share, u64)>;
+type CardHolds<'a> = Vec<(&'a Share, u64)>;
 
 impl Core {
     /// Notes what is known of the node's cards.
@@ -139,7 +139,7 @@ impl Core {
         let (freed, kept): (Vec<_>, Vec<_>) =
             (self.holding()).partition(|(token, _)| ended.contains(token));
         let freed: Vec<&Share> = freed.iter().flat_map(|(_, run)| &run.shares).collect();
-        let held: Held<'_> = kept
+        let held: CardHolds<'_> = kept
             .iter()
             .flat_map(|(_, run)| {
                 run.shares
@@ -180,7 +180,7 @@ impl Core {
                 });
             }
         };
-        let mut held = Held::new();
+        let mut held = CardHolds::new();
         for (_, run) in self.holding() {
             if run.request.count > 0 && run.shares.is_empty() {
                 return Err(NoCards {
@@ -201,7 +201,11 @@ fn driver_bytes_max(memory_bytes: u64) -> u64 {
 }
 
 /// Chooses cards of one maker, those with runs of ours first where a part is asked for.
-fn pick(cards: &[Card], held: &Held<'_>, request: &CardRequest) -> Result<Vec<Share>, NoCards> {
+fn pick(
+    cards: &[Card],
+    held: &CardHolds<'_>,
+    request: &CardRequest,
+) -> Result<Vec<Share>, NoCards> {
     let mut why = String::new();
     let mut free = Vec::new();
     for card in request.suitable(cards) {
@@ -297,7 +301,7 @@ impl CardRequest {
 }
 
 /// The first free shares of a card that are enough; else why there are none.
-fn gap(card: &Card, held: &Held<'_>, request: &CardRequest) -> Result<u32, String> {
+fn gap(card: &Card, held: &CardHolds<'_>, request: &CardRequest) -> Result<u32, String> {
     let of_card: Vec<&(&Share, u64)> = held
         .iter()
         .filter(|(share, _)| share.uuid == card.uuid)
@@ -513,24 +517,24 @@ mod tests {
             memory_bytes: gib << 30,
             ..asks(1, 500_000)
         };
-        let given = |card: &Card, held: &Held<'_>, gib| {
+        let given = |card: &Card, held: &CardHolds<'_>, gib| {
             let given = pick(std::slice::from_ref(card), held, &asks_memory(gib));
             given.map(|_| ()).map_err(|no| no.why)
         };
-        assert_eq!(given(&card, &Held::new(), 24), Ok(()));
+        assert_eq!(given(&card, &CardHolds::new(), 24), Ok(()));
         let none =
             Err("it asks for 0.5 of a GPU with 26G, and this node has 0 of the kind".to_owned());
-        assert_eq!(given(&card, &Held::new(), 26), none);
+        assert_eq!(given(&card, &CardHolds::new(), 26), none);
         let taken = share(0, 0, 500_000);
-        let half = Held::from([(&taken, 12 << 30)]);
+        let half = CardHolds::from([(&taken, 12 << 30)]);
         assert_eq!(given(&card, &half, 12), Ok(()));
         assert!(given(&card, &half, 14).is_err());
         let unknown = Card {
             memory_bytes: None,
             ..card
         };
-        assert!(given(&unknown, &Held::new(), 1).is_err());
-        assert_eq!(given(&unknown, &Held::new(), 0), Ok(()));
+        assert!(given(&unknown, &CardHolds::new(), 1).is_err());
+        assert_eq!(given(&unknown, &CardHolds::new(), 0), Ok(()));
     }
 
     #[test]

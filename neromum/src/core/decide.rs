@@ -10,14 +10,14 @@ use super::facts::Facts;
 /// then cannot have written a record that the reading missed. That holds only for
 /// the processes named here, and not for a job without a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lives {
+pub struct ProcessLives {
     /// The shim; `None` when its identity is not known.
     pub shim: Option<Life>,
     /// The job's main process.
     pub job: Option<Life>,
 }
 
-impl Lives {
+impl ProcessLives {
     /// For decisions that follow from records alone.
     pub const UNKNOWN: Self = Self {
         shim: None,
@@ -100,7 +100,7 @@ pub enum Decision {
 }
 
 /// Decides; see the table in `docs/design/runs.md`, "Who dies, what happens".
-pub fn decide(facts: &Facts, lives: Lives, tracking: Tracking, origin: Origin) -> Decision {
+pub fn decide(facts: &Facts, lives: ProcessLives, tracking: Tracking, origin: Origin) -> Decision {
     if let Origin::Task(word) = origin {
         return of_a_task(facts, word);
     }
@@ -133,7 +133,7 @@ pub fn decide(facts: &Facts, lives: Lives, tracking: Tracking, origin: Origin) -
     if origin == Origin::Earlier {
         return match tracking {
             Tracking::Tracked => Decision::Follow,
-            Tracking::Over => after_an_earlier_start(facts, Lives::UNKNOWN),
+            Tracking::Over => after_an_earlier_start(facts, ProcessLives::UNKNOWN),
             Tracking::Nobody => after_an_earlier_start(facts, lives),
         };
     }
@@ -157,7 +157,7 @@ pub fn decide(facts: &Facts, lives: Lives, tracking: Tracking, origin: Origin) -
 /// their allocation. A run whose main process had exited by itself is not executed
 /// again. A job without a record may be on its way on any host: its gate is closed
 /// first.
-fn after_an_earlier_start(facts: &Facts, lives: Lives) -> Decision {
+fn after_an_earlier_start(facts: &Facts, lives: ProcessLives) -> Decision {
     match (lives.shim, lives.job) {
         (Some(Life::Alive), _) | (_, Some(Life::Alive | Life::Zombie)) => Decision::Guard,
         (_, Some(Life::Dead)) if facts.started => Decision::Guard,
@@ -219,7 +219,7 @@ mod tests {
     ];
     const TRACKING: [Tracking; 3] = [Tracking::Tracked, Tracking::Over, Tracking::Nobody];
 
-    fn every_case(mut check: impl FnMut(Facts, Lives, Tracking, Origin, Decision)) {
+    fn every_case(mut check: impl FnMut(Facts, ProcessLives, Tracking, Origin, Decision)) {
         for bits in 0u32..128 {
             let bit = |n: u32| bits & (1 << n) != 0;
             let facts = Facts {
@@ -235,7 +235,7 @@ mod tests {
             for origin in ORIGINS {
                 for (shim, job) in LIVES.iter().flat_map(|shim| LIVES.map(|job| (*shim, job))) {
                     for tracking in TRACKING {
-                        let lives = Lives { shim, job };
+                        let lives = ProcessLives { shim, job };
                         let decision = decide(&facts, lives, tracking, origin);
                         check(facts, lives, tracking, origin, decision);
                     }

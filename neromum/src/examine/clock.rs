@@ -14,9 +14,9 @@ const STEP_NS: i64 = 20_000_000;
 
 /// The clocks when an examination began.
 #[derive(Debug)]
-pub struct Began(Clocks);
+pub struct ExaminationStart(Clocks);
 
-impl Began {
+impl ExaminationStart {
     pub fn now() -> Self {
         Self(Clocks::now())
     }

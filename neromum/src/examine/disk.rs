@@ -185,13 +185,13 @@ fn tries(findings: &mut Findings, folder: &Path) {
 }
 
 #[derive(Debug, Default)]
-struct Tried {
+struct DiskTrial {
     failed: Vec<(&'static str, String)>,
     create: Duration,
     sync: Duration,
 }
 
-fn attempts(place: &Path) -> io::Result<Tried> {
+fn attempts(place: &Path) -> io::Result<DiskTrial> {
     let at = |name: &str| place.join(name);
     let begun = Instant::now();
     let mut file = File::create_new(at("a"))?;
@@ -199,10 +199,10 @@ fn attempts(place: &Path) -> io::Result<Tried> {
     file.write_all(&[7; 4096])?;
     let begun = Instant::now();
     let synced = file.sync_all();
-    let mut tried = Tried {
+    let mut tried = DiskTrial {
         create,
         sync: begun.elapsed(),
-        ..Tried::default()
+        ..DiskTrial::default()
     };
     let mut check = |what: &'static str, done: io::Result<bool>| match done {
         Ok(true) => {}

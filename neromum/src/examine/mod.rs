@@ -96,7 +96,7 @@ impl Findings {
 /// Examines everything, in the order in which people read it.
 pub async fn examine(mut subject: Subject) -> Vec<Finding> {
     subject.programs.truncate(PROGRAMS_MAX);
-    let clock = clock::Began::now();
+    let clock = clock::ExaminationStart::now();
     let base = Base::of_node();
     let (kills, quota, schedulers, programs, containers) = tokio::join!(
         survive::kills_at_logout(),

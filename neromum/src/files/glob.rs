@@ -127,20 +127,20 @@ fn name_matches(pattern: &[u8], name: &[u8]) -> bool {
     pattern[p..].iter().all(|byte| *byte == b'*')
 }
 
-struct Taken {
+struct GlobPosition {
     pattern: usize,
     name: usize,
 }
 
 /// Matches one character.
-fn one_matches(pattern: &[u8], name: &[u8]) -> Option<Taken> {
+fn one_matches(pattern: &[u8], name: &[u8]) -> Option<GlobPosition> {
     match pattern.first()? {
-        b'?' => Some(Taken {
+        b'?' => Some(GlobPosition {
             pattern: 1,
             name: character(name),
         }),
         b'[' => class(pattern, name),
-        byte => (Some(byte) == name.first()).then_some(Taken {
+        byte => (Some(byte) == name.first()).then_some(GlobPosition {
             pattern: 1,
             name: 1,
         }),
@@ -158,14 +158,14 @@ fn character(text: &[u8]) -> usize {
 }
 
 /// `[abc]`, `[a-z]`, `[!a]`; a bracket that is not closed means itself.
-fn class(pattern: &[u8], name: &[u8]) -> Option<Taken> {
+fn class(pattern: &[u8], name: &[u8]) -> Option<GlobPosition> {
     let byte = *name.first()?;
     let negated = matches!(pattern.get(1), Some(b'!' | b'^'));
     let from = if negated { 2 } else { 1 };
     // A `]` right at the beginning is a member.
     let close = pattern.iter().skip(from + 1).position(|byte| *byte == b']');
     let Some(close) = close.map(|at| at + from + 1) else {
-        return (byte == b'[').then_some(Taken {
+        return (byte == b'[').then_some(GlobPosition {
             pattern: 1,
             name: 1,
         });
@@ -185,7 +185,7 @@ fn class(pattern: &[u8], name: &[u8]) -> Option<Taken> {
             }
         }
     }
-    (inside != negated).then_some(Taken {
+    (inside != negated).then_some(GlobPosition {
         pattern: close + 1,
         name: 1,
     })

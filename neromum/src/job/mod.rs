@@ -31,7 +31,7 @@ use crate::warden::orders::{Orders, Watcher};
 use granted::Granted;
 use helpers::{Help, Helpers};
 use setup_output::SetupOutput;
-use start::{Earlier, Start, StartError};
+use start::{EarlierStarts, Start, StartError};
 
 /// Exit code of a start that began nothing, because another may live.
 const HELD: u8 = 75;
@@ -153,20 +153,20 @@ async fn serve(
     }
     let earlier = tokio::select! {
         earlier = start.wait_for_earlier() => earlier?,
-        () = calls.end() => Earlier::Untold,
-        () = start.asked_to_leave() => Earlier::Untold,
+        () = calls.end() => EarlierStarts::Untold,
+        () = start.asked_to_leave() => EarlierStarts::Untold,
     };
     let gone = match earlier {
-        Earlier::Over(gone) => gone,
-        Earlier::Untold => {
+        EarlierStarts::Over(gone) => gone,
+        EarlierStarts::Untold => {
             let why = "the scheduler, or a later start, wanted its end before it began";
             return leave(&start, i32::from(HELD), why, &[]);
         }
-        Earlier::OtherJob(why) => {
+        EarlierStarts::OtherJob(why) => {
             tracing::info!(why, "nothing is started");
             return leave(&start, i32::from(HELD), &why, &[]);
         }
-        Earlier::MayLive(why) => {
+        EarlierStarts::MayLive(why) => {
             tracing::error!(why, "nothing is started");
             crate::say(&why);
             return leave(&start, i32::from(HELD), &why, &[]);

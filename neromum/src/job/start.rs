@@ -57,7 +57,7 @@ pub struct Start {
 
 /// What was found out about earlier starts of the task.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Earlier {
+pub enum EarlierStarts {
     /// All of them are over, by these proofs.
     Over(HashMap<u32, String>),
     /// One of them may live, although it was asked to leave.
@@ -214,7 +214,7 @@ impl Start {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub async fn wait_for_earlier(&self) -> Result<Earlier, StartError> {
+    pub async fn wait_for_earlier(&self) -> Result<EarlierStarts, StartError> {
         let deadline = Instant::now() + self.beat * PATIENCE_BEATS;
         let mut first_beats = HashMap::new();
         loop {
@@ -227,7 +227,7 @@ impl Start {
                 if proof.is_none() && seen.other_job {
                     let first = *first_beats.entry(other.number).or_insert(seen.beat_at);
                     if seen.place == ProcessPlace::Here || seen.beat_at > first {
-                        return Ok(Earlier::OtherJob(format!(
+                        return Ok(EarlierStarts::OtherJob(format!(
                             "the start {other} of another job of this submission does this task: nothing was started"
                         )));
                     }
@@ -242,11 +242,11 @@ impl Start {
                 }
             }
             if living.is_empty() {
-                return Ok(Earlier::Over(over));
+                return Ok(EarlierStarts::Over(over));
             }
             if Instant::now() >= deadline {
                 let living = living.join(", ");
-                return Ok(Earlier::MayLive(format!(
+                return Ok(EarlierStarts::MayLive(format!(
                     "held: the earlier start {living} of this task may live, and did not leave when it was asked to; \
                      nothing was started. End it at the scheduler, then start this task again"
                 )));

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use nero_journal::v1::Lease;
 use nero_model::paths::NodePaths;
 
-use super::decide::{Because, Step, Tried, decide};
+use super::decide::{EpochReason, Step, Tried, decide};
 use super::files::NewestLease;
 use super::{Eye, Held, LeaseError, Leases, Terms};
 use crate::relay::addresses::inside;
@@ -38,7 +38,7 @@ fn failed(what: &'static str) -> impl FnOnce(io::Error) -> BeginError {
 
 /// An epoch that is ours.
 #[derive(Debug)]
-pub struct Begun {
+pub struct OwnEpoch {
     /// Renews the epoch.
     pub held: Held,
     /// The socket that the lease names; not bound yet.
@@ -58,7 +58,7 @@ pub async fn begin(
     terms: &Terms,
     socket: &str,
     build: &str,
-) -> Result<Option<Begun>, BeginError> {
+) -> Result<Option<OwnEpoch>, BeginError> {
     let leases = Leases::open(&paths.lease())?;
     let eye = Eye::own().map_err(failed("read /proc"))?;
     let found = leases.look(&eye)?;
@@ -95,7 +95,7 @@ pub async fn begin(
         .map(|found| (&found.seen, found.lease.host.as_str()));
     let held = Held::new(leases, eye, lease.epoch, terms.beat, before)
         .map_err(failed("begin to renew the lease"))?;
-    Ok(Some(Begun {
+    Ok(Some(OwnEpoch {
         held,
         socket: sockets.join(socket),
         door,
@@ -103,21 +103,21 @@ pub async fn begin(
     }))
 }
 
-fn why(because: Because, found: Option<&NewestLease>, said: &str) -> String {
+fn why(because: EpochReason, found: Option<&NewestLease>, said: &str) -> String {
     let host = found.map_or("", |found| &found.lease.host);
     let said: String = said.chars().take(BECAUSE_CHARS).collect();
     match because {
-        Because::First => "nobody led before".to_owned(),
-        Because::Left => "the last neromum left in order".to_owned(),
-        Because::Dead => format!("the neromum of {host} is dead"),
-        Because::Silent => {
+        EpochReason::First => "nobody led before".to_owned(),
+        EpochReason::Left => "the last neromum left in order".to_owned(),
+        EpochReason::Dead => format!("the neromum of {host} is dead"),
+        EpochReason::Silent => {
             let silent = found.map_or(0, |found| found.seen.beat_age.as_secs());
             format!("the neromum of {host} has been silent for {silent} s")
         }
-        Because::Unreachable if said.is_empty() => {
+        EpochReason::Unreachable if said.is_empty() => {
             format!("the neromum of {host} cannot be reached from here")
         }
-        Because::Unreachable => {
+        EpochReason::Unreachable => {
             format!("the neromum of {host} cannot be reached from here: {said}")
         }
     }

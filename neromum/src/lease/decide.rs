@@ -67,7 +67,7 @@ pub struct Tried {
 
 /// Reason for a new epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Because {
+pub enum EpochReason {
     /// There was no leader before.
     First,
     /// The last leader left in order.
@@ -84,7 +84,7 @@ pub enum Because {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Begin the next epoch.
-    Lead(Because),
+    Lead(EpochReason),
     /// Connect to the leader's socket.
     Connect,
     /// Ask the leader to bind its socket again.
@@ -98,20 +98,20 @@ pub enum Step {
 /// Decides; `seen` is `None` for a folder without leases.
 pub fn decide(seen: Option<&ObservedLease>, tried: Tried) -> Step {
     let Some(seen) = seen else {
-        return Step::Lead(Because::First);
+        return Step::Lead(EpochReason::First);
     };
     if seen.left {
-        return Step::Lead(Because::Left);
+        return Step::Lead(EpochReason::Left);
     }
     match seen.place {
-        ProcessPlace::Dead => Step::Lead(Because::Dead),
+        ProcessPlace::Dead => Step::Lead(EpochReason::Dead),
         ProcessPlace::Here | ProcessPlace::Elsewhere if seen.is_old() => {
-            Step::Lead(Because::Silent)
+            Step::Lead(EpochReason::Silent)
         }
         ProcessPlace::Here => here(tried),
         ProcessPlace::Elsewhere if seen.listens && !tried.relay => Step::Relay,
         ProcessPlace::Elsewhere if seen.age >= seen.beat * PING_PONG_BEATS => {
-            Step::Lead(Because::Unreachable)
+            Step::Lead(EpochReason::Unreachable)
         }
         ProcessPlace::Elsewhere => Step::Wait,
     }

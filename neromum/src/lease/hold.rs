@@ -17,22 +17,22 @@ use super::host::{Eye, Hosts};
 /// An epoch that is ours. Dropping it ends the beats; the epoch stays.
 #[derive(Debug)]
 pub struct Held {
-    inner: Arc<Inner>,
+    inner: Arc<HoldState>,
     /// The former leader that may still act; `None` when there is none.
-    before: Mutex<Option<Before>>,
+    before: Mutex<Option<FormerLeader>>,
     hosts: Mutex<(u64, Hosts)>,
-    beating: Mutex<Option<Beating>>,
+    beating: Mutex<Option<Heartbeat>>,
 }
 
 /// The thread that beats; it ends when its sender is dropped.
 #[derive(Debug)]
-struct Beating {
+struct Heartbeat {
     stop: mpsc::Sender<()>,
     thread: std::thread::JoinHandle<()>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct HoldState {
     leases: Leases,
     eye: Eye,
     epoch: u64,
@@ -48,7 +48,7 @@ struct Inner {
 
 /// The former leader.
 #[derive(Debug)]
-struct Before {
+struct FormerLeader {
     epoch: u64,
     host: String,
 }
@@ -87,7 +87,7 @@ impl Held {
         beat: Duration,
         before: Option<(&ObservedLease, &str)>,
     ) -> io::Result<Self> {
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(HoldState {
             file: leases.open_beat(epoch)?,
             leases,
             eye,
@@ -105,7 +105,7 @@ impl Held {
             .spawn(move || beating.beat(&stopped))?;
         let before = before
             .filter(|(seen, _)| seen.may_act())
-            .map(|(seen, host)| Before {
+            .map(|(seen, host)| FormerLeader {
                 epoch: seen.epoch,
                 host: host.to_owned(),
             });
@@ -113,7 +113,7 @@ impl Held {
             inner,
             before: Mutex::new(before),
             hosts: Mutex::default(),
-            beating: Mutex::new(Some(Beating { stop, thread })),
+            beating: Mutex::new(Some(Heartbeat { stop, thread })),
         })
     }
 
@@ -138,7 +138,7 @@ impl Held {
     /// Reason why nothing may be started yet: the former leader may still act.
     pub fn must_wait(&self) -> Option<String> {
         let mut before = lock(&self.before);
-        let Before { epoch, host } = before.as_ref()?;
+        let FormerLeader { epoch, host } = before.as_ref()?;
         let may_act = match self.inner.leases.look_at(*epoch, &self.inner.eye) {
             Ok(found) => found.seen.may_act(),
             // The lease cannot be read just now, which proves nothing.
@@ -214,7 +214,7 @@ impl Held {
 
     fn end(&self) {
         let beating = lock(&self.beating).take();
-        if let Some(Beating { stop, thread }) = beating {
+        if let Some(Heartbeat { stop, thread }) = beating {
             drop(stop);
             // The thread panics only for a bug of ours, and reports it itself.
             let _ = thread.join();
@@ -235,7 +235,7 @@ fn named(hosts: &Hosts, boot_id: &[u8; 16]) -> String {
     )
 }
 
-impl Inner {
+impl HoldState {
     /// Beats until it is stopped, or another process leads.
     fn beat(&self, stopped: &mpsc::Receiver<()>) {
         let mut count = 0;

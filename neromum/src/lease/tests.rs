@@ -8,7 +8,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::decide::{
-    Because, OLD_BEATS, ObservedLease, PING_PONG_BEATS, ProcessPlace, Step, Tried, decide,
+    EpochReason, OLD_BEATS, ObservedLease, PING_PONG_BEATS, ProcessPlace, Step, Tried, decide,
 };
 
 const BEAT: Duration = Duration::from_secs(15);
@@ -47,14 +47,14 @@ proptest! {
     fn proof_leads_at_once_and_nothing_else_does_while_beats_come(seen in seen(), tried in tried()) {
         let step = decide(Some(&seen), tried);
         if seen.left || seen.place == ProcessPlace::Dead {
-            prop_assert!(matches!(step, Step::Lead(Because::Left | Because::Dead)));
+            prop_assert!(matches!(step, Step::Lead(EpochReason::Left | EpochReason::Dead)));
         } else if seen.beat_age < BEAT * OLD_BEATS {
             let forced = seen.place == ProcessPlace::Elsewhere
                 && (tried.relay || !seen.listens)
                 && seen.age >= BEAT * PING_PONG_BEATS;
             prop_assert_eq!(matches!(step, Step::Lead(_)), forced, "{:?}", step);
         } else {
-            prop_assert_eq!(step, Step::Lead(Because::Silent));
+            prop_assert_eq!(step, Step::Lead(EpochReason::Silent));
         }
     }
 
@@ -67,7 +67,7 @@ proptest! {
             Step::Lead(because) => {
                 // A leader is replaced while it may act only when it cannot be
                 // reached.
-                prop_assert_eq!(seen.may_act(), because == Because::Unreachable);
+                prop_assert_eq!(seen.may_act(), because == EpochReason::Unreachable);
             }
         }
     }
@@ -81,7 +81,10 @@ proptest! {
 
 #[test]
 fn a_folder_without_leases_is_led_by_whoever_comes() {
-    assert_eq!(decide(None, Tried::default()), Step::Lead(Because::First));
+    assert_eq!(
+        decide(None, Tried::default()),
+        Step::Lead(EpochReason::First)
+    );
 }
 
 #[test]

@@ -118,7 +118,7 @@ pub(super) fn claim(
     }
     let message = format!(
         "From: Neronet <{}>\nTo: <{to}>\nSubject: {}\nDate: {}\nMessage-ID: {message_id}\n\
-         Auto-Submitted: auto-generated\nMIME-Version: 1.0\n\
+         Auto-SubmissionResult: auto-generated\nMIME-Version: 1.0\n\
          Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\n{body}",
         order.from,
         encoded(&subject),

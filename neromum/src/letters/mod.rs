@@ -176,17 +176,17 @@ impl LetterDesk {
         fs::File::open(&self.0)?.sync_all()?;
         match send(&path, claim) {
             Ok(_) => Ok(()),
-            Err(Unsent::Refused(why)) => {
+            Err(UnsentLetter::Refused(why)) => {
                 fs::remove_file(&path)?;
                 Err(io::Error::other(why))
             }
-            Err(Unsent::Unknown(why)) => Err(io::Error::other(why)),
+            Err(UnsentLetter::Unknown(why)) => Err(io::Error::other(why)),
         }
     }
 }
 
 /// A letter that is not known to be sent.
-enum Unsent {
+enum UnsentLetter {
     /// `sendmail` did not take it.
     Refused(String),
     /// It may have.
@@ -194,11 +194,11 @@ enum Unsent {
 }
 
 /// Sends the letter of a claim, and records that it was sent.
-fn send(path: &Path, claim: RelayClaim) -> Result<RelayClaim, Unsent> {
+fn send(path: &Path, claim: RelayClaim) -> Result<RelayClaim, UnsentLetter> {
     let words = match sendmail::send(&claim.from, &claim.to, &claim.message) {
         Taken::Yes(words) => words,
-        Taken::No(why) => return Err(Unsent::Refused(why)),
-        Taken::Unknown(why) => return Err(Unsent::Unknown(why)),
+        Taken::No(why) => return Err(UnsentLetter::Refused(why)),
+        Taken::Unknown(why) => return Err(UnsentLetter::Unknown(why)),
     };
     let claim = RelayClaim {
         is_sent: true,

@@ -137,7 +137,7 @@ impl Authority {
     /// When a key or certificate cannot be made.
     pub fn server(&self, node: &str, epoch: u64) -> Result<ServerConfig, AuthorityError> {
         let own = self.certify(Role::Leader, &name(self.deployment, node, epoch), now())?;
-        self.server_with(Arc::new(Single(Arc::new(own))))
+        self.server_with(Arc::new(SingleCertificate(Arc::new(own))))
     }
 
     fn server_with(
@@ -169,7 +169,7 @@ impl Authority {
         epoch: u64,
     ) -> Result<(ClientConfig, ServerName<'static>), AuthorityError> {
         let own = self.certify(Role::Dialler, "dialler.neronet", now())?;
-        let config = self.client_with(Arc::new(Single(Arc::new(own))))?;
+        let config = self.client_with(Arc::new(SingleCertificate(Arc::new(own))))?;
         let name = name(self.deployment, node, epoch);
         let name = ServerName::try_from(name).expect("letters, digits and dots are a name");
         Ok((config, name))
@@ -227,15 +227,15 @@ impl Authority {
 
 /// Shows one certificate to every peer.
 #[derive(Debug)]
-struct Single(Arc<CertifiedKey>);
+struct SingleCertificate(Arc<CertifiedKey>);
 
-impl rustls::server::ResolvesServerCert for Single {
+impl rustls::server::ResolvesServerCert for SingleCertificate {
     fn resolve(&self, _: rustls::server::ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.0.clone())
     }
 }
 
-impl rustls::client::ResolvesClientCert for Single {
+impl rustls::client::ResolvesClientCert for SingleCertificate {
     fn resolve(&self, _: &[&[u8]], _: &[rustls::SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         Some(self.0.clone())
     }

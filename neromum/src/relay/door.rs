@@ -66,7 +66,7 @@ impl Door {
     ///
     /// # Errors
     /// When the first certificate cannot be made.
-    pub fn serve(self, keeper: Keeper) -> Result<Serving, AuthorityError> {
+    pub fn serve(self, keeper: Keeper) -> Result<OpenDoor, AuthorityError> {
         let mut accepting = JoinSet::new();
         let (close, closed) = watch::channel(());
         if !self.listeners.is_empty() {
@@ -76,19 +76,19 @@ impl Door {
                 accepting.spawn(accept(listener, keeper.clone(), closed.clone()));
             }
         }
-        Ok(Serving { accepting, close })
+        Ok(OpenDoor { accepting, close })
     }
 }
 
 /// A door that answers.
 #[derive(Debug)]
-pub struct Serving {
+pub struct OpenDoor {
     accepting: JoinSet<()>,
     /// Dropped when the door closes.
     close: watch::Sender<()>,
 }
 
-impl Serving {
+impl OpenDoor {
     /// Reports every address that is not served any more, which takes a bug of ours.
     pub async fn watch(&mut self) -> Infallible {
         while let Some(ended) = self.accepting.join_next().await {

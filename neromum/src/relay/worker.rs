@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use super::addresses::{Listen, inside};
 use super::authority::{Authority, AuthorityError};
 use super::call::call;
-use super::door::{Door, Keeper, Serving};
+use super::door::{Door, Keeper, OpenDoor};
 use crate::dial::ends::{Output, Requests};
 use crate::lease::host::Host;
 use crate::submission::{Files, Plan, PlanError};
@@ -135,7 +135,7 @@ fn served(
     number: u64,
     socket: &Path,
     host: String,
-) -> Result<Serving, WorkerError> {
+) -> Result<OpenDoor, WorkerError> {
     if door.addresses().is_empty() {
         return Err(WorkerError::NoAddress { host });
     }

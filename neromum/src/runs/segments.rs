@@ -40,12 +40,12 @@ pub struct Seg {
     /// it.
     pub visible: u64,
     /// Bytes read or received last, kept until they are passed on.
-    pub fresh: Option<Fresh>,
+    pub fresh: Option<SegmentBytes>,
 }
 
 /// Bytes of a segment in memory.
 #[derive(Clone, Debug)]
-pub struct Fresh {
+pub struct SegmentBytes {
     /// Of its first byte.
     pub offset: u64,
     /// Chain value before it.
@@ -460,7 +460,7 @@ fn go_on(file: &File, seg: &mut Seg, facts: &mut Facts, look: &mut Look) -> io::
 /// Keeps bytes for passing on, when no older bytes wait and they are few.
 fn keep(seg: &mut Seg, offset: u64, chain: u32, data: &[u8]) {
     let behind = seg.visible < offset;
-    seg.fresh = (!behind && data.len() <= FRESH_BYTES_MAX).then(|| Fresh {
+    seg.fresh = (!behind && data.len() <= FRESH_BYTES_MAX).then(|| SegmentBytes {
         offset,
         chain,
         data: Bytes::copy_from_slice(data),

@@ -12,8 +12,8 @@ use nero_model::ids::hex;
 use nero_wire::v1::{BlobList, BlobPart, PutBlobsReply};
 use tonic::Status;
 
-use super::{Inner, room};
-use crate::staging::gather::Gathering;
+use super::{ServiceState, room};
+use crate::staging::gather::UnnamedContents;
 use crate::staging::incoming::{Incoming, PutError};
 use crate::staging::store::Store;
 
@@ -41,7 +41,7 @@ pub fn missing(store: &Store, hashes: Vec<Vec<u8>>) -> Result<BlobList, Status> 
 
 /// Takes blobs one after the other; each is verified before it gets its name.
 pub async fn put(
-    inner: &Inner,
+    inner: &ServiceState,
     parts: impl Stream<Item = Result<BlobPart, Status>> + Unpin,
 ) -> Result<PutBlobsReply, Status> {
     let busy = inner.answer(inner.agent.busy()).await?;
@@ -50,10 +50,10 @@ pub async fn put(
         folder: inner.placer.paths.deployment().to_path_buf(),
         kept_back: busy.min_free,
         current: None,
-        small: Gathering::new(&inner.store),
+        small: UnnamedContents::new(&inner.store),
         reply: PutBlobsReply::default(),
     };
-    let mut coming = Coming::new(parts);
+    let mut coming = UnwrittenParts::new(parts);
     while let Some(batch) = coming.batch().await {
         let work = move || {
             let taken = taker.take(batch);
@@ -77,7 +77,7 @@ pub async fn put(
 }
 
 /// Parts that arrived and are not written yet: at most one batch, and one part.
-struct Coming<S> {
+struct UnwrittenParts<S> {
     parts: S,
     batch: Vec<BlobPart>,
     bytes: usize,
@@ -86,7 +86,7 @@ struct Coming<S> {
     ended: Result<(), Status>,
 }
 
-impl<S: Stream<Item = Result<BlobPart, Status>> + Unpin> Coming<S> {
+impl<S: Stream<Item = Result<BlobPart, Status>> + Unpin> UnwrittenParts<S> {
     fn new(parts: S) -> Self {
         Self {
             parts,
@@ -142,7 +142,7 @@ struct Taker {
     folder: PathBuf,
     kept_back: u64,
     current: Option<Incoming>,
-    small: Gathering,
+    small: UnnamedContents,
     reply: PutBlobsReply,
 }
 
@@ -224,7 +224,7 @@ impl Drop for Taker {
         // Complete files are kept when the stream is cut, so they are not sent
         // again. A disk error here fails the call. A caller that has left does
         // not wait for the disk.
-        let mut small = std::mem::replace(&mut self.small, Gathering::new(&self.store));
+        let mut small = std::mem::replace(&mut self.small, UnnamedContents::new(&self.store));
         let (folder, kept_back) = (self.folder.clone(), self.kept_back);
         let is_room = move |bytes| room::check(&folder, bytes, kept_back).is_ok();
         let name = move || small.name(is_room);
@@ -256,7 +256,7 @@ mod tests {
     #[tokio::test]
     async fn parts_come_while_a_batch_is_written_and_no_more_than_one_batch() {
         let (tx, rx) = mpsc::channel(1);
-        let mut coming = Coming::new(ReceiverStream::new(rx));
+        let mut coming = UnwrittenParts::new(ReceiverStream::new(rx));
         tx.send(part(1)).await.unwrap();
         assert_eq!(coming.batch().await.unwrap().len(), 1);
         // The disk's work ends only when both parts were taken.

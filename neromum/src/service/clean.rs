@@ -15,7 +15,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::answers::Answers;
-use super::{Inner, off_reactor};
+use super::{ServiceState, off_reactor};
 use crate::agent::Candidate;
 use crate::clean::measure::{Size, measure};
 use crate::clean::sweep::Freed;
@@ -27,7 +27,7 @@ const FOLDERS_WAITING: usize = 16;
 /// Limit in bytes of runs listed in one reply, well below a message's limit.
 const REPLY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-impl Inner {
+impl ServiceState {
     /// Runs one piece of the janitor's work when it is its turn.
     async fn in_turn<T: Send + 'static>(
         &self,
@@ -43,7 +43,7 @@ impl Inner {
 }
 
 /// Disk use of the deployment's folder.
-pub async fn usage(inner: &Arc<Inner>, each_run: bool) -> Result<DiskUsageReply, Status> {
+pub async fn usage(inner: &Arc<ServiceState>, each_run: bool) -> Result<DiskUsageReply, Status> {
     let open = inner.answer(inner.agent.open_runs()).await?;
     let held = inner.clone();
     inner
@@ -53,7 +53,7 @@ pub async fn usage(inner: &Arc<Inner>, each_run: bool) -> Result<DiskUsageReply,
 }
 
 fn measure_all(
-    inner: &Inner,
+    inner: &ServiceState,
     open: &HashSet<RunId>,
     each_run: bool,
 ) -> std::io::Result<DiskUsageReply> {
@@ -97,7 +97,7 @@ fn measure_all(
 
 /// Removes the requested things, or lists them in a dry run. Once begun, it
 /// goes on to its end even if the caller leaves.
-pub async fn clean(inner: &Arc<Inner>, request: CleanRequest) -> Result<CleanReply, Status> {
+pub async fn clean(inner: &Arc<ServiceState>, request: CleanRequest) -> Result<CleanReply, Status> {
     if request.runs.len() > config::HAND_OVER_MAX {
         return Err(Status::invalid_argument("too many runs in one call"));
     }
@@ -112,7 +112,7 @@ pub async fn clean(inner: &Arc<Inner>, request: CleanRequest) -> Result<CleanRep
         .map_err(|_| Status::internal("cleaning failed"))?
 }
 
-async fn clean_all(inner: &Arc<Inner>, request: CleanRequest) -> Result<CleanReply, Status> {
+async fn clean_all(inner: &Arc<ServiceState>, request: CleanRequest) -> Result<CleanReply, Status> {
     let mut reply = CleanReply::default();
     let mut freed = Freed::default();
     if !request.runs.is_empty() {
@@ -144,7 +144,7 @@ async fn clean_all(inner: &Arc<Inner>, request: CleanRequest) -> Result<CleanRep
 }
 
 async fn clean_runs(
-    inner: &Arc<Inner>,
+    inner: &Arc<ServiceState>,
     asked: Vec<RunRef>,
     dry_run: bool,
     reply: &mut CleanReply,
@@ -200,7 +200,7 @@ enum RunCheck {
 }
 
 /// The state of a run from its folder.
-fn look(inner: &Inner, run: &RunRef) -> RunCheck {
+fn look(inner: &ServiceState, run: &RunRef) -> RunCheck {
     let paths = &inner.placer.paths;
     let id = RunId {
         experiment: ExperimentId(run.experiment),
@@ -239,7 +239,7 @@ fn look(inner: &Inner, run: &RunRef) -> RunCheck {
 }
 
 /// Whether a neromum of another node in the same folder has the run.
-fn elsewhere(inner: &Inner, node: &str) -> bool {
+fn elsewhere(inner: &ServiceState, node: &str) -> bool {
     let own = inner.placer.paths.mum();
     let theirs = own.with_file_name(nero_model::paths::file_name(node));
     !node.is_empty() && theirs != own && theirs.exists()
@@ -250,7 +250,7 @@ type KeptRun = (RunToken, String);
 /// Writes the records to keep of the runs, durably, then moves their folders
 /// away.
 fn take_away(
-    inner: &Inner,
+    inner: &ServiceState,
     going: &[Candidate],
     dry_run: bool,
 ) -> (Vec<RunToken>, Vec<KeptRun>, Freed) {
@@ -298,7 +298,7 @@ fn take_away(
 }
 
 /// Every run folder, except those of recalled runs.
-pub async fn folders(inner: &Arc<Inner>) -> Result<Answers<RunFolder>, Status> {
+pub async fn folders(inner: &Arc<ServiceState>) -> Result<Answers<RunFolder>, Status> {
     let paths = inner.placer.paths.clone();
     let listed = inner.in_turn(move || folders::all(&paths)).await?;
     let listed = listed

@@ -2,16 +2,16 @@
 
 use nero_wire::v1::{NodeDescription, Site};
 
-use super::Inner;
+use super::ServiceState;
 use super::gpus::described;
-use crate::agent::Busy;
+use crate::agent::NodeLoad;
 use crate::cards::CardsKnown;
 use crate::examine::{kernel, libc};
 
 /// Describes everything at once; a fact that cannot be found out stays 0.
 pub fn describe(
-    inner: &Inner,
-    busy: Busy,
+    inner: &ServiceState,
+    busy: NodeLoad,
     gpus: &CardsKnown,
     site: Option<Site>,
 ) -> NodeDescription {

@@ -5,12 +5,12 @@ use nero_wire::v1::cancel_reply::{One, Outcome};
 use nero_wire::v1::{CancelReply, CancelRequest};
 use tonic::Status;
 
-use super::Inner;
-use crate::agent::{Cancel, Ending, Target};
+use super::ServiceState;
+use crate::agent::{Cancel, EndRequest, Target};
 
 /// Requests the end of runs; the reply has them in the same order. A run
 /// without a token of 16 bytes is unknown.
-pub async fn end(inner: &Inner, request: CancelRequest) -> Result<CancelReply, Status> {
+pub async fn end(inner: &ServiceState, request: CancelRequest) -> Result<CancelReply, Status> {
     let runs: Vec<(Vec<u8>, Option<Target>)> = request
         .runs
         .into_iter()
@@ -23,7 +23,7 @@ pub async fn end(inner: &Inner, request: CancelRequest) -> Result<CancelReply, S
             (run.token, token.map(|token| Target { token, id }))
         })
         .collect();
-    let ending = Ending {
+    let ending = EndRequest {
         request: RequestId::from_slice(&request.request),
         runs: runs.iter().filter_map(|(_, target)| *target).collect(),
         cancel: Cancel {

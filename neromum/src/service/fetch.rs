@@ -13,7 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::answers::Answers;
-use super::{Inner, io_status};
+use super::{ServiceState, io_status};
 use crate::files::read::Reader;
 
 /// Limit of steps that wait for the peer; one waits while the next is read.
@@ -21,7 +21,7 @@ const STEPS_WAITING: usize = 1;
 
 /// One file; a failure to read it is the stream's error.
 pub async fn one(
-    inner: Arc<Inner>,
+    inner: Arc<ServiceState>,
     work: PathBuf,
     want: Want,
 ) -> Result<Answers<FilePart>, Status> {
@@ -41,7 +41,7 @@ pub async fn one(
 /// Many files, in the requested order; a file that cannot be read has its error
 /// in the stream.
 pub async fn many(
-    inner: Arc<Inner>,
+    inner: Arc<ServiceState>,
     work: PathBuf,
     logs: PathBuf,
     request: ReadFilesRequest,
@@ -55,7 +55,7 @@ pub async fn many(
     Ok(stream(inner, reader, false))
 }
 
-fn stream(inner: Arc<Inner>, reader: Reader, alone: bool) -> Answers<FilePart> {
+fn stream(inner: Arc<ServiceState>, reader: Reader, alone: bool) -> Answers<FilePart> {
     let (steps, answers) = mpsc::channel(STEPS_WAITING);
     #[expect(
         clippy::disallowed_methods,
@@ -68,7 +68,12 @@ fn stream(inner: Arc<Inner>, reader: Reader, alone: bool) -> Answers<FilePart> {
 
 type FileParts = Vec<Result<FilePart, Status>>;
 
-async fn read(inner: Arc<Inner>, mut reader: Reader, alone: bool, steps: mpsc::Sender<FileParts>) {
+async fn read(
+    inner: Arc<ServiceState>,
+    mut reader: Reader,
+    alone: bool,
+    steps: mpsc::Sender<FileParts>,
+) {
     loop {
         // If the reader has left, this ends here, before anything more is read.
         let Ok(room) = steps.reserve().await else {

@@ -9,13 +9,16 @@ use nero_wire::v1::find_jobs_reply::One;
 use nero_wire::v1::{AdoptedJob, FindJobsReply, FindJobsRequest};
 use tonic::Status;
 
-use super::Inner;
+use super::ServiceState;
 use crate::warden::front::Front;
 
 /// Jobs of one call: each costs a command or more.
 const JOBS_MAX: usize = 200;
 
-pub(super) async fn find(inner: &Inner, request: FindJobsRequest) -> Result<FindJobsReply, Status> {
+pub(super) async fn find(
+    inner: &ServiceState,
+    request: FindJobsRequest,
+) -> Result<FindJobsReply, Status> {
     if request.jobs.len() > JOBS_MAX {
         let why = format!("more than {JOBS_MAX} jobs in one call");
         return Err(Status::invalid_argument(why));

@@ -12,8 +12,8 @@ use nero_wire::v1::{LogPart, ReadLogRequest};
 use tokio::sync::mpsc;
 use tonic::Status;
 
-use super::{Inner, io_status};
-use crate::agent::Until;
+use super::{ServiceState, io_status};
+use crate::agent::Milestone;
 use crate::files::log::{From, Growth, LogReader, PARTS_IN_FLIGHT};
 use crate::runs::segments;
 
@@ -21,7 +21,7 @@ type Parts = mpsc::Sender<Result<LogPart, Status>>;
 
 /// Reads a log into `parts`; ends when the reader leaves.
 pub async fn read(
-    inner: Arc<Inner>,
+    inner: Arc<ServiceState>,
     token: RunToken,
     run_dir: PathBuf,
     request: ReadLogRequest,
@@ -34,7 +34,7 @@ pub async fn read(
 }
 
 async fn go_on(
-    inner: &Inner,
+    inner: &ServiceState,
     token: RunToken,
     run_dir: PathBuf,
     request: ReadLogRequest,
@@ -43,12 +43,12 @@ async fn go_on(
     let agent = &inner.agent;
     let mut ended = None;
     if request.follow {
-        let started = agent.until(token, Until::Started).await?;
+        let started = agent.until(token, Milestone::Started).await?;
         tokio::select! {
             _ = started => {}
             () = parts.closed() => return Ok(()),
         }
-        ended = Some(agent.until(token, Until::Ended).await?);
+        ended = Some(agent.until(token, Milestone::Ended).await?);
     }
     let path = inner
         .file_work({

@@ -36,7 +36,7 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Status};
 
-use crate::agent::{AgentHandle, Leaving, Placer, Refused};
+use crate::agent::{AgentGone, AgentHandle, Placer, Refused};
 use crate::cards::Cards;
 use crate::clean::Janitor;
 use crate::config;
@@ -50,11 +50,11 @@ use link::{Link, LinkInfo};
 /// State that every call may need.
 #[derive(Clone, Debug)]
 pub struct Service {
-    inner: Arc<Inner>,
+    inner: Arc<ServiceState>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct ServiceState {
     agent: AgentHandle,
     placer: Placer,
     store: Store,
@@ -113,7 +113,7 @@ impl Service {
         let is_shared = greeting.front.is_some();
         let containers =
             Containers::new(placer.base.clone(), &placer.paths, store.clone(), is_shared);
-        let inner = Inner {
+        let inner = ServiceState {
             containers: Arc::new(containers),
             janitor: Janitor::new(&placer.paths, &store, lease),
             turn: Arc::default(),
@@ -224,12 +224,12 @@ impl Service {
     }
 }
 
-impl Inner {
+impl ServiceState {
     /// Waits for the agent's answer. It comes at once, or the agent has a serious
     /// fault.
     async fn answer<T>(
         &self,
-        answer: impl Future<Output = Result<T, Leaving>>,
+        answer: impl Future<Output = Result<T, AgentGone>>,
     ) -> Result<T, Status> {
         tokio::time::timeout(config::CALL_DEADLINE, answer)
             .await
@@ -252,8 +252,8 @@ impl Inner {
     }
 }
 
-impl From<Leaving> for Status {
-    fn from(leaving: Leaving) -> Self {
+impl From<AgentGone> for Status {
+    fn from(leaving: AgentGone) -> Self {
         Self::unavailable(leaving.to_string())
     }
 }

@@ -15,7 +15,7 @@ use nero_wire::hello;
 use nero_wire::v1::Hello;
 use tonic::Status;
 
-use super::Inner;
+use super::ServiceState;
 use super::link::{LinkInfo, LinkState};
 
 /// Limit of the kept name of a host.
@@ -59,7 +59,7 @@ impl Owners {
 }
 
 /// Accepts a neroman, or refuses it. A higher tenure is made durable first.
-pub async fn greet(inner: &Inner, hello: &Hello, link: &LinkInfo) -> Result<(), Status> {
+pub async fn greet(inner: &ServiceState, hello: &Hello, link: &LinkInfo) -> Result<(), Status> {
     let owners = &inner.owners;
     let _turn = owners.turn.lock().await;
     let host: String = hello.host.chars().take(HOST_CHARS).collect();

@@ -5,15 +5,18 @@ use nero_wire::v1::pause_runs_reply::{One, Outcome};
 use nero_wire::v1::{PauseRunsReply, PauseRunsRequest};
 use tonic::Status;
 
-use super::Inner;
-use crate::agent::{Pausing, Wanted};
+use super::ServiceState;
+use crate::agent::{PauseCall, Wanted};
 
 /// Pauses runs, or lets them go on; the reply has them in the same order. A run
 /// without a token of 16 bytes is unknown.
-pub async fn pause(inner: &Inner, request: PauseRunsRequest) -> Result<PauseRunsReply, Status> {
+pub async fn pause(
+    inner: &ServiceState,
+    request: PauseRunsRequest,
+) -> Result<PauseRunsReply, Status> {
     let tokens: Vec<Vec<u8>> = request.runs.into_iter().map(|run| run.token).collect();
     let known = |token: &Vec<u8>| RunToken::from_slice(token);
-    let pausing = Pausing {
+    let pausing = PauseCall {
         runs: tokens.iter().filter_map(known).collect(),
         wanted: match request.resume {
             true => Wanted::Resumed,

@@ -12,7 +12,7 @@ use nero_wire::v1::ProbeReply;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 
-use super::Inner;
+use super::ServiceState;
 use crate::staging::environment::Base;
 use crate::warden::process_group::ProcessGroup;
 use crate::warden::runner::ends_with_neromum;
@@ -27,7 +27,7 @@ const OUT_BYTES_MAX: usize = 4096;
 const ERR_BYTES_MAX: usize = 200;
 
 /// Executes a line of shell as jobs are, in the home folder, and answers with what it prints.
-pub(super) async fn probe(inner: &Inner, command: &str) -> ProbeReply {
+pub(super) async fn probe(inner: &ServiceState, command: &str) -> ProbeReply {
     let Ok(_one) = inner.probes.try_acquire() else {
         return none("too many probes are asked at once");
     };

@@ -3,10 +3,10 @@
 use nero_model::safe::Safe;
 use nero_wire::v1::{RunSpec, ScriptReply, ScriptRequest};
 
-use super::Inner;
+use super::ServiceState;
 use crate::warden::asked::{Asked, Shape, example};
 
-pub(super) async fn script(inner: &Inner, request: &ScriptRequest) -> ScriptReply {
+pub(super) async fn script(inner: &ServiceState, request: &ScriptRequest) -> ScriptReply {
     match written(inner, request).await {
         Ok((script, command)) => ScriptReply {
             script,
@@ -21,7 +21,10 @@ pub(super) async fn script(inner: &Inner, request: &ScriptRequest) -> ScriptRepl
 }
 
 /// The script, and the command whose standard input it is.
-async fn written(inner: &Inner, request: &ScriptRequest) -> Result<(String, String), String> {
+async fn written(
+    inner: &ServiceState,
+    request: &ScriptRequest,
+) -> Result<(String, String), String> {
     let front = inner.front.as_ref();
     let front = front.ok_or("it has no scheduler: runs are started there without a script")?;
     let mut warden = front.warden().clone();

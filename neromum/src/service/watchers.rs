@@ -21,7 +21,7 @@ const COMMANDS: usize = 8;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-struct Attached {
+struct WatcherLink {
     id: u64,
     token: RunToken,
     incarnation: u32,
@@ -69,7 +69,7 @@ impl Kids for Service {
 }
 
 impl Service {
-    fn checked(&self, watcher: WatcherHello) -> Result<Attached, Status> {
+    fn checked(&self, watcher: WatcherHello) -> Result<WatcherLink, Status> {
         let hello = watcher.hello.unwrap_or_default();
         hello::check(&hello, Role::Nerokid, Some(self.inner.deployment))
             .map_err(super::not_spoken_to)?;
@@ -80,7 +80,7 @@ impl Service {
                 "a token has 16 bytes, a segment's id 8",
             ));
         };
-        Ok(Attached {
+        Ok(WatcherLink {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             token,
             incarnation: watcher.incarnation,
@@ -90,7 +90,7 @@ impl Service {
 }
 
 /// Passes a watcher's messages on until it leaves.
-async fn listen(agent: AgentHandle, watcher: Attached, mut messages: Streaming<WatcherMessage>) {
+async fn listen(agent: AgentHandle, watcher: WatcherLink, mut messages: Streaming<WatcherMessage>) {
     while let Ok(Some(message)) = messages.message().await {
         // Output is read from the log itself; inotify reports its growth.
         let Some(WatcherSays::Appended(appended)) = message.message else {

@@ -46,12 +46,12 @@ pub enum DataError {
 
 /// Paths of one run's data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lying {
+pub struct DataPaths {
     /// Name and path.
     paths: Vec<(String, String)>,
 }
 
-impl Lying {
+impl DataPaths {
     /// Expands the paths in the spec with the variables of this process: those
     /// that the node's own start-up files gave it.
     ///
@@ -238,7 +238,7 @@ mod tests {
             ("/cost$/5$ 1", "/cost$/5$ 1"),
             ("/a${b", "/a${b"),
         ] {
-            let lying = Lying::with(&spec(&[("d", path)]), variable).unwrap();
+            let lying = DataPaths::with(&spec(&[("d", path)]), variable).unwrap();
             assert_eq!(lying.paths[0].1, expected, "{path}");
         }
     }
@@ -256,17 +256,18 @@ mod tests {
             ),
             ("~you/c", "`~you/c` of the data `d` is no absolute path"),
         ] {
-            let error = Lying::with(&spec(&[("d", path)]), variable).unwrap_err();
+            let error = DataPaths::with(&spec(&[("d", path)]), variable).unwrap_err();
             assert_eq!(error.to_string(), said);
         }
-        let lying = Lying::with(&spec(&[("a", "/"), ("d", "/nowhere/at all")]), variable).unwrap();
+        let lying =
+            DataPaths::with(&spec(&[("a", "/"), ("d", "/nowhere/at all")]), variable).unwrap();
         let error = lying.check().unwrap_err();
         assert_eq!(error.to_string(), "the data `d` is not at /nowhere/at all");
     }
 
     #[test]
     fn places_are_filled_in_arguments_and_variables() {
-        let lying = Lying::with(&spec(&[("d", "$WRK/c"), ("e", "/e e")]), variable).unwrap();
+        let lying = DataPaths::with(&spec(&[("d", "$WRK/c"), ("e", "/e e")]), variable).unwrap();
         let argv = [
             format!("--in={}/x", data::place("d")),
             "{data.d}".to_owned(),

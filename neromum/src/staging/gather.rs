@@ -9,7 +9,7 @@ use super::verified::WrongHash;
 
 /// Contents that arrived and have no name yet.
 #[derive(Debug)]
-pub struct Gathering {
+pub struct UnnamedContents {
     store: Store,
     small: Gather,
     /// The last content is held back: the list of a tree ends its transfer. It
@@ -18,7 +18,7 @@ pub struct Gathering {
     last: Option<(Hash, Vec<u8>)>,
 }
 
-impl Gathering {
+impl UnnamedContents {
     /// Without contents.
     pub fn new(store: &Store) -> Self {
         Self {

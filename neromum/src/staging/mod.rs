@@ -107,7 +107,7 @@ impl PrepareError {
 
 /// Everything that a launch executes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Prepared {
+pub struct PreparedStart {
     /// Program and arguments; the first is a path where one was found.
     pub argv: Vec<Vec<u8>>,
     /// First argument of the job; empty: the path.
@@ -134,10 +134,10 @@ pub fn prepare(
     id: RunId,
     spec: &RunSpec,
     incarnation: u32,
-) -> Result<Prepared, PrepareError> {
+) -> Result<PreparedStart, PrepareError> {
     let run_dir = paths.run(id);
     let work = work_folder(&run_dir, incarnation);
-    let data = data::Lying::of(spec)?;
+    let data = data::DataPaths::of(spec)?;
     let code = build_work(paths, store, spec, &data, &work, incarnation)?;
     let params = write_params(paths, &run_dir, spec, &data)?;
     let place = environment::JobContext {
@@ -181,7 +181,7 @@ pub fn prepare(
         })
         .collect::<Vec<Vec<u8>>>();
     keep_environment(&run_dir, spec, incarnation, &env)?;
-    Ok(Prepared {
+    Ok(PreparedStart {
         argv,
         argv0,
         env,
@@ -221,7 +221,7 @@ pub fn filled(
     base: &Base,
     spec: &RunSpec,
     place: &environment::JobContext<'_>,
-    data: &data::Lying,
+    data: &data::DataPaths,
 ) -> Result<(Vec<environment::Var>, Vec<String>), data::DataError> {
     let mut vars = data.vars(environment::build(base, spec, place))?;
     for (name, path) in data.paths() {
@@ -248,7 +248,7 @@ fn build_work(
     paths: &NodePaths,
     store: &Store,
     spec: &RunSpec,
-    data: &data::Lying,
+    data: &data::DataPaths,
     work: &Path,
     incarnation: u32,
 ) -> Result<Option<Tree>, PrepareError> {
@@ -307,7 +307,7 @@ fn fill_work(
     paths: &NodePaths,
     store: &Store,
     spec: &RunSpec,
-    data: &data::Lying,
+    data: &data::DataPaths,
     work: &Path,
     earlier: &[PathBuf],
 ) -> Result<(bool, Option<Tree>), PrepareError> {
@@ -398,7 +398,7 @@ fn write_params(
     paths: &NodePaths,
     run_dir: &Path,
     spec: &RunSpec,
-    data: &data::Lying,
+    data: &data::DataPaths,
 ) -> Result<PathBuf, PrepareError> {
     let (path, content) = if spec.params.is_empty() {
         (paths.mum().join("no-params.json"), "{}\n".to_owned())
@@ -452,7 +452,7 @@ fn keep_environment(
     write_private(&names::reader_environment(run_dir, incarnation), &kept)
 }
 
-fn params_json(spec: &RunSpec, data: &data::Lying) -> Result<String, data::DataError> {
+fn params_json(spec: &RunSpec, data: &data::DataPaths) -> Result<String, data::DataError> {
     let params = typed::params(spec, data, TypedFormat::Json)?.into_iter();
     let params: Vec<String> = params
         .map(|(name, value)| format!("{name}:{value}"))

@@ -20,7 +20,11 @@ pub(super) fn is_asked(spec: &RunSpec) -> bool {
 ///
 /// # Errors
 /// A template that is missing; a file that cannot be made.
-pub(super) fn make(spec: &RunSpec, data: &data::Lying, work: &Path) -> Result<(), PrepareError> {
+pub(super) fn make(
+    spec: &RunSpec,
+    data: &data::DataPaths,
+    work: &Path,
+) -> Result<(), PrepareError> {
     for one in &spec.render {
         let template = work.join(&one.template);
         let failed = |source| PrepareError::Io {
@@ -42,7 +46,7 @@ pub(super) fn make(spec: &RunSpec, data: &data::Lying, work: &Path) -> Result<()
 
 /// Replaces `{NAME}`, `{data.NAME}` and `{params_file}`. Every other brace stays, since configurations have
 /// braces of their own.
-fn filled(template: &[u8], spec: &RunSpec, data: &data::Lying) -> Vec<u8> {
+fn filled(template: &[u8], spec: &RunSpec, data: &data::DataPaths) -> Vec<u8> {
     let mut filled = Vec::with_capacity(template.len());
     let mut rest = template;
     while let Some(at) = rest.iter().position(|byte| *byte == b'{') {
@@ -63,7 +67,7 @@ fn filled(template: &[u8], spec: &RunSpec, data: &data::Lying) -> Vec<u8> {
     filled
 }
 
-fn value<'a>(name: &str, spec: &'a RunSpec, data: &'a data::Lying) -> Option<&'a str> {
+fn value<'a>(name: &str, spec: &'a RunSpec, data: &'a data::DataPaths) -> Option<&'a str> {
     let param = spec.params.iter().find(|param| param.name == name);
     if let Some(param) = param
         .or_else(|| grouped(name, spec))
@@ -120,7 +124,7 @@ fn write(work: &Path, path: &str, content: &[u8]) -> Result<PathBuf, PrepareErro
 }
 
 /// All parameters in the format of the file's ending, one line for each.
-fn params_file(spec: &RunSpec, data: &data::Lying) -> Result<String, data::DataError> {
+fn params_file(spec: &RunSpec, data: &data::DataPaths) -> Result<String, data::DataError> {
     let ending = Path::new(&spec.params_file).extension();
     let (format, between) = match ending.and_then(|ending| ending.to_str()) {
         Some("toml") => (TypedFormat::Toml, " = "),
@@ -176,7 +180,7 @@ mod tests {
                 path: path.to_owned(),
             });
         }
-        let data = data::Lying::of(&spec).unwrap();
+        let data = data::DataPaths::of(&spec).unwrap();
         make(&spec, &data, folder.path()).unwrap();
         let read = |path: &str| fs::read_to_string(folder.path().join(path)).unwrap();
         assert_eq!(read("old.json"), "{\"lr\": 0.10, \"x\": {\"y\": {z}}} {");
@@ -190,7 +194,7 @@ mod tests {
             ("A/n", "1", "1"),
             ("B/n", "2", "2"),
         ]);
-        let data = data::Lying::of(&spec).unwrap();
+        let data = data::DataPaths::of(&spec).unwrap();
         let template = b"{lr} {n} {A/n} {params_file}";
         let filled_in = |spec: &RunSpec| String::from_utf8(filled(template, spec, &data)).unwrap();
         assert_eq!(filled_in(&spec), "0.1 {n} 1 {params_file}");
@@ -210,7 +214,7 @@ mod tests {
             template: "a.in".to_owned(),
             path: "a.sh".to_owned(),
         });
-        let data = data::Lying::of(&spec).unwrap();
+        let data = data::DataPaths::of(&spec).unwrap();
         make(&spec, &data, folder.path()).unwrap();
         let made = fs::metadata(folder.path().join("a.sh")).unwrap();
         assert_eq!(made.permissions().mode() & 0o777, 0o750);
@@ -235,7 +239,7 @@ mod tests {
         ]);
         let mut made = |path: &str| {
             path.clone_into(&mut spec.params_file);
-            let data = data::Lying::of(&spec).unwrap();
+            let data = data::DataPaths::of(&spec).unwrap();
             make(&spec, &data, folder.path()).unwrap();
             fs::read_to_string(folder.path().join(path)).unwrap()
         };

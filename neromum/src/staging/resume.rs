@@ -43,7 +43,7 @@ pub enum ResumeError {
 
 /// The copied files, and the links still to be made.
 #[derive(Debug)]
-pub struct Carried {
+pub struct CopiedCheckpoints {
     earlier: PathBuf,
     folder: OwnedFd,
     files: usize,
@@ -55,7 +55,11 @@ pub struct Carried {
 ///
 /// # Errors
 /// See [`ResumeError`].
-pub fn carry(earlier: &Path, patterns: &[String], work: &Path) -> Result<Carried, ResumeError> {
+pub fn carry(
+    earlier: &Path,
+    patterns: &[String],
+    work: &Path,
+) -> Result<CopiedCheckpoints, ResumeError> {
     let Listing { reply, links, full } = walk(earlier, patterns).map_err(unreadable(earlier))?;
     if full {
         let path = earlier.to_path_buf();
@@ -72,7 +76,7 @@ pub fn carry(earlier: &Path, patterns: &[String], work: &Path) -> Result<Carried
         make_room(work, path).map_err(made(&to))?;
         copy(source, &to).map_err(made(&to))?;
     }
-    Ok(Carried {
+    Ok(CopiedCheckpoints {
         earlier: earlier.to_path_buf(),
         folder,
         files: reply.files.len(),
@@ -80,7 +84,7 @@ pub fn carry(earlier: &Path, patterns: &[String], work: &Path) -> Result<Carried
     })
 }
 
-impl Carried {
+impl CopiedCheckpoints {
     /// Whether nothing matched: the run begins at its beginning.
     pub fn is_empty(&self) -> bool {
         self.files == 0 && self.links.is_empty()

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use super::flights::Flights;
 use super::reservations::Reservations;
 use super::small::SmallTrees;
-use super::verified::{Verified, WrongHash};
+use super::verified::{VerifiedFiles, WrongHash};
 use crate::config;
 
 /// Limit of the files that are copied through memory.
@@ -33,7 +33,7 @@ pub struct Store {
     node: PathBuf,
     flights: Flights,
     reservations: Reservations,
-    verified: Verified,
+    verified: VerifiedFiles,
     small: SmallTrees,
     /// Whether the file system was found to share no blocks between files.
     copies: Arc<AtomicBool>,
@@ -47,7 +47,7 @@ impl Store {
             node: paths.mum().file_name().unwrap_or_default().into(),
             flights: Flights::default(),
             reservations: Reservations::default(),
-            verified: Verified::default(),
+            verified: VerifiedFiles::default(),
             small: SmallTrees::default(),
             copies: Arc::default(),
         }
@@ -105,7 +105,7 @@ impl Store {
     }
 
     /// Files whose content was compared with their hash.
-    pub fn verified(&self) -> &Verified {
+    pub fn verified(&self) -> &VerifiedFiles {
         &self.verified
     }
 

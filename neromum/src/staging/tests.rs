@@ -60,7 +60,10 @@ fn link(path: &str, to: &str) -> TreeEntry {
     }
 }
 
-fn prepare_tree(place: &NodeFolder, entries: Vec<TreeEntry>) -> Result<Prepared, PrepareError> {
+fn prepare_tree(
+    place: &NodeFolder,
+    entries: Vec<TreeEntry>,
+) -> Result<PreparedStart, PrepareError> {
     let tree = put(&place.paths, &Tree { entries }.encode_to_vec());
     let spec = RunSpec {
         argv: vec!["sh".to_owned()],
@@ -228,7 +231,7 @@ fn gather(paths: &NodePaths, contents: &[Vec<u8>]) {
 
 /// The same, with or without room to join packs.
 fn gather_with(paths: &NodePaths, contents: &[Vec<u8>], is_room: bool) {
-    let mut gathering = gather::Gathering::new(&Store::new(paths));
+    let mut gathering = gather::UnnamedContents::new(&Store::new(paths));
     for content in contents {
         let hash = *blake3::hash(content).as_bytes();
         gathering.take(hash, content.clone()).unwrap();
@@ -283,7 +286,7 @@ fn a_list_gets_no_name_when_the_disk_refused_what_it_lists() {
     let place = place();
     let store = Store::new(&place.paths);
     let (contents, _) = many(100);
-    let mut gathering = gather::Gathering::new(&store);
+    let mut gathering = gather::UnnamedContents::new(&store);
     for content in &contents {
         let hash = *blake3::hash(content).as_bytes();
         gathering.take(hash, content.clone()).unwrap();

@@ -21,7 +21,7 @@ pub(super) enum TypedFormat {
 /// A place of data in a text without that data.
 pub(super) fn params(
     spec: &RunSpec,
-    data: &data::Lying,
+    data: &data::DataPaths,
     format: TypedFormat,
 ) -> Result<Vec<(String, String)>, data::DataError> {
     let given = spec.params.iter();
@@ -33,7 +33,7 @@ pub(super) fn params(
 
 fn value(
     param: &Param,
-    data: &data::Lying,
+    data: &data::DataPaths,
     format: TypedFormat,
 ) -> Result<String, data::DataError> {
     let json = param.json.trim();

@@ -24,7 +24,7 @@ pub struct WrongHash {
 
 /// The files that were hashed. Clones share the memory.
 #[derive(Clone, Debug, Default)]
-pub struct Verified(Arc<Mutex<HashMap<Inode, Slot>>>);
+pub struct VerifiedFiles(Arc<Mutex<HashMap<Inode, Slot>>>);
 
 /// Device and inode number.
 type Inode = (u64, u64);
@@ -66,7 +66,7 @@ impl VerifiedFile {
     }
 }
 
-impl Verified {
+impl VerifiedFiles {
     /// Opens a file and compares its content with `hash`, unless its stamp is the
     /// same as at the last comparison.
     ///

@@ -105,19 +105,21 @@ impl fmt::Display for News {
 
 /// The name is of no news.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoNews;
+pub struct NewsNameError;
 
 impl FromStr for News {
-    type Err = NoNews;
+    type Err = NewsNameError;
 
-    fn from_str(name: &str) -> Result<Self, NoNews> {
+    fn from_str(name: &str) -> Result<Self, NewsNameError> {
         let parsed = match name.split_once('-') {
             Some(("task", rest)) => of_task(rest),
             Some(("run", rest)) => of_run(rest),
             Some(_) | None => None,
         };
         // `+1` and `01` are numbers to the parser, and no names of ours.
-        parsed.filter(|news| news.to_string() == name).ok_or(NoNews)
+        parsed
+            .filter(|news| news.to_string() == name)
+            .ok_or(NewsNameError)
     }
 }
 

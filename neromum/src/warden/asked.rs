@@ -67,7 +67,7 @@ pub enum AskError {
         /// The name.
         text: String,
         /// What a name is.
-        why: nero_warden::word::NotAWord,
+        why: nero_warden::word::WordError,
     },
     /// The node has no scheduler.
     #[error("`{0}` needs a scheduler, and this node has none")]

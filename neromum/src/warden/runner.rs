@@ -45,19 +45,19 @@ pub struct Runner {
     /// That of submissions: their jobs begin with it.
     env_of_jobs: Environment,
     patience: Duration,
-    executed: Mutex<BTreeMap<String, Executed>>,
+    executed: Mutex<BTreeMap<String, CommandCounts>>,
     began: Instant,
 }
 
 /// Commands of one program.
 #[derive(Debug, Default)]
-struct Executed {
+struct CommandCounts {
     total: u64,
     /// The minutes of the last hour since the runner began, and the commands in each.
     minutes: VecDeque<(u64, u64)>,
 }
 
-impl Executed {
+impl CommandCounts {
     fn count(&mut self, minute: u64) {
         self.total += 1;
         match self.minutes.back_mut() {
@@ -138,7 +138,7 @@ impl Runner {
     /// The commands executed so far, by their programs.
     pub fn programs(&self) -> Vec<scheduler_use::Program> {
         let minute = self.began.elapsed().as_secs() / 60;
-        let program = |(name, one): (&String, &Executed)| scheduler_use::Program {
+        let program = |(name, one): (&String, &CommandCounts)| scheduler_use::Program {
             name: name.clone(),
             total: one.total,
             last_hour: one.last_hour(minute),
@@ -146,7 +146,7 @@ impl Runner {
         self.locked().iter().map(program).collect()
     }
 
-    fn locked(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Executed>> {
+    fn locked(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, CommandCounts>> {
         let locked = self.executed.lock();
         locked.unwrap_or_else(std::sync::PoisonError::into_inner)
     }
@@ -175,7 +175,7 @@ impl Runner {
         // Dropped before the child, also when the caller leaves: the group is ended
         // while its leader is not reaped.
         let mut group = ProcessGroup::of(&child);
-        let mut heard = Heard::default();
+        let mut heard = CommandOutput::default();
         let talk = converse(&mut child, call, &mut heard);
         let end = match tokio::time::timeout(self.patience, talk).await {
             Ok(Ok(status)) => {
@@ -185,9 +185,9 @@ impl Runner {
                     (None, signal) => End::Signal(signal.unwrap_or(0)),
                 }
             }
-            Ok(Err(Broken::TooMuch)) => End::TooMuch,
+            Ok(Err(OutputFault::TooMuch)) => End::TooMuch,
             // It was started, so it may have had an effect.
-            Ok(Err(Broken::Pipe)) | Err(_) => End::TimedOut,
+            Ok(Err(OutputFault::Pipe)) | Err(_) => End::TimedOut,
         };
         drop(group);
         Said {
@@ -270,17 +270,17 @@ fn not_executed(program: &Path, error: &io::Error) -> Said {
 }
 
 #[derive(Default)]
-struct Heard {
+struct CommandOutput {
     out: Vec<u8>,
     err: Vec<u8>,
 }
 
-enum Broken {
+enum OutputFault {
     TooMuch,
     Pipe,
 }
 
-impl From<io::Error> for Broken {
+impl From<io::Error> for OutputFault {
     fn from(_: io::Error) -> Self {
         Self::Pipe
     }
@@ -291,8 +291,8 @@ impl From<io::Error> for Broken {
 async fn converse(
     child: &mut Child,
     call: &Call,
-    heard: &mut Heard,
-) -> Result<std::process::ExitStatus, Broken> {
+    heard: &mut CommandOutput,
+) -> Result<std::process::ExitStatus, OutputFault> {
     let input = child.stdin.take();
     let out = child.stdout.take();
     let err = child.stderr.take();
@@ -319,16 +319,19 @@ async fn converse(
     Ok(child.wait().await?)
 }
 
-async fn whole(from: impl AsyncRead + Unpin, into: &mut Vec<u8>) -> Result<(), Broken> {
+async fn whole(from: impl AsyncRead + Unpin, into: &mut Vec<u8>) -> Result<(), OutputFault> {
     let read = from.take(OUT_BYTES_MAX + 1).read_to_end(into).await?;
     match read as u64 > OUT_BYTES_MAX {
-        true => Err(Broken::TooMuch),
+        true => Err(OutputFault::TooMuch),
         false => Ok(()),
     }
 }
 
 /// Reads to the end and keeps the beginning.
-async fn beginning(mut from: impl AsyncRead + Unpin, into: &mut Vec<u8>) -> Result<(), Broken> {
+async fn beginning(
+    mut from: impl AsyncRead + Unpin,
+    into: &mut Vec<u8>,
+) -> Result<(), OutputFault> {
     let mut buffer = vec![0; 8 << 10];
     loop {
         let read = from.read(&mut buffer).await?;
@@ -411,7 +414,7 @@ mod tests {
 
     #[test]
     fn commands_are_counted_by_the_hour_and_in_all() {
-        let mut executed = Executed::default();
+        let mut executed = CommandCounts::default();
         for minute in [0, 0, 1, 59, 60, 61] {
             executed.count(minute);
         }

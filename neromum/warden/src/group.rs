@@ -5,7 +5,7 @@ use crate::{Fields, Resources, Site};
 
 /// A run that waits to be submitted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Waiting<R> {
+pub struct WaitingRun<R> {
     /// The run.
     pub run: R,
     /// What its task is given.
@@ -20,7 +20,7 @@ pub struct Waiting<R> {
     pub at_once: Option<u32>,
 }
 
-impl<R> Waiting<R> {
+impl<R> WaitingRun<R> {
     /// Whether both fit into one submission.
     fn goes_with(&self, other: &Self) -> bool {
         let Self {
@@ -43,7 +43,7 @@ impl<R> Waiting<R> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group<R> {
     /// The first of its runs, whose resources, fields and setup hold for all.
-    pub like: Waiting<R>,
+    pub like: WaitingRun<R>,
     /// Runs of each task, in the order in which they came.
     pub tasks: Vec<Vec<R>>,
 }
@@ -92,7 +92,7 @@ impl Room {
 
 /// Forms submissions of waiting runs, first come, first served, until the room is
 /// used up; the others wait on. Each run is in one task of one group at most.
-pub fn group<R: Clone>(waiting: Vec<Waiting<R>>, room: Room) -> Vec<Group<R>> {
+pub fn group<R: Clone>(waiting: Vec<WaitingRun<R>>, room: Room) -> Vec<Group<R>> {
     let mut groups: Vec<Group<R>> = Vec::new();
     let mut left = room.tasks;
     for one in waiting {
@@ -129,8 +129,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn waiting(run: u32, cpus: u32, pack: u32) -> Waiting<u32> {
-        Waiting {
+    fn waiting(run: u32, cpus: u32, pack: u32) -> WaitingRun<u32> {
+        WaitingRun {
             run,
             resources: Resources {
                 cpus,
@@ -189,7 +189,7 @@ mod tests {
             tasks in 0..40_u64,
             array_max in 1..9_u32,
         ) {
-            let runs: Vec<Waiting<u32>> = (0..).zip(&kinds)
+            let runs: Vec<WaitingRun<u32>> = (0..).zip(&kinds)
                 .map(|(run, (cpus, pack))| waiting(run, *cpus, *pack))
                 .collect();
             let groups = group(runs.clone(), room(tasks, array_max));

@@ -33,7 +33,7 @@ pub use options::OptionError;
 pub use order::{Fields, Job, Order, OrderError, Resources, SETUP_ENDED, Share};
 pub use settings::{Kind, Settings};
 pub use site::{Accounting, Gpus, GpusPer, Partition, Site};
-pub use submit::Submitted;
+pub use submit::SubmissionResult;
 pub use word::Word;
 pub use words::NodeWord;
 
@@ -102,7 +102,7 @@ pub trait Warden: std::fmt::Debug + Send + Sync {
     fn submit_call(&self, order: &Order, script: &str) -> Call;
 
     /// Reads the answer to [`submit_call`](Self::submit_call).
-    fn read_submit(&self, said: &Said) -> Submitted;
+    fn read_submit(&self, said: &Said) -> SubmissionResult;
 
     /// Asks for the jobs of this user, whatever their number: those of the named
     /// submissions, and how many others there are.

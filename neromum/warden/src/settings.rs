@@ -53,14 +53,14 @@ impl fmt::Display for Kind {
 /// A word that names no scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a scheduler is none, slurm, oge or generic")]
-pub struct NoKind;
+pub struct UnknownScheduler;
 
 impl FromStr for Kind {
-    type Err = NoKind;
+    type Err = UnknownScheduler;
 
-    fn from_str(text: &str) -> Result<Self, NoKind> {
+    fn from_str(text: &str) -> Result<Self, UnknownScheduler> {
         let known = KINDS.iter().find(|(word, _)| *word == text);
-        known.map(|(_, kind)| *kind).ok_or(NoKind)
+        known.map(|(_, kind)| *kind).ok_or(UnknownScheduler)
     }
 }
 

@@ -6,7 +6,7 @@
 //! is called again only after two listings far enough apart. A late twin is then
 //! harmless, since the claim of each run lets one start happen.
 
-use crate::{JobId, JobName, Queue, State, Submitted};
+use crate::{JobId, JobName, Queue, State, SubmissionResult};
 
 /// Times are of one clock that does not jump, in milliseconds.
 pub type Ms = u64;
@@ -156,21 +156,21 @@ impl Standing {
 
     /// The call ended with this answer. A refusal says nothing about earlier calls
     /// whose answers told nothing.
-    pub fn answered(&mut self, answer: Submitted) {
+    pub fn answered(&mut self, answer: SubmissionResult) {
         let calls = self.calls();
         let refused = |how: Refusal, why: String| match calls > 1 {
             true => Self::in_doubt(calls, why, Some(how)),
             false => how.standing(why),
         };
         *self = match answer {
-            Submitted::Accepted(id) => Self::Accepted(id),
-            Submitted::Refused(why) => refused(Refusal::ForGood, why),
-            Submitted::Full(why) => refused(Refusal::ForNow, why),
-            Submitted::NotSent(why) => Self::Intended {
+            SubmissionResult::Accepted(id) => Self::Accepted(id),
+            SubmissionResult::Refused(why) => refused(Refusal::ForGood, why),
+            SubmissionResult::Full(why) => refused(Refusal::ForNow, why),
+            SubmissionResult::NotSent(why) => Self::Intended {
                 calls: calls.saturating_sub(1),
                 why,
             },
-            Submitted::Ambiguous(why) => Self::in_doubt(calls, why, None),
+            SubmissionResult::Ambiguous(why) => Self::in_doubt(calls, why, None),
         };
     }
 
@@ -325,7 +325,7 @@ mod tests {
     fn in_doubt() -> Standing {
         let mut standing = Standing::NEW;
         standing.sent();
-        standing.answered(Submitted::Ambiguous("Socket timed out".to_owned()));
+        standing.answered(SubmissionResult::Ambiguous("Socket timed out".to_owned()));
         standing
     }
 
@@ -442,9 +442,9 @@ mod tests {
     #[test]
     fn a_call_that_was_not_executed_is_made_again_and_a_refusal_is_not() {
         let mut standing = in_doubt();
-        standing.answered(Submitted::NotSent("no fork".to_owned()));
+        standing.answered(SubmissionResult::NotSent("no fork".to_owned()));
         assert_eq!(standing.next(), Step::Submit);
-        standing.answered(Submitted::Refused("no such partition".to_owned()));
+        standing.answered(SubmissionResult::Refused("no such partition".to_owned()));
         assert_eq!(standing.next(), Step::Rest);
         assert_eq!(standing.listed(0, &queue(&[]), &name()), Step::Rest);
     }
@@ -455,7 +455,7 @@ mod tests {
         standing.listed(0, &queue(&[]), &name());
         standing.listed(APART_MS, &queue(&[]), &name());
         standing.sent();
-        standing.answered(Submitted::Refused("job submit limit".to_owned()));
+        standing.answered(SubmissionResult::Refused("job submit limit".to_owned()));
         assert!(matches!(standing, Standing::InDoubt(_)), "{standing:?}");
         let mut late = standing.clone();
         late.listed(100_000, &queue(&[(7, waiting())]), &name());
@@ -468,7 +468,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_is_no_refusal_and_no_doubt_unless_an_earlier_call_may_have_arrived() {
-        let full = || Submitted::Full("job submit limit".to_owned());
+        let full = || SubmissionResult::Full("job submit limit".to_owned());
         let mut standing = Standing::NEW;
         standing.sent();
         standing.answered(full());
@@ -491,7 +491,7 @@ mod tests {
         let mut pauses = Vec::new();
         for _ in 0..8 {
             standing.sent();
-            standing.answered(Submitted::Ambiguous("Something new".to_owned()));
+            standing.answered(SubmissionResult::Ambiguous("Something new".to_owned()));
             let begun = now_ms;
             while standing.listed(now_ms, &queue(&[]), &name()) != Step::Submit {
                 now_ms += APART_MS;

@@ -4,7 +4,7 @@ use crate::JobId;
 
 /// What came of a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Submitted {
+pub enum SubmissionResult {
     /// The scheduler printed this id. It may still forget it.
     Accepted(JobId),
     /// The scheduler refused; its words.

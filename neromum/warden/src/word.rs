@@ -13,19 +13,19 @@ pub struct Word(String);
 /// A text that is no [`Word`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a name has 1 to 128 letters, digits and _ . + - @, and begins with a letter or digit")]
-pub struct NotAWord;
+pub struct WordError;
 
 impl Word {
     /// Checks a name.
     ///
     /// # Errors
     /// When it has other characters, none, or too many.
-    pub fn new(text: &str) -> Result<Self, NotAWord> {
+    pub fn new(text: &str) -> Result<Self, WordError> {
         let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
         let fits = |c: char| c.is_ascii_alphanumeric() || "_.+-@".contains(c);
         match begins && text.len() <= CHARS_MAX && text.chars().all(fits) {
             true => Ok(Self(text.to_owned())),
-            false => Err(NotAWord),
+            false => Err(WordError),
         }
     }
 

@@ -57,7 +57,7 @@ pub use bind::{BindRecord, Bindings, Bound, Seen};
 pub use eval::candidates::{Candidates, Conflict};
 pub use eval::doubt::Doubt;
 pub use eval::explain::{ExplainedPart, Explanation, NamedValue};
-pub use eval::requirement::{NodeScope, Requirement, Unmet};
+pub use eval::requirement::{NodeScope, Requirement, UnmetRequirement};
 pub use parse::context::ParseContext;
 pub use parse::{HEIGHT_MAX, MISSING_OPERATOR, TEXT_BYTES_MAX};
 pub use tree::ast::{Asked, NameKind, NameRef, Pick, PickRef};
@@ -69,7 +69,7 @@ pub use words::error::{ErrorKind, ExprError, Span, point_at, render};
 pub use words::fact::{
     Fact, FactKind, FactSet, FactSource, NOT_BUILT, sendable_signal, signal_number,
 };
-pub use words::known::{KnownTo, RulePlace};
+pub use words::known::{KnowledgeHolder, RulePlace};
 pub use words::node::NodeFact;
 pub use words::past::{BUCKETS, Fold, Past, PastPoint, SeriesPast};
 pub use words::pattern::{Glob, Pattern};

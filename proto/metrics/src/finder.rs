@@ -10,7 +10,7 @@ use crate::heading;
 use crate::label::{self, Label};
 use crate::labeller::Labeller;
 use crate::pattern::{self, Pattern, PatternError};
-use crate::progress::{self, Outer};
+use crate::progress::{self, OuterSteps};
 use crate::scope::{self, Scope};
 use crate::step::Phrase;
 use crate::table::{Table, TableStage};
@@ -49,7 +49,7 @@ pub struct Context {
     /// Whether the last line may hold the names of a table.
     is_header: bool,
     /// The steps that later progress bars are within.
-    outer: Option<Outer>,
+    outer: Option<OuterSteps>,
     scope: Scope,
 }
 
@@ -59,7 +59,7 @@ impl Context {
     pub fn resumed(
         step: Option<f64>,
         table: Option<(&[u8], TableStage)>,
-        outer: Option<Outer>,
+        outer: Option<OuterSteps>,
     ) -> Self {
         Self {
             form: Form::Printed,
@@ -108,7 +108,7 @@ impl Context {
         decimal_comma: bool,
         step: Option<f64>,
         table: Option<(&[u8], TableStage)>,
-        outer: Option<Outer>,
+        outer: Option<OuterSteps>,
     ) -> Self {
         let form = match form {
             FileForm::Printed => return Self::resumed(step, table, outer),
@@ -133,7 +133,7 @@ impl Context {
     }
 
     /// The steps that later progress bars are within.
-    pub fn outer(&self) -> Option<Outer> {
+    pub fn outer(&self) -> Option<OuterSteps> {
         self.outer
     }
 

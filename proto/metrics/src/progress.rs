@@ -16,7 +16,7 @@ use std::cell::LazyCell;
 
 use crate::found::LinePairs;
 use crate::heading;
-use crate::step::{self, Counted, EPOCH};
+use crate::step::{self, CountedSteps, EPOCH};
 use crate::words::is_other_bar;
 
 /// Longest line that is looked at: a progress bar is as long as a terminal is wide.
@@ -51,7 +51,7 @@ pub struct Done {
 
 /// Steps that a line counts, and that later bars are within.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Outer {
+pub struct OuterSteps {
     /// The rank of its word: a lower one counts smaller steps.
     pub rank: u8,
     /// Steps that are done.
@@ -61,7 +61,7 @@ pub struct Outer {
     pub within: f64,
 }
 
-impl Outer {
+impl OuterSteps {
     /// An epoch of a number that no line tells.
     fn open() -> Self {
         Self {
@@ -82,7 +82,7 @@ impl Outer {
 }
 
 /// The progress by a trimmed line, whose pairs were found already.
-pub fn find(line: &[u8], found: &LinePairs, outer: &mut Option<Outer>) -> Option<Done> {
+pub fn find(line: &[u8], found: &LinePairs, outer: &mut Option<OuterSteps>) -> Option<Done> {
     if let Some(done) = named_done(found) {
         return Some(done);
     }
@@ -105,7 +105,7 @@ pub fn find(line: &[u8], found: &LinePairs, outer: &mut Option<Outer>) -> Option
     if steps.is_open {
         // Later bars are within an epoch of how many?
         if bar.is_some() && outer.is_none_or(|outer| outer.rank <= EPOCH) {
-            *outer = Some(Outer::open());
+            *outer = Some(OuterSteps::open());
         }
         return None;
     }
@@ -123,7 +123,7 @@ pub fn find(line: &[u8], found: &LinePairs, outer: &mut Option<Outer>) -> Option
             None if count.rank == EPOCH && !has_values => ((count.step - 1.0).max(0.0), 0.0),
             None => (count.step, 0.0),
         };
-        let new = Outer {
+        let new = OuterSteps {
             rank: count.rank,
             done,
             total: count.total,
@@ -136,7 +136,7 @@ pub fn find(line: &[u8], found: &LinePairs, outer: &mut Option<Outer>) -> Option
     if outer.is_some_and(|outer| outer.is_open()) {
         return None;
     }
-    let is_within = |outer: &Outer| steps.are_none() || steps.rank() < outer.rank;
+    let is_within = |outer: &OuterSteps| steps.are_none() || steps.rank() < outer.rank;
     let (share, is_step) = match outer {
         Some(outer) if is_within(outer) => {
             outer.within = share.max(outer.within);
@@ -186,7 +186,7 @@ fn may_tell(line: &[u8]) -> bool {
 }
 
 /// Takes a count as the outer one, unless its steps are smaller than those known.
-fn enter(mut new: Outer, outer: &mut Option<Outer>) {
+fn enter(mut new: OuterSteps, outer: &mut Option<OuterSteps>) {
     if let Some(known) = outer {
         if new.rank < known.rank {
             return;
@@ -310,7 +310,7 @@ fn bar(line: &[u8], from: usize, no_pairs: bool) -> Option<f64> {
 }
 
 /// `8/50` at the head of a line, behind its time stamp; no date.
-fn head(line: &[u8]) -> Option<Counted> {
+fn head(line: &[u8]) -> Option<CountedSteps> {
     let counted = whole_count(line, heading::length(line))?;
     let next = line[counted.to..].trim_ascii_start();
     let digits = next.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -319,7 +319,7 @@ fn head(line: &[u8]) -> Option<Counted> {
 }
 
 /// `8/50` that is a word.
-fn whole_count(line: &[u8], at: usize) -> Option<Counted> {
+fn whole_count(line: &[u8], at: usize) -> Option<CountedSteps> {
     let counted = step::counted_at(line, at)?;
     let text = &line[counted.from..counted.to];
     let ends = matches!(

@@ -220,7 +220,7 @@ pub fn bracket(line: &[u8]) -> Option<(f64, usize)> {
 
 /// Steps of a total, `8/50`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Counted {
+pub struct CountedSteps {
     pub step: f64,
     pub total: f64,
     /// Its place in the line.
@@ -229,14 +229,14 @@ pub struct Counted {
 }
 
 /// `[8/50]`, anywhere in the line.
-pub fn counted(line: &[u8]) -> Option<Counted> {
+pub fn counted(line: &[u8]) -> Option<CountedSteps> {
     memchr::memchr_iter(b'[', line).find_map(|open| {
         let mut at = open + 1;
         at += blanks(&line[at..]);
         let counted = counted_at(line, at)?;
         at = counted.to + blanks(&line[counted.to..]);
         let (from, to) = (open, at + 1);
-        (line.get(at) == Some(&b']')).then_some(Counted {
+        (line.get(at) == Some(&b']')).then_some(CountedSteps {
             from,
             to,
             ..counted
@@ -245,10 +245,10 @@ pub fn counted(line: &[u8]) -> Option<Counted> {
 }
 
 /// `8/50` at a place of the line.
-pub fn counted_at(line: &[u8], from: usize) -> Option<Counted> {
+pub fn counted_at(line: &[u8], from: usize) -> Option<CountedSteps> {
     let step = number::prefix(&line[from..]).filter(|number| number.whole)?;
     let (total, length) = of_total(&line[from + step.length..])?;
-    Some(Counted {
+    Some(CountedSteps {
         step: step.value,
         total,
         from,

@@ -46,7 +46,7 @@ pub struct SurveyedProgress {
 
 /// A line that holds a digit and gave nothing, or of which a number was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missed {
+pub struct MissedLine {
     /// Its number, from 1.
     pub line: u64,
     /// Its beginning.
@@ -68,9 +68,9 @@ pub struct Survey {
 struct Finds {
     by_name: HashMap<String, usize>,
     seen: Vec<SurveyedMetric>,
-    missed: Vec<Missed>,
+    missed: Vec<MissedLine>,
     missed_lines: u64,
-    partly_read: Vec<Missed>,
+    partly_read: Vec<MissedLine>,
     partly_read_lines: u64,
     progress: Option<SurveyedProgress>,
 }
@@ -111,7 +111,7 @@ impl Survey {
     }
 
     /// The first lines that hold a digit and gave nothing.
-    pub fn missed(&self) -> &[Missed] {
+    pub fn missed(&self) -> &[MissedLine] {
         &self.found.missed
     }
 
@@ -121,7 +121,7 @@ impl Survey {
     }
 
     /// The first lines that gave metrics, and more numbers that could not be read.
-    pub fn partly_read(&self) -> &[Missed] {
+    pub fn partly_read(&self) -> &[MissedLine] {
         &self.found.partly_read
     }
 
@@ -204,7 +204,7 @@ impl Finds {
         self.partly_read_lines += 1;
         if self.partly_read.len() < PARTLY_READ_MAX {
             let text = shown(text);
-            self.partly_read.push(Missed { line, text });
+            self.partly_read.push(MissedLine { line, text });
         }
     }
 
@@ -212,7 +212,7 @@ impl Finds {
         self.missed_lines += 1;
         if self.missed.len() < MISSED_MAX {
             let text = shown(text);
-            self.missed.push(Missed { line, text });
+            self.missed.push(MissedLine { line, text });
         }
     }
 }

@@ -161,12 +161,12 @@ impl fmt::Display for RunId {
 /// The text is not `144.2`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a run: a run is written like 144.2")]
-pub struct NotARun(String);
+pub struct RunIdError(String);
 
 impl FromStr for RunId {
-    type Err = NotARun;
+    type Err = RunIdError;
 
-    fn from_str(text: &str) -> Result<Self, NotARun> {
+    fn from_str(text: &str) -> Result<Self, RunIdError> {
         let plain = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
         text.split_once('.')
             .filter(|(experiment, number)| plain(experiment) && plain(number))
@@ -176,7 +176,7 @@ impl FromStr for RunId {
                     number: number.parse().ok()?,
                 })
             })
-            .ok_or_else(|| NotARun(text.to_owned()))
+            .ok_or_else(|| RunIdError(text.to_owned()))
     }
 }
 

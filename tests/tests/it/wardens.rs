@@ -12,7 +12,7 @@ use nero_warden::slurm::Slurm;
 use nero_warden::standing::{Standing, Step};
 use nero_warden::{
     Call, End, Ended, Fields, Job, JobId, JobName, Known, Order, Queue, Resources, Said, State,
-    Submitted, Tasks, Unreadable, Warden, Word,
+    SubmissionResult, Tasks, Unreadable, Warden, Word,
 };
 
 /// A cluster with its warden, and a program that stands for `neromum job`: it
@@ -106,7 +106,7 @@ impl Site {
         }
     }
 
-    fn submit(&self, order: &Order) -> Submitted {
+    fn submit(&self, order: &Order) -> SubmissionResult {
         let script = self.warden.script(order).unwrap();
         let said = self.run(&self.warden.submit_call(order, &script));
         self.warden.read_submit(&said)
@@ -173,7 +173,7 @@ fn an_array_is_submitted_listed_and_cancelled(scheduler: Scheduler, is_plain: bo
     let order = site.order(Some(3));
     let name = &order.name;
     let answer = site.submit(&order);
-    let Submitted::Accepted(id) = answer else {
+    let SubmissionResult::Accepted(id) = answer else {
         panic!("{answer:?}");
     };
     site.until_state(name, Some(first), |state| *state == State::Running);
@@ -229,7 +229,7 @@ fn the_accounting_tells_the_batch_tasks_code(scheduler: Scheduler) {
     let site = Site::new(scheduler, false);
     let order = site.order(None);
     std::fs::write(site.folder.path().join("end"), "").unwrap();
-    assert!(matches!(site.submit(&order), Submitted::Accepted(_)));
+    assert!(matches!(site.submit(&order), SubmissionResult::Accepted(_)));
     let name = &order.name;
     until("the accounting to have it", || {
         let calls = site.warden.ends_calls(&[name], 3600);
@@ -259,18 +259,21 @@ fn refusals_of_slurm_are_known_and_no_reason_that_never_passes_is_taken_for_a_sh
     let mut order = site.order(None);
     order.fields.partition = Some(Word::new("nowhere").unwrap());
     let answer = site.submit(&order);
-    assert!(matches!(answer, Submitted::Refused(_)), "{answer:?}");
+    assert!(matches!(answer, SubmissionResult::Refused(_)), "{answer:?}");
     order.fields.partition = None;
     order.resources.memory_bytes = Some(1 << 50);
     let answer = site.submit(&order);
-    assert!(matches!(answer, Submitted::Refused(_)), "{answer:?}");
+    assert!(matches!(answer, SubmissionResult::Refused(_)), "{answer:?}");
     // Longer than the partition's limit: accepted, and pending for ever.
     // The refused ones are listed as failed for a while, so this needs another name.
     let mut order = site.order(None);
     order.fields.partition = Some(Word::new("short").unwrap());
     order.resources.time_s = Some(100 * 3600);
     let answer = site.submit(&order);
-    assert!(matches!(answer, Submitted::Accepted(_)), "{answer:?}");
+    assert!(
+        matches!(answer, SubmissionResult::Accepted(_)),
+        "{answer:?}"
+    );
     site.until_state(
         &order.name,
         None,
@@ -283,7 +286,7 @@ fn refusals_of_slurm_are_known_and_no_reason_that_never_passes_is_taken_for_a_sh
 fn a_job_with_this_id_and_another_name_is_not_cancelled() {
     let site = Site::new(Scheduler::Slurm, false);
     let order = site.order(None);
-    let Submitted::Accepted(id) = site.submit(&order) else {
+    let SubmissionResult::Accepted(id) = site.submit(&order) else {
         panic!("it is accepted");
     };
     site.until_state(&order.name, None, |state| *state == State::Running);

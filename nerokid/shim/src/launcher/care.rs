@@ -4,7 +4,7 @@ use nero_journal::v1::changed::What;
 
 use super::{Child, Launcher};
 use crate::clock::{self, MS};
-use crate::launcher::run::{Care, RunKey};
+use crate::launcher::run::{RunKey, Supervision};
 use crate::launcher::watch::{self, WatcherState};
 use crate::slot::{JobStage, ShimStage};
 use crate::sys::{self, Ended};
@@ -21,10 +21,10 @@ impl Launcher {
             return;
         };
         let care = match &run.care {
-            Care::Shim { .. } | Care::Over => None,
-            Care::Elder { handle, .. } => handle.is_none().then_some(now_ns + LOOK_NS),
-            Care::Unseen => Some(now_ns + LOOK_NS),
-            Care::Ours(ours) => {
+            Supervision::Shim { .. } | Supervision::Over => None,
+            Supervision::Elder { handle, .. } => handle.is_none().then_some(now_ns + LOOK_NS),
+            Supervision::Unseen => Some(now_ns + LOOK_NS),
+            Supervision::Ours(ours) => {
                 let blind = !ours.is_parent && ours.handle.is_none();
                 let retry = ours.keeper.journal.lacks_segment();
                 let look = (blind || retry).then_some(now_ns + LOOK_NS);
@@ -69,8 +69,11 @@ impl Launcher {
         };
         if run.announce_at_ns.is_some_and(|at| at <= now_ns) {
             let claimed = match &run.care {
-                Care::Shim { slot, .. } => slot.shim() == ShimStage::Claimed,
-                Care::Elder { .. } | Care::Ours(_) | Care::Unseen | Care::Over => true,
+                Supervision::Shim { slot, .. } => slot.shim() == ShimStage::Claimed,
+                Supervision::Elder { .. }
+                | Supervision::Ours(_)
+                | Supervision::Unseen
+                | Supervision::Over => true,
             };
             if claimed {
                 run.announce_at_ns = None;
@@ -85,14 +88,14 @@ impl Launcher {
             return;
         };
         match &run.care {
-            Care::Shim { .. } | Care::Over => {}
-            Care::Elder { shim, handle } => {
+            Supervision::Shim { .. } | Supervision::Over => {}
+            Supervision::Elder { shim, handle } => {
                 if handle.is_none() && !is_alive(*shim) {
                     self.elder_ended(key);
                 }
             }
-            Care::Ours(_) => self.tick(key),
-            Care::Unseen => {
+            Supervision::Ours(_) => self.tick(key),
+            Supervision::Unseen => {
                 self.judge(key, None, None);
                 self.end_start_if_ending(key);
             }
@@ -105,7 +108,7 @@ impl Launcher {
         let ours = self
             .runs
             .iter()
-            .filter(|(_, run)| matches!(run.care, Care::Ours(_)));
+            .filter(|(_, run)| matches!(run.care, Supervision::Ours(_)));
         let keys: Vec<RunKey> = ours.map(|(key, _)| *key).collect();
         for key in keys {
             self.look_for_requests(key);
@@ -124,16 +127,16 @@ impl Launcher {
         for key in keys {
             match &self.runs[&key].care {
                 // Our child, not yet reaped, still has its number.
-                Care::Shim { pid, .. } => {
+                Supervision::Shim { pid, .. } => {
                     let _ = sys::kill(*pid, libc::SIGUSR1);
                 }
-                Care::Elder { shim, .. } => {
+                Supervision::Elder { shim, .. } => {
                     let _ = signal_one(*shim, libc::SIGUSR1);
                 }
-                Care::Ours(_) => self.look_for_requests(key),
+                Supervision::Ours(_) => self.look_for_requests(key),
                 // Cancel requests are looked for once the run's supervisor is
                 // known.
-                Care::Unseen | Care::Over => {}
+                Supervision::Unseen | Supervision::Over => {}
             }
             self.reschedule(key);
         }
@@ -154,24 +157,24 @@ impl Launcher {
             return;
         };
         match &run.care {
-            Care::Shim { pid, .. } => {
+            Supervision::Shim { pid, .. } => {
                 let _ = sys::kill(*pid, libc::SIGUSR2);
             }
-            Care::Elder { shim, .. } => {
+            Supervision::Elder { shim, .. } => {
                 let _ = signal_one(*shim, libc::SIGUSR2);
             }
-            Care::Ours(_) => self.with_keeper(key, |keeper, now_ns, tree| {
+            Supervision::Ours(_) => self.with_keeper(key, |keeper, now_ns, tree| {
                 keeper.end_start(now_ns, tree);
             }),
             // Ended once the run's supervisor is known.
-            Care::Unseen | Care::Over => {}
+            Supervision::Unseen | Supervision::Over => {}
         }
         self.reschedule(key);
     }
 
     /// A shim ended and was reaped: after its last record, or before.
     pub(super) fn shim_ended(&mut self, key: RunKey, _ended: &Ended) {
-        let Some(Care::Shim { slot, .. }) = self.runs.get(&key).map(|run| &run.care) else {
+        let Some(Supervision::Shim { slot, .. }) = self.runs.get(&key).map(|run| &run.care) else {
             return;
         };
         let slot = *slot;
@@ -206,7 +209,7 @@ impl Launcher {
         let Some(run) = self.runs.get_mut(&key) else {
             return;
         };
-        run.care = Care::Over;
+        run.care = Supervision::Over;
         run.announce_at_ns = None;
         if run.watch.is_running() {
             return self.reschedule(key);
@@ -236,7 +239,7 @@ impl Launcher {
             run.watch.state = WatcherState::Done;
             return;
         }
-        if let Care::Shim { slot, .. } = &run.care
+        if let Supervision::Shim { slot, .. } = &run.care
             && slot.job() == JobStage::Waiting
         {
             // There may be no folder yet, and nothing to watch.

@@ -24,7 +24,7 @@ use crate::clock;
 use crate::core::Strays;
 use crate::journal::Subject;
 use crate::launcher::evidence::Evidence;
-use crate::launcher::run::{self, Care, LaunchedRun, RunKey};
+use crate::launcher::run::{self, LaunchedRun, RunKey, Supervision};
 use crate::launcher::takeover::Legacy;
 use crate::launcher::watch::{Watch, WatcherState};
 use crate::sys;
@@ -82,7 +82,7 @@ impl Launcher {
                 marks: run::marks(guard.marks.iter().map(Vec::as_slice)),
                 cards: guard.cards.clone(),
                 locks: Vec::new(),
-                care: Care::Over,
+                care: Supervision::Over,
                 announce_at_ns: None,
                 watch: Watch::new(&guard.watcher, clock::now_ns()),
                 wake_at_ns: None,
@@ -163,8 +163,8 @@ impl Launcher {
         let Some(run) = self.runs.get_mut(&key) else {
             return;
         };
-        let first = !matches!(run.care, Care::Unseen);
-        run.care = Care::Unseen;
+        let first = !matches!(run.care, Supervision::Unseen);
+        run.care = Supervision::Unseen;
         if first {
             self.log(why);
         }
@@ -180,7 +180,7 @@ impl Launcher {
             self.wait_for_handle(handle, key, super::RUN);
         }
         if let Some(run) = self.runs.get_mut(&key) {
-            run.care = Care::Elder { shim, handle };
+            run.care = Supervision::Elder { shim, handle };
         }
         self.find_elder_watcher(key);
     }

@@ -21,7 +21,7 @@ const KEPT_BYTES: usize = 64 * 1024;
 
 /// The connection is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Broken;
+pub struct BrokenLink;
 
 /// One connection.
 #[derive(Debug)]
@@ -52,15 +52,15 @@ impl Connection {
     ///
     /// # Errors
     /// When the peer is gone.
-    pub fn receive(&mut self) -> Result<(), Broken> {
+    pub fn receive(&mut self) -> Result<(), BrokenLink> {
         let before = self.input.len();
         self.input.reserve(READ_BYTES);
         let room = rustix::buffer::spare_capacity(&mut self.input);
         let got = rustix::net::recv(&self.fd, room, RecvFlags::DONTWAIT);
         match got {
-            Ok(_) if self.input.len() == before => Err(Broken),
+            Ok(_) if self.input.len() == before => Err(BrokenLink),
             Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
-            Err(_) => Err(Broken),
+            Err(_) => Err(BrokenLink),
         }
     }
 
@@ -68,19 +68,19 @@ impl Connection {
     ///
     /// # Errors
     /// When the bytes are no message of this protocol.
-    pub fn next(&mut self) -> Result<Option<to_launcher::Message>, Broken> {
+    pub fn next(&mut self) -> Result<Option<to_launcher::Message>, BrokenLink> {
         let Some((head, rest)) = self.input.split_first_chunk::<4>() else {
             self.shrink();
             return Ok(None);
         };
         let length = u32::from_le_bytes(*head) as usize;
         if length > MESSAGE_BYTES_MAX {
-            return Err(Broken);
+            return Err(BrokenLink);
         }
         let Some(bytes) = rest.get(..length) else {
             return Ok(None);
         };
-        let message = ToLauncher::decode(bytes).map_err(|_| Broken)?;
+        let message = ToLauncher::decode(bytes).map_err(|_| BrokenLink)?;
         self.input.drain(..4 + length);
         match message.message {
             Some(message) => Ok(Some(message)),
@@ -114,7 +114,7 @@ impl Connection {
     ///
     /// # Errors
     /// When the peer is gone, or has not read for too long.
-    pub fn send(&mut self) -> Result<(), Broken> {
+    pub fn send(&mut self) -> Result<(), BrokenLink> {
         let mut sent = 0;
         while sent < self.output.len() {
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
@@ -122,7 +122,7 @@ impl Connection {
                 Ok(more) => sent += more,
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => {}
-                Err(_) => return Err(Broken),
+                Err(_) => return Err(BrokenLink),
             }
         }
         self.output.drain(..sent);
@@ -131,7 +131,7 @@ impl Connection {
         }
         (self.output.len() <= UNREAD_BYTES_MAX)
             .then_some(())
-            .ok_or(Broken)
+            .ok_or(BrokenLink)
     }
 }
 
@@ -168,7 +168,7 @@ mod tests {
         }
         assert_eq!(got, [1, 2, 3]);
         drop(theirs);
-        assert_eq!(link.receive(), Err(Broken));
+        assert_eq!(link.receive(), Err(BrokenLink));
     }
 
     #[test]
@@ -178,7 +178,7 @@ mod tests {
             let mut link = Connection::new(ours.into());
             theirs.write_all(bytes).unwrap();
             link.receive().unwrap();
-            assert_eq!(link.next(), Err(Broken));
+            assert_eq!(link.next(), Err(BrokenLink));
         }
     }
 
@@ -191,7 +191,7 @@ mod tests {
             link.push(&listed);
             (link.output.len() > UNREAD_BYTES_MAX).then(|| link.send().err())?
         });
-        assert_eq!(gone, Some(Broken));
+        assert_eq!(gone, Some(BrokenLink));
         drop(link);
         let mut rest = Vec::new();
         theirs.read_to_end(&mut rest).unwrap();

@@ -33,7 +33,7 @@ use crate::clock::{self, MS};
 use crate::crash::CrashAt;
 use crate::journal::Segment;
 use crate::launcher::link::Connection;
-use crate::launcher::run::{Care, LaunchedRun, RunKey};
+use crate::launcher::run::{LaunchedRun, RunKey, Supervision};
 use crate::launcher::watch::Watch;
 use crate::plan::{Own, Plan};
 use crate::slots::Slots;
@@ -296,7 +296,7 @@ impl Launcher {
                 marks: run::marks_of(launch),
                 cards: launch.cards.clone(),
                 locks,
-                care: Care::Shim { pid, slot, segment },
+                care: Supervision::Shim { pid, slot, segment },
                 announce_at_ns: Some(now_ns + ANNOUNCE_NS),
                 watch: Watch::new(&launch.watcher, now_ns + watch_after_ns),
                 wake_at_ns: None,

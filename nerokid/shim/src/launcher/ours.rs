@@ -11,10 +11,10 @@ use nero_journal::v1::changed::What;
 use super::{Child, Launcher};
 use crate::clock;
 use crate::keeper::{Exit, Keeper};
-use crate::launcher::run::{Care, LaunchedRun, Ours, RunKey};
+use crate::launcher::run::{LaunchedRun, Ours, RunKey, Supervision};
 use crate::procfs;
 use crate::sys::{self, Ended};
-use crate::tree::{Member, Members, Names, Roots, Swept};
+use crate::tree::{Member, Members, Names, Roots, SweepResult};
 
 impl Launcher {
     /// Puts a run that we look after back into its place, or ends it.
@@ -25,7 +25,7 @@ impl Launcher {
         }
         let slot = ours.slot;
         if let Some(run) = self.runs.get_mut(&key) {
-            run.care = Care::Ours(ours);
+            run.care = Supervision::Ours(ours);
         }
         if done {
             if let Some(slot) = slot {
@@ -41,13 +41,14 @@ impl Launcher {
     pub(super) fn with_keeper(
         &mut self,
         key: RunKey,
-        act: impl FnOnce(&mut Keeper, u64, &mut dyn FnMut(i32) -> (Swept, Names)),
+        act: impl FnOnce(&mut Keeper, u64, &mut dyn FnMut(i32) -> (SweepResult, Names)),
     ) {
         let not_orphans = self.not_orphans();
         let Some(run) = self.runs.get_mut(&key) else {
             return;
         };
-        let Care::Ours(mut ours) = std::mem::replace(&mut run.care, Care::Over) else {
+        let Supervision::Ours(mut ours) = std::mem::replace(&mut run.care, Supervision::Over)
+        else {
             return;
         };
         if ours.keeper.journal.lacks_segment()
@@ -63,7 +64,7 @@ impl Launcher {
             known,
             ..
         } = &mut *ours;
-        let mut tree = |signal| -> (Swept, Names) {
+        let mut tree = |signal| -> (SweepResult, Names) {
             let roots = roots(run, *leader, *is_parent, known, &not_orphans);
             let members = Members::list(Roots::These(&roots));
             *known = members.as_slice().to_vec();
@@ -109,12 +110,12 @@ impl Launcher {
         let keys: Vec<RunKey> = self
             .runs
             .iter()
-            .filter(|(_, run)| matches!(&run.care, Care::Ours(ours) if ours.is_parent))
+            .filter(|(_, run)| matches!(&run.care, Supervision::Ours(ours) if ours.is_parent))
             .map(|(key, _)| *key)
             .collect();
         for key in keys {
             if let Some(LaunchedRun {
-                care: Care::Ours(ours),
+                care: Supervision::Ours(ours),
                 ..
             }) = self.runs.get_mut(&key)
                 && ours.known.iter().any(|member| member.pid == ended.pid)
@@ -129,19 +130,19 @@ impl Launcher {
     /// A process of a run ended; we held its handle.
     pub(super) fn on_handle(&mut self, key: RunKey) {
         match self.runs.get_mut(&key).map(|run| &mut run.care) {
-            Some(Care::Elder { .. }) => self.elder_ended(key),
-            Some(Care::Ours(ours)) => {
+            Some(Supervision::Elder { .. }) => self.elder_ended(key),
+            Some(Supervision::Ours(ours)) => {
                 ours.handle = None;
                 self.tick(key);
             }
-            Some(Care::Shim { .. } | Care::Unseen | Care::Over) | None => {}
+            Some(Supervision::Shim { .. } | Supervision::Unseen | Supervision::Over) | None => {}
         }
         self.reschedule(key);
     }
 
     /// Looks whether a main process that is not our child has ended.
     fn look_at_leader(&mut self, key: RunKey) {
-        let Some(Care::Ours(ours)) = self.runs.get(&key).map(|run| &run.care) else {
+        let Some(Supervision::Ours(ours)) = self.runs.get(&key).map(|run| &run.care) else {
             return;
         };
         let waits = !ours.is_parent && !ours.keeper.core.leader_ended();
@@ -159,7 +160,7 @@ impl Launcher {
         let Some(run) = self.runs.get(&key) else {
             return;
         };
-        let Care::Ours(ours) = &run.care else {
+        let Supervision::Ours(ours) = &run.care else {
             return;
         };
         let waits_for = match ours.keeper.core.leader_ended() {
@@ -168,7 +169,7 @@ impl Launcher {
                 let known = tree_of(run, ours, &not_orphans);
                 let first = known.first().copied();
                 if let Some(LaunchedRun {
-                    care: Care::Ours(ours),
+                    care: Supervision::Ours(ours),
                     ..
                 }) = self.runs.get_mut(&key)
                 {
@@ -184,7 +185,7 @@ impl Launcher {
     }
 
     fn wait_for(&mut self, key: RunKey, member: Member) {
-        let Some(Care::Ours(ours)) = self.runs.get_mut(&key).map(|run| &mut run.care) else {
+        let Some(Supervision::Ours(ours)) = self.runs.get_mut(&key).map(|run| &mut run.care) else {
             return;
         };
         if ours.is_parent || ours.handle.is_some() {
@@ -195,7 +196,7 @@ impl Launcher {
         };
         // The end of a stranger would wake us once for nothing.
         self.wait_for_handle(&handle, key, super::RUN);
-        if let Some(Care::Ours(ours)) = self.runs.get_mut(&key).map(|run| &mut run.care) {
+        if let Some(Supervision::Ours(ours)) = self.runs.get_mut(&key).map(|run| &mut run.care) {
             ours.handle = Some(handle);
         }
     }

@@ -47,7 +47,7 @@ pub struct LaunchedRun {
     /// The open files that hold their locks here.
     pub locks: Vec<OwnedFd>,
     /// The run's supervisor.
-    pub care: Care,
+    pub care: Supervision,
     /// Time for the news that it runs; `None`: it was sent, or will not be.
     pub announce_at_ns: Option<u64>,
     /// The run's watcher.
@@ -58,7 +58,7 @@ pub struct LaunchedRun {
 
 /// The supervisor of a run.
 #[derive(Debug)]
-pub enum Care {
+pub enum Supervision {
     /// The run's shim, our child.
     Shim {
         /// The shim.
@@ -144,7 +144,7 @@ impl LaunchedRun {
 
     /// Whether a process of the run may live.
     pub fn is_live(&self) -> bool {
-        !matches!(self.care, Care::Over)
+        !matches!(self.care, Supervision::Over)
     }
 }
 

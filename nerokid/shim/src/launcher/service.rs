@@ -8,7 +8,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::net::SocketFlags;
 
 use super::{ABOUT_BITS, LINK, Launcher};
-use crate::launcher::link::{Broken, Connection};
+use crate::launcher::link::{BrokenLink, Connection};
 use crate::launcher::run::{LaunchedRun, RunKey};
 
 /// Connections at once: neromum has one, and one more while it is replaced.
@@ -42,19 +42,19 @@ impl Launcher {
         }
     }
 
-    fn read_link(&mut self, key: u64) -> Result<(), Broken> {
-        self.links.get_mut(&key).ok_or(Broken)?.receive()?;
-        while let Some(message) = self.links.get_mut(&key).ok_or(Broken)?.next()? {
+    fn read_link(&mut self, key: u64) -> Result<(), BrokenLink> {
+        self.links.get_mut(&key).ok_or(BrokenLink)?.receive()?;
+        while let Some(message) = self.links.get_mut(&key).ok_or(BrokenLink)?.next()? {
             self.on_message(key, message)?;
         }
         Ok(())
     }
 
-    fn on_message(&mut self, key: u64, message: to_launcher::Message) -> Result<(), Broken> {
+    fn on_message(&mut self, key: u64, message: to_launcher::Message) -> Result<(), BrokenLink> {
         let greeted = self.links.get(&key).is_some_and(|link| link.greeted);
         match message {
             to_launcher::Message::Hello(hello) => self.greet(key, &hello),
-            _ if !greeted => Err(Broken),
+            _ if !greeted => Err(BrokenLink),
             to_launcher::Message::Launch(launch) => {
                 self.launch(&launch);
                 Ok(())
@@ -79,8 +79,8 @@ impl Launcher {
     }
 
     /// Sends our hello and the list of living runs.
-    fn greet(&mut self, key: u64, hello: &LauncherHello) -> Result<(), Broken> {
-        let link = self.links.get_mut(&key).ok_or(Broken)?;
+    fn greet(&mut self, key: u64, hello: &LauncherHello) -> Result<(), BrokenLink> {
+        let link = self.links.get_mut(&key).ok_or(BrokenLink)?;
         link.push(&from_launcher::Message::Hello(LauncherHello {
             build: env!("CARGO_PKG_VERSION").to_owned(),
             protocol_lowest: nero_model::PROTOCOL_LOWEST,
@@ -92,7 +92,7 @@ impl Launcher {
         if !known {
             // The peer reads in our hello why nothing follows.
             let _ = link.send();
-            return Err(Broken);
+            return Err(BrokenLink);
         }
         for run in self.runs.values().filter(|run| run.is_live()) {
             link.push(&from_launcher::Message::Changed(changed(

@@ -23,7 +23,7 @@ use crate::journal::{Journal, KeeperRecord};
 use crate::keeper::{self, Exit, Keeper};
 use crate::launcher::evidence::Evidence;
 use crate::launcher::ours::tree_of;
-use crate::launcher::run::{Care, LaunchedRun, Ours, RunKey, SegmentToMake};
+use crate::launcher::run::{LaunchedRun, Ours, RunKey, SegmentToMake, Supervision};
 use crate::procfs;
 use crate::slot::{JobStage, ShimStage, Slot};
 use crate::sys::{self, ChildrenState};
@@ -48,7 +48,7 @@ impl Launcher {
         let Some(run) = self.runs.get(&key) else {
             return;
         };
-        let Care::Shim { slot, segment, .. } = run.care else {
+        let Supervision::Shim { slot, segment, .. } = run.care else {
             return;
         };
         let folder = run.folder();

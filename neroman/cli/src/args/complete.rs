@@ -183,7 +183,7 @@ fn key_of(words: &[String]) -> Option<&str> {
 }
 
 /// A word, and its explanation.
-type Explained = (String, String);
+type CompletionWord = (String, String);
 
 /// The configuration. One that cannot be read completes nothing; the verb
 /// reports why.
@@ -192,7 +192,7 @@ fn config() -> Option<Config> {
     Config::read(&home.config).ok()
 }
 
-fn nodes(config: &Config) -> impl Iterator<Item = Explained> {
+fn nodes(config: &Config) -> impl Iterator<Item = CompletionWord> {
     config.nodes.iter().map(|(name, node)| {
         let address = node.address.clone();
         (
@@ -202,12 +202,12 @@ fn nodes(config: &Config) -> impl Iterator<Item = Explained> {
     })
 }
 
-fn groups(config: &Config) -> impl Iterator<Item = Explained> {
+fn groups(config: &Config) -> impl Iterator<Item = CompletionWord> {
     let groups = config.groups.iter();
     groups.map(|(name, group)| (name.clone(), group.nodes.join(", ")))
 }
 
-fn targets(config: &Config) -> impl Iterator<Item = Explained> {
+fn targets(config: &Config) -> impl Iterator<Item = CompletionWord> {
     let any = (ANY.to_owned(), "whichever has most room".to_owned());
     nodes(config).chain(groups(config)).chain([any])
 }
@@ -218,7 +218,10 @@ fn fixed(begun: &OsStr, words: &[&str]) -> Vec<CompletionCandidate> {
 }
 
 /// The words that begin so.
-pub fn fitting(begun: &OsStr, words: impl Iterator<Item = Explained>) -> Vec<CompletionCandidate> {
+pub fn fitting(
+    begun: &OsStr,
+    words: impl Iterator<Item = CompletionWord>,
+) -> Vec<CompletionCandidate> {
     let begun = begun.to_string_lossy();
     words
         .filter(|(word, _)| word.starts_with(&*begun))

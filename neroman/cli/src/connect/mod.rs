@@ -77,7 +77,7 @@ pub struct Client {
 }
 
 /// A daemon that answered, and its greeting.
-type Greeted = (ManClient<Channel>, Hello);
+type GreetedDaemon = (ManClient<Channel>, Hello);
 
 impl Client {
     /// Connects; starts the daemon when none answers.
@@ -319,7 +319,7 @@ pub enum Next<P> {
 
 /// Dials and greets at each place where the daemon may be, without starting
 /// anything; `None` when no daemon answers.
-async fn find(home: &Home) -> Result<Option<Greeted>, Fault> {
+async fn find(home: &Home) -> Result<Option<GreetedDaemon>, Fault> {
     for socket in home.sockets_to_try() {
         if let Some(greeted) = greet_at(&socket).await? {
             return Ok(Some(greeted));
@@ -328,7 +328,7 @@ async fn find(home: &Home) -> Result<Option<Greeted>, Fault> {
     Ok(None)
 }
 
-async fn greet_at(path: &Path) -> Result<Option<Greeted>, Fault> {
+async fn greet_at(path: &Path) -> Result<Option<GreetedDaemon>, Fault> {
     let channel = match dial(path).await {
         Ok(channel) => channel,
         Err(DialError::Nobody { source, .. }) if is_nobody(&source) => return Ok(None),

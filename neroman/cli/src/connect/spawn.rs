@@ -17,7 +17,7 @@ use rustix::fs::{FlockOperation, flock};
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
-use super::{Greeted, environment, find, wake};
+use super::{GreetedDaemon, environment, find, wake};
 use crate::fault::Fault;
 
 /// How long a new daemon may take until it answers.
@@ -61,7 +61,7 @@ impl Program {
 }
 
 /// Starts the daemon, or waits for the client that is starting it.
-pub async fn start(home: &Home, program: &Program) -> Result<Greeted, Fault> {
+pub async fn start(home: &Home, program: &Program) -> Result<GreetedDaemon, Fault> {
     prepare(home)?;
     let _lock = lock(&home.start_lock()).await?;
     if let Some(greeted) = find(home).await? {

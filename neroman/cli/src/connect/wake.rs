@@ -8,7 +8,7 @@ use nero_model::{Holder, Home};
 use rustix::process::Signal;
 use tokio::time::Instant;
 
-use super::{Greeted, find as look};
+use super::{GreetedDaemon, find as look};
 use crate::fault::Fault;
 
 /// How long the daemon may take to make its socket again, or to end.
@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// # Errors
 /// When a process answers that cannot be greeted, or a daemon runs and does not
 /// answer.
-pub async fn find(home: &Home) -> Result<Option<Greeted>, Fault> {
+pub async fn find(home: &Home) -> Result<Option<GreetedDaemon>, Fault> {
     if let Some(greeted) = look(home).await? {
         return Ok(Some(greeted));
     }

@@ -41,7 +41,7 @@ pub enum Served {
 
 /// Why a daemon cannot start or go on.
 #[derive(Debug)]
-pub struct CannotServe {
+pub struct ServeError {
     /// What failed.
     pub error: Box<dyn std::error::Error>,
     /// What a person can do about it.
@@ -49,16 +49,16 @@ pub struct CannotServe {
 }
 
 /// Runs the daemon of a home in this process, until it is told to stop.
-pub type Serve = fn(Home) -> Result<Served, CannotServe>;
+pub type ServeFunction = fn(Home) -> Result<Served, ServeError>;
 
 /// `daemon run`.
-pub fn serve(own_session: bool, daemon: Serve) -> Result<u8, Fault> {
+pub fn serve(own_session: bool, daemon: ServeFunction) -> Result<u8, Fault> {
     let home = home()?;
     if own_session {
         // Fails only for the leader of a group, which has a session already.
         let _ = rustix::process::setsid();
     }
-    let served = daemon(home).map_err(|CannotServe { error, hint }| {
+    let served = daemon(home).map_err(|ServeError { error, hint }| {
         let fault = Fault::new(code::FAILED, "the daemon cannot go on").because(&*error);
         match hint {
             Some(hint) => fault.hint(hint),

@@ -175,7 +175,7 @@ async fn each_part(
 
 /// What came into the archive.
 #[derive(Debug, Default)]
-struct Archived {
+struct ArchiveContent {
     files: u64,
     bytes: u64,
     /// What is not in it, and why.
@@ -190,13 +190,13 @@ async fn write(
     runs: &[(ExperimentView, ShowReply)],
     trees: &BTreeMap<String, String>,
     scrubber: &Scrubber,
-) -> Result<Archived, Stop> {
+) -> Result<ArchiveContent, Stop> {
     let file = File::create(beside).map_err(|error| cannot(beside, &error))?;
     let mut archive = Archive {
         zip: ZipWriter::new(file),
         scrubber,
         path: beside,
-        made: Archived::default(),
+        made: ArchiveContent::default(),
     };
     let views: Vec<ExperimentView> = runs.iter().map(|(view, _)| view.clone()).collect();
     let table = results::rows(&views, &[], None).map_err(Fault::from)?;
@@ -252,7 +252,7 @@ async fn points(session: &mut Session, views: &[ExperimentView]) -> Result<Metri
     })
 }
 
-fn manifest(args: &Export, runs: &[(ExperimentView, ShowReply)], made: &Archived) -> Value {
+fn manifest(args: &Export, runs: &[(ExperimentView, ShowReply)], made: &ArchiveContent) -> Value {
     let run = |(view, reply): &(ExperimentView, ShowReply)| {
         export::run(view, reply, &code_folder(&reply.tree))
     };
@@ -266,7 +266,12 @@ fn manifest(args: &Export, runs: &[(ExperimentView, ShowReply)], made: &Archived
     }))
 }
 
-fn report(session: &Session, args: &Export, made: &Archived, runs: usize) -> Result<(), Stop> {
+fn report(
+    session: &Session,
+    args: &Export,
+    made: &ArchiveContent,
+    runs: usize,
+) -> Result<(), Stop> {
     if args.json.json {
         let document = json!({
             "file": args.output,
@@ -296,7 +301,7 @@ struct Archive<'a> {
     zip: ZipWriter<File>,
     scrubber: &'a Scrubber,
     path: &'a Path,
-    made: Archived,
+    made: ArchiveContent,
 }
 
 impl Archive<'_> {
@@ -393,7 +398,7 @@ impl Archive<'_> {
         }
     }
 
-    fn end(self) -> Result<Archived, Fault> {
+    fn end(self) -> Result<ArchiveContent, Fault> {
         let file = self.zip.finish();
         let file = file.map_err(|error| cannot(self.path, &error))?;
         let synced = file.sync_all();

@@ -42,7 +42,7 @@ pub fn run(out: &Out, args: &Import) -> Result<u8, Stop> {
     let spec = noodles::understood(path, &text, &args.command_type, only.as_deref())?;
     let folder = std::env::current_dir();
     let folder = folder.map_or_else(|_| "~".to_owned(), |folder| folder.display().to_string());
-    let Imported { text, warnings } = imported(&spec, &args.command_type, path, &folder);
+    let ImportedText { text, warnings } = imported(&spec, &args.command_type, path, &folder);
     let warn = || {
         for warning in &warnings {
             out.note(&format!("warning: not imported: {}", Safe::line(warning)));
@@ -74,13 +74,13 @@ pub fn run(out: &Out, args: &Import) -> Result<u8, Stop> {
     }
 }
 
-struct Imported {
+struct ImportedText {
     text: String,
     warnings: Vec<String>,
 }
 
 /// What the spec says in our words.
-fn imported(spec: &NoodlesSpec, command_type: &str, path: &str, folder: &str) -> Imported {
+fn imported(spec: &NoodlesSpec, command_type: &str, path: &str, folder: &str) -> ImportedText {
     let mut importer = Importer {
         spec,
         folder,
@@ -110,7 +110,7 @@ fn imported(spec: &NoodlesSpec, command_type: &str, path: &str, folder: &str) ->
         }
     }
     importer.text.push_str(&all);
-    Imported {
+    ImportedText {
         text: importer.text,
         warnings: importer.warnings,
     }

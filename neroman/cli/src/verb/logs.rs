@@ -217,7 +217,7 @@ async fn together(
             };
             let ended = tokio::select! {
                 ended = one(&mut beside, asked, &mut printer, notices) => ended,
-                () = never_begins => Ok(Printed::Something),
+                () = never_begins => Ok(OutputPlace::Something),
             };
             printer.end_line(&beside.out)?;
             match ended {
@@ -225,7 +225,7 @@ async fn together(
                 Err(Stop::Fault(fault)) if runs.len() > 1 => {
                     let text = fault.text();
                     beside.out.note(&format!("{run}: {}", text.trim_end()));
-                    Ok((Printed::Something, fault.exit_code))
+                    Ok((OutputPlace::Something, fault.exit_code))
                 }
                 Err(stop) => Err(stop),
             }
@@ -237,14 +237,14 @@ async fn together(
     while let Some(one) = ended.next().await {
         let (printed, code) = one?;
         worst = worst.max(code);
-        if let Printed::OnStderr(run) = printed {
+        if let OutputPlace::OnStderr(run) = printed {
             on_stderr.push(run);
         }
     }
     on_stderr.sort();
     match on_stderr.as_slice() {
         [] => {}
-        [run] => note_stderr(session, &Printed::OnStderr(run.clone()), run),
+        [run] => note_stderr(session, &OutputPlace::OnStderr(run.clone()), run),
         runs => session.out.note(&format!(
             "note: {} runs printed nothing on standard output, but on standard error: \
              neroman logs {} --stderr",
@@ -259,15 +259,15 @@ async fn together(
 type Notices = Rc<RefCell<Vec<NodeNotice>>>;
 
 /// Where a run printed something.
-enum Printed {
+enum OutputPlace {
     /// On the stream that was asked for, or nowhere.
     Something,
     /// On standard error, and this run nothing on standard output.
     OnStderr(String),
 }
 
-fn note_stderr(session: &Session, printed: &Printed, name: &str) {
-    if let Printed::OnStderr(run) = printed {
+fn note_stderr(session: &Session, printed: &OutputPlace, name: &str) {
+    if let OutputPlace::OnStderr(run) = printed {
         let note = "it printed nothing on standard output, but on standard error";
         let of = of(name);
         session
@@ -291,7 +291,7 @@ async fn one(
     mut asked: LogsRequest,
     printer: &mut Printer,
     notices: Option<Notices>,
-) -> Result<Printed, Stop> {
+) -> Result<OutputPlace, Stop> {
     let of = of(printer.name());
     'log: loop {
         // An own `Out`, apart from the client, which may be replaced.
@@ -344,12 +344,12 @@ async fn one(
     }
     printer.finish(&session.out)?;
     if printer.has_printed() || asked.stderr {
-        return Ok(Printed::Something);
+        return Ok(OutputPlace::Something);
     }
     let looked = tokio::time::timeout(LOOK_PATIENCE, said_elsewhere(session, &asked.what));
     Ok(match looked.await.unwrap_or(false) {
-        true => Printed::OnStderr(asked.what),
-        false => Printed::Something,
+        true => OutputPlace::OnStderr(asked.what),
+        false => OutputPlace::Something,
     })
 }
 

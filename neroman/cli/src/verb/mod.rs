@@ -46,14 +46,14 @@ mod why;
 
 use crate::args::Verb;
 use crate::fault::Stop;
-use crate::read::Typed;
+use crate::read::TypedVerb;
 use crate::session::Session;
 
 /// Runs one verb.
 ///
 /// # Errors
 /// The error that is printed instead of a result.
-pub async fn run(session: &mut Session, typed: &Typed) -> Result<u8, Stop> {
+pub async fn run(session: &mut Session, typed: &TypedVerb) -> Result<u8, Stop> {
     match one(session, &typed.verb).await {
         Err(Stop::Fault(fault)) => {
             let fault = on_node::hinted(session, *fault, &typed.picked).await;
@@ -73,8 +73,8 @@ async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
         Verb::Start(args) => start::run(session, args).await,
         Verb::Restart(args) => restart::run(session, args).await,
         Verb::Abort(args) => abort::run(session, args).await,
-        Verb::Pause(args) => pause::run(session, args, pause::Which::Pause).await,
-        Verb::Resume(args) => pause::run(session, args, pause::Which::Resume).await,
+        Verb::Pause(args) => pause::run(session, args, pause::PauseChange::Pause).await,
+        Verb::Resume(args) => pause::run(session, args, pause::PauseChange::Resume).await,
         Verb::Adopt(args) => adopt::run(session, args).await,
         Verb::Set(args) => edit::set(session, args).await,
         Verb::Copy(args) => edit::copy(session, args).await,

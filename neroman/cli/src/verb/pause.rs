@@ -15,12 +15,12 @@ use crate::session::{Session, author, selection};
 
 /// Which of the two verbs was typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum PauseChange {
     Pause,
     Resume,
 }
 
-impl Which {
+impl PauseChange {
     fn word(self) -> &'static str {
         match self {
             Self::Pause => "pause",
@@ -37,10 +37,10 @@ impl Which {
 }
 
 /// Runs the verb.
-pub async fn run(session: &mut Session, args: &Pause, which: Which) -> Result<u8, Stop> {
+pub async fn run(session: &mut Session, args: &Pause, which: PauseChange) -> Result<u8, Stop> {
     let mut asked = PauseRequest {
         selection: Some(selection(&args.picked)),
-        resume: which == Which::Resume,
+        resume: which == PauseChange::Resume,
         dry_run: args.dry_run,
         author: author(),
     };
@@ -94,7 +94,7 @@ fn touched(reply: &PauseReply) -> Vec<(u64, String)> {
     done.map(|one| (one.experiment, one.name.clone())).collect()
 }
 
-fn as_text(reply: &PauseReply, which: Which, dry_run: bool) -> String {
+fn as_text(reply: &PauseReply, which: PauseChange, dry_run: bool) -> String {
     let skipped = with(reply, Outcome::Skipped).map(|one| (one.experiment, "", &*one.why));
     let (mut text, short) = skips(skipped);
     for one in with(reply, Outcome::Failed) {

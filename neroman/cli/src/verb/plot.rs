@@ -9,7 +9,7 @@ use nero_views::curves::{self, Spread, WantedCurves, clock_here};
 use nero_wire::v1::{ListRequest, MetricsRequest, PlotsRequest, RuleListRequest};
 
 use super::results::{save_again, wrote};
-use crate::args::{Across, Band, Curves};
+use crate::args::{Band, Curves, PlotAxis};
 use crate::connect::{CHANGE_DEADLINE, READ_DEADLINE};
 use crate::fault::{Fault, Stop, code};
 use crate::say::Screen;
@@ -34,7 +34,7 @@ pub async fn run(session: &mut Session, args: &Curves) -> Result<u8, Stop> {
     let picked = Some(selection(std::slice::from_ref(&args.picked)));
     if args.names.is_empty()
         && args.by.is_empty()
-        && args.x == Across::Step
+        && args.x == PlotAxis::Step
         && !args.log
         && file.is_none()
         && let Some(code) = by_modules(session, &args.picked).await?
@@ -156,9 +156,9 @@ fn wanted(args: &Curves) -> WantedCurves {
     WantedCurves {
         names: args.names.clone(),
         x: match args.x {
-            Across::Step => HorizontalAxis::Step,
-            Across::Time => HorizontalAxis::Runtime,
-            Across::Clock => clock_here(),
+            PlotAxis::Step => HorizontalAxis::Step,
+            PlotAxis::Time => HorizontalAxis::Runtime,
+            PlotAxis::Clock => clock_here(),
         },
         by: args.by.clone(),
         band: match args.band {

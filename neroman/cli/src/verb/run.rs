@@ -145,14 +145,14 @@ fn values(given: &str) -> Result<Values, Fault> {
 
 /// A value as it was typed, without the quotes around it.
 #[derive(Debug, PartialEq)]
-struct Typed {
+struct TypedValue {
     text: String,
     is_quoted: bool,
 }
 
 /// The values between commas. Brackets and quotes hold a value together, and `\,` is a comma;
 /// `None` where one is not closed.
-fn split(values: &str) -> Option<Vec<Typed>> {
+fn split(values: &str) -> Option<Vec<TypedValue>> {
     let mut found = Vec::new();
     let mut letters = values.chars().peekable();
     loop {
@@ -188,11 +188,11 @@ fn split(values: &str) -> Option<Vec<Typed>> {
         }
         let bare = quote.and_then(|quote| text.strip_prefix(quote)?.strip_suffix(quote));
         found.push(match bare {
-            Some(bare) if text.len() > 1 => Typed {
+            Some(bare) if text.len() > 1 => TypedValue {
                 text: bare.to_owned(),
                 is_quoted: true,
             },
-            _ => Typed {
+            _ => TypedValue {
                 text,
                 is_quoted: false,
             },
@@ -205,7 +205,7 @@ fn split(values: &str) -> Option<Vec<Typed>> {
 }
 
 /// A value as JSON; what looks like a number, a truth, a list or a map is one.
-fn json(typed: Typed) -> String {
+fn json(typed: TypedValue) -> String {
     let text = typed.text.as_str();
     if typed.is_quoted {
         return serde_json::Value::from(text).to_string();

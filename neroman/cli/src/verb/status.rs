@@ -27,19 +27,19 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
         return watch::run(session, args, &args.picked).await;
     }
     let reply = match found(session, args).await? {
-        Selected::Experiments(reply) => reply,
-        Selected::Parts(parts) => {
+        StatusSubject::Experiments(reply) => reply,
+        StatusSubject::Parts(parts) => {
             session.warn_of_broken_config();
             parts.print(session).await?;
             return Ok(code::OK);
         }
-        Selected::Nodes(named) if args.watch => {
+        StatusSubject::Nodes(named) if args.watch => {
             return watch::run(session, args, &[named.selector()]).await;
         }
-        Selected::Nodes(named) if args.csv => {
+        StatusSubject::Nodes(named) if args.csv => {
             list(session, &[named.selector()], asked_facts(args)).await?
         }
-        Selected::Nodes(named) => return on_nodes(session, &named, args).await,
+        StatusSubject::Nodes(named) => return on_nodes(session, &named, args).await,
     };
     if args.watch {
         return watch::run(session, args, &args.picked).await;
@@ -123,7 +123,7 @@ async fn on_nodes(session: &mut Session, named: &NamedNodes, args: &Status) -> R
 }
 
 /// The things that the words name.
-enum Selected {
+enum StatusSubject {
     Experiments(ListReply),
     /// The same, to be printed as they arrive.
     Parts(Box<Parts>),
@@ -131,7 +131,7 @@ enum Selected {
     Nodes(NamedNodes),
 }
 
-async fn found(session: &mut Session, args: &Status) -> Result<Selected, Stop> {
+async fn found(session: &mut Session, args: &Status) -> Result<StatusSubject, Stop> {
     // To sort or to lay out in columns takes the whole list.
     let is_whole = args.sort.is_some() || !args.columns.is_empty() || args.watch;
     let found = match args.json.json && !is_whole {
@@ -139,10 +139,10 @@ async fn found(session: &mut Session, args: &Status) -> Result<Selected, Stop> {
         false => Ok(None),
     };
     let found = match found {
-        Ok(Some(parts)) => Ok(Selected::Parts(Box::new(parts))),
+        Ok(Some(parts)) => Ok(StatusSubject::Parts(Box::new(parts))),
         Ok(None) => list(session, &args.picked, asked_facts(args))
             .await
-            .map(Selected::Experiments),
+            .map(StatusSubject::Experiments),
         Err(fault) => Err(fault),
     };
     match found {
@@ -151,7 +151,7 @@ async fn found(session: &mut Session, args: &Status) -> Result<Selected, Stop> {
             Ok(found)
         }
         Err(fault) if fault.exit_code == code::USAGE => match args.picked.as_slice() {
-            [word] if may_name_nodes(word) => Ok(Selected::Nodes(
+            [word] if may_name_nodes(word) => Ok(StatusSubject::Nodes(
                 NamedNodes::find(session, word, fault).await?,
             )),
             words if words.iter().any(|word| word == "nodes") => Err(fault

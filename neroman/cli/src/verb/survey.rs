@@ -6,7 +6,7 @@ use nero_metrics::file::{DOCUMENT_BYTES_MAX, FileForm, document_lines};
 use nero_metrics::finder::{Finder, Reading};
 use nero_metrics::progress::ProgressKind;
 use nero_metrics::recipe;
-use nero_metrics::survey::{Missed, Survey};
+use nero_metrics::survey::{MissedLine, Survey};
 use nero_model::safe::Safe;
 use nero_views::{json, text};
 use nero_wire::v1::{LogsRequest, ShowRequest};
@@ -23,7 +23,7 @@ use crate::session::Session;
 const BLOCK_BYTES: usize = 256 * 1024;
 
 /// What was found in one log.
-struct Surveyed {
+struct LogSurvey {
     /// `stdout` and `stderr` of a run; empty for a file.
     log: &'static str,
     survey: Survey,
@@ -37,7 +37,7 @@ pub async fn run(session: &mut Session, args: &Metrics, what: &str) -> Result<u8
             .all(|byte| byte.is_ascii_digit() || byte == b'.');
     let is_file = what == "-" || std::path::Path::new(what).exists();
     let surveyed = match (is_file, is_run) {
-        (true, _) => vec![Surveyed {
+        (true, _) => vec![LogSurvey {
             log: "",
             survey: of_file(what, finder(Reading::default(), args)?)?,
         }],
@@ -123,7 +123,7 @@ fn of_file(path: &str, finder: Finder) -> Result<Survey, Stop> {
 }
 
 /// Both logs of a run, as they are now, read as its experiment says.
-async fn of_run(session: &mut Session, args: &Metrics, what: &str) -> Result<Vec<Surveyed>, Stop> {
+async fn of_run(session: &mut Session, args: &Metrics, what: &str) -> Result<Vec<LogSurvey>, Stop> {
     let asked = ShowRequest {
         what: what.to_owned(),
         ..ShowRequest::default()
@@ -146,7 +146,7 @@ async fn of_run(session: &mut Session, args: &Metrics, what: &str) -> Result<Vec
     for (log, stderr) in [("stdout", false), ("stderr", true)] {
         let mut survey = Survey::new(finder(reading.clone(), args)?);
         read_log(session, what, stderr, &mut survey).await?;
-        surveyed.push(Surveyed { log, survey });
+        surveyed.push(LogSurvey { log, survey });
     }
     Ok(surveyed)
 }
@@ -187,7 +187,7 @@ async fn read_log(
     Ok(())
 }
 
-fn as_text(screen: &Screen, surveyed: &[Surveyed]) -> String {
+fn as_text(screen: &Screen, surveyed: &[LogSurvey]) -> String {
     let is_run = surveyed.len() > 1;
     let mut header = vec!["metric", "points", "steps", "first", "last", "line"];
     if is_run {
@@ -247,7 +247,7 @@ fn as_text(screen: &Screen, surveyed: &[Surveyed]) -> String {
 }
 
 /// The first of so many lines of a log, below what is said of them.
-fn listed(log: &str, lines: u64, what: &str, first: &[Missed]) -> String {
+fn listed(log: &str, lines: u64, what: &str, first: &[MissedLine]) -> String {
     if lines == 0 {
         return String::new();
     }
@@ -279,8 +279,8 @@ fn kind(source: ProgressKind) -> &'static str {
     }
 }
 
-fn as_json(surveyed: &[Surveyed]) -> Value {
-    let log = |one: &Surveyed| (!one.log.is_empty()).then_some(one.log);
+fn as_json(surveyed: &[LogSurvey]) -> Value {
+    let log = |one: &LogSurvey| (!one.log.is_empty()).then_some(one.log);
     let metrics = surveyed.iter().flat_map(|one| {
         one.survey.seen().iter().map(move |seen| {
             json!({
@@ -294,8 +294,8 @@ fn as_json(surveyed: &[Surveyed]) -> Value {
             })
         })
     });
-    let lines_of = |lines: fn(&Survey) -> &[Missed]| -> Vec<Value> {
-        let of_one = |one: &Surveyed| -> Vec<Value> {
+    let lines_of = |lines: fn(&Survey) -> &[MissedLine]| -> Vec<Value> {
+        let of_one = |one: &LogSurvey| -> Vec<Value> {
             let lines = lines(&one.survey).iter();
             lines
                 .map(|line| json!({ "log": log(one), "line": line.line, "text": line.text }))

@@ -26,7 +26,7 @@ pub async fn run(session: &mut Session, args: &Status, picked: &[String]) -> Res
         selection: Some(selection(picked)),
         interval_ms: INTERVAL_MS,
     };
-    let mut shown = Shown::new(session.out.screen, args.json.json);
+    let mut shown = ScreenContent::new(session.out.screen, args.json.json);
     'asking: loop {
         let client = session.client().await?;
         let mut events = client
@@ -53,7 +53,7 @@ pub async fn run(session: &mut Session, args: &Status, picked: &[String]) -> Res
 }
 
 /// The content of the screen.
-struct Shown {
+struct ScreenContent {
     out: Out,
     json: bool,
     views: BTreeMap<u64, ExperimentView>,
@@ -64,7 +64,7 @@ struct Shown {
     drawn: String,
 }
 
-impl Shown {
+impl ScreenContent {
     fn new(screen: Screen, json: bool) -> Self {
         Self {
             out: Out { screen },

@@ -65,7 +65,7 @@ struct Book {
 }
 
 /// A step that did not come to its end.
-enum Stopped {
+enum StepFailure {
     Obstacle(BookObstacle),
     /// The file is changing.
     Busy,
@@ -73,13 +73,13 @@ enum Stopped {
     Failed(Failure),
 }
 
-impl From<Failure> for Stopped {
+impl From<Failure> for StepFailure {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
 }
 
-impl From<UnreadableTable> for Stopped {
+impl From<UnreadableTable> for StepFailure {
     fn from(unreadable: UnreadableTable) -> Self {
         let (why, hint) = match unreadable {
             UnreadableTable::File { why, hint } | UnreadableTable::At { why, hint, .. } => {
@@ -198,7 +198,7 @@ impl Book {
             return (false, Rest::News);
         }
         let brought = match there {
-            None => Err(Stopped::Obstacle(BookObstacle::Refused {
+            None => Err(StepFailure::Obstacle(BookObstacle::Refused {
                 why: "it is not there".to_owned(),
                 hint: "if it was moved, `neroman add` its new place".to_owned(),
             })),
@@ -212,10 +212,10 @@ impl Book {
                 self.seen = Some(seen);
                 (None, Rest::News)
             }
-            Err(Stopped::Obstacle(obstacle @ BookObstacle::Open(_))) => {
+            Err(StepFailure::Obstacle(obstacle @ BookObstacle::Open(_))) => {
                 (Some(obstacle), Rest::NextTry)
             }
-            Err(Stopped::Obstacle(obstacle)) => {
+            Err(StepFailure::Obstacle(obstacle)) => {
                 self.tries += 1;
                 let rest = match self.tries < TRIES_MAX {
                     true => Rest::NextTry,
@@ -223,8 +223,8 @@ impl Book {
                 };
                 (Some(obstacle), rest)
             }
-            Err(Stopped::Busy) => return (true, Rest::NextTry),
-            Err(Stopped::Failed(failure)) => {
+            Err(StepFailure::Busy) => return (true, Rest::NextTry),
+            Err(StepFailure::Failed(failure)) => {
                 tracing::warn!(%failure, file = %self.file.display(), "results not written");
                 return (true, Rest::NextTry);
             }
@@ -277,7 +277,7 @@ impl Book {
         everyone: &[ExperimentId],
         rows: &BTreeMap<ExperimentId, ShownRow>,
         asked: &[ExperimentId],
-    ) -> Result<FileTimes, Stopped> {
+    ) -> Result<FileTimes, StepFailure> {
         self.load(desk, asked).await?;
         let mut wanted = self.wanted(rows, asked);
         let found = self.find(desk, everyone, asked, &mut wanted).await?;
@@ -294,7 +294,7 @@ impl Book {
             // The backup is the newest state that the owner saved.
             has_backup: read != source.written,
         });
-        let written = self.ask(wanted).await?.0.written.ok_or(Stopped::Busy)?;
+        let written = self.ask(wanted).await?.0.written.ok_or(StepFailure::Busy)?;
         let (origin, now) = (self.origin, stamp(written));
         let store = move |state: &State, _| {
             let origin = state.origins.get(&origin);
@@ -379,7 +379,7 @@ impl Book {
         }
     }
 
-    async fn ask(&self, wanted: CellsToWrite) -> Result<(CellsFound, CellsToWrite), Stopped> {
+    async fn ask(&self, wanted: CellsToWrite) -> Result<(CellsFound, CellsToWrite), StepFailure> {
         let file = self.file.clone();
         let answer = blocking(move || {
             let answer = tables::write_cells(&file, &wanted);
@@ -388,8 +388,8 @@ impl Book {
         let (answer, wanted) = answer.await??;
         match answer {
             CellsAnswer::Cells(found) => Ok((found, wanted)),
-            CellsAnswer::Open(open) => Err(Stopped::Obstacle(BookObstacle::Open(open))),
-            CellsAnswer::Busy => Err(Stopped::Busy),
+            CellsAnswer::Open(open) => Err(StepFailure::Obstacle(BookObstacle::Open(open))),
+            CellsAnswer::Busy => Err(StepFailure::Busy),
         }
     }
 
@@ -403,7 +403,7 @@ impl Book {
         everyone: &[ExperimentId],
         asked: &[ExperimentId],
         wanted: &mut CellsToWrite,
-    ) -> Result<CellsFound, Stopped> {
+    ) -> Result<CellsFound, StepFailure> {
         let (found, back) = self.ask(wanted.clone()).await?;
         *wanted = back;
         let cells = wanted.rows.iter_mut().zip(&found.cells).zip(asked);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::batch::RunFolded;
 use nero_life::cells::CellRecord;
 use nero_life::change::{Described, NewRun};
-use nero_life::experiment::{ByHand, Origin, Stamp};
+use nero_life::experiment::{Origin, PersonalMarks, Stamp};
 use nero_life::fold::Position;
 use nero_life::kept::Kept;
 use nero_life::now::Tick;
@@ -21,8 +21,8 @@ pub(super) struct KeptExperiment {
     pub(super) extra_rules: Vec<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) modified: Option<Tick>,
-    #[serde(skip_serializing_if = "ByHand::is_empty")]
-    pub(super) by_hand: ByHand,
+    #[serde(skip_serializing_if = "PersonalMarks::is_empty")]
+    pub(super) by_hand: PersonalMarks,
 }
 
 /// The stored data of a source besides its columns.

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 
 /// Counts the commits, and those that are on the disk.
 #[derive(Debug)]
-pub(super) struct Durable {
+pub(super) struct CommitCounts {
     /// The write-ahead logs of both databases. A checkpoint syncs what it moves.
     logs: [PathBuf; 2],
     /// Commits so far.
@@ -23,7 +23,7 @@ pub(super) struct Durable {
     synced: Mutex<u64>,
 }
 
-impl Durable {
+impl CommitCounts {
     pub(super) fn new(home: &Home) -> Arc<Self> {
         let log = |database: PathBuf| {
             let mut path = database.into_os_string();

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use nero_model::{RequestId, RunId, RunToken};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::durable::Durable;
-use super::{Bell, Decide, Listener, Message, NoRoom, NoteChanges, WantsNotice, Written};
+use super::durable::CommitCounts;
+use super::{
+    Bell, DecisionFunction, Listener, Message, NoRoom, NoteChanges, WantsNotice, WriteResult,
+};
 use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::folding::{Folding, OwnedPart, PartsOutcome};
-use crate::keep::{Batch, Keep, Unwritten};
+use crate::keep::{Batch, Keep, WriteFailure};
 use crate::spec;
 use nero_life::change::Change;
 use nero_life::notices::{self, FoundNotice};
@@ -39,7 +41,7 @@ pub(super) struct Writer {
     /// Whether a write found no room since the last look.
     pub(super) refused: bool,
     pub(super) listener: Listener,
-    pub(super) durable: Arc<Durable>,
+    pub(super) durable: Arc<CommitCounts>,
     /// Whether any notice is wanted by the present configuration.
     pub(super) wants_notice: WantsNotice,
 }
@@ -48,18 +50,18 @@ pub(super) struct Writer {
 #[derive(Default)]
 struct Replies {
     asks: Vec<Waiter>,
-    notes: Vec<(oneshot::Sender<Written<(), NoteChanges>>, NoteChanges)>,
+    notes: Vec<(oneshot::Sender<WriteResult<(), NoteChanges>>, NoteChanges)>,
     parts: Vec<AnsweredParts>,
 }
 
 struct Waiter {
     reply: oneshot::Sender<EncodedReply>,
     answer: EncodedReply,
-    unwritten: Option<Decide>,
+    unwritten: Option<DecisionFunction>,
 }
 
 struct AnsweredParts {
-    reply: oneshot::Sender<Written<PartsOutcome, Vec<OwnedPart>>>,
+    reply: oneshot::Sender<WriteResult<PartsOutcome, Vec<OwnedPart>>>,
     parts: Vec<OwnedPart>,
     outcome: PartsOutcome,
 }
@@ -208,7 +210,7 @@ impl Writer {
         batch: &mut Batch,
         given: &mut HashMap<RequestId, Vec<u8>>,
         (request, now_ms): (Option<RequestId>, i64),
-        decide: Decide,
+        decide: DecisionFunction,
     ) -> EncodedReply {
         if let Some(id) = request {
             let known = match given.get(&id) {
@@ -428,7 +430,7 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, work: &State, batch: &Batch, closed: &[RunId]) -> Result<(), Unwritten> {
+    fn write(&mut self, work: &State, batch: &Batch, closed: &[RunId]) -> Result<(), WriteFailure> {
         // A node forgets a closed run: its points must be safe before.
         if !closed.is_empty() {
             self.keep.sync_series()?;
@@ -440,8 +442,8 @@ impl Writer {
     }
 
     /// Logs why nothing was written; a lack of room once, while it lasts.
-    fn say(&mut self, unwritten: &Unwritten) {
-        let Unwritten { failure, no_room } = unwritten;
+    fn say(&mut self, unwritten: &WriteFailure) {
+        let WriteFailure { failure, no_room } = unwritten;
         self.refused |= no_room;
         if !no_room {
             tracing::error!(%failure, "database not written");
@@ -487,7 +489,7 @@ impl Replies {
     }
 
     /// Returns the messages that were not written to their callers.
-    fn refuse(self, why: &Unwritten) {
+    fn refuse(self, why: &WriteFailure) {
         for asked in self.asks {
             let answer = asked.answer.and_then(|_| Err(why.failure.clone()));
             let _ = asked.reply.send(answer);
@@ -512,7 +514,7 @@ fn take(work: &mut State, batch: &mut Batch, changes: Vec<Change>) {
 mod tests {
     use std::path::Path;
 
-    use nero_format::{Again, Retry};
+    use nero_format::{FollowUp, Retry};
     use nero_journal::v1::lost;
     use nero_life::change::NewRun;
     use nero_life::journal::{Incarnation, Journal, Key, Lost};
@@ -549,7 +551,7 @@ mod tests {
         }
         keep.write(&state, &batch).unwrap();
         Writer {
-            durable: Durable::new(home),
+            durable: CommitCounts::new(home),
             full: watch::channel(None).0,
             again: watch::channel(()).0,
             refused: false,
@@ -565,9 +567,9 @@ mod tests {
     }
 
     fn retried(new: &NewRun) -> NewRun {
-        let again = Again {
+        let again = FollowUp {
             retry: Some(Retry::default()),
-            ..Again::default()
+            ..FollowUp::default()
         };
         NewRun {
             made: Arc::new(Made {

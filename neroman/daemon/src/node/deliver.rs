@@ -241,8 +241,9 @@ impl Deliver {
 
     async fn cancel(&mut self, state: &State, runs: &[RunId]) -> Result<(), Failure> {
         // Runs with the same cancel parameters share a message.
-        type Alike = (u32, i32, String);
-        let mut alike: BTreeMap<Alike, Vec<(RunId, CancelSent, v1::RunRef)>> = BTreeMap::new();
+        type CancelGroup = (u32, i32, String);
+        let mut alike: BTreeMap<CancelGroup, Vec<(RunId, CancelSent, v1::RunRef)>> =
+            BTreeMap::new();
         for id in runs {
             let Some(run) = state.run(*id) else { continue };
             let Some(cancel) = run.cancel() else { continue };

@@ -19,13 +19,13 @@ use super::abandoned;
 use super::backoff::{Backoff, Pace};
 use super::deliver::{Deliver, Peer};
 use super::described;
-use super::follow::Follow;
+use super::follow::Replication;
 use super::hand_over::HandOver;
-use super::inbox::{Inbox, Kick};
-use super::now::{self, Described, Tell};
+use super::inbox::{Inbox, RetryCause};
+use super::now::{self, Described, StatePublisher};
 use super::way::Way;
 use super::{Settings, open_runs, wake};
-use crate::connect::{Link, Unconnected};
+use crate::connect::{ConnectFailure, Link};
 use crate::failure::Failure;
 use crate::ledger::Ledger;
 use crate::restored;
@@ -46,7 +46,7 @@ pub(crate) struct Driver {
     pub(super) inbox: Arc<Inbox>,
     pub(super) ledger: Ledger,
     pub(super) way: Way,
-    pub(super) tell: Tell,
+    pub(super) tell: StatePublisher,
     pub(super) stop: watch::Receiver<DriverStop>,
 }
 
@@ -75,7 +75,7 @@ enum SessionEnd {
     Anew,
     /// This machine slept and the node has not answered since.
     Slept,
-    Lost(Unconnected),
+    Lost(ConnectFailure),
 }
 
 /// Time between two panics that are taken for unrelated.
@@ -217,7 +217,7 @@ impl Driver {
         }
     }
 
-    async fn connect(&self) -> Result<Link, Unconnected> {
+    async fn connect(&self) -> Result<Link, ConnectFailure> {
         self.tell.change(|now| {
             now.connecting = true;
             now.next_try_ms = None;
@@ -236,8 +236,8 @@ impl Driver {
     }
 
     /// Reports the failure, and waits for the next try.
-    async fn lost(&self, refused: Unconnected, backoff: &mut Backoff) {
-        let Unconnected {
+    async fn lost(&self, refused: ConnectFailure, backoff: &mut Backoff) {
+        let ConnectFailure {
             failure,
             needs_person,
         } = refused;
@@ -269,19 +269,19 @@ impl Driver {
             now.failures += 1;
         });
         let kick = if needs_person {
-            Some(self.inbox.kicked(Kick::Agent).await)
+            Some(self.inbox.kicked(RetryCause::Agent).await)
         } else {
             tokio::select! {
                 () = tokio::time::sleep(wait) => None,
                 // A person's command does not wait for minutes.
-                kick = self.inbox.kicked(Kick::Wanted) => Some(kick),
+                kick = self.inbox.kicked(RetryCause::Wanted) => Some(kick),
                 () = wake::resumed(), if self.settings.remote => {
                     backoff.reset();
                     None
                 }
             }
         };
-        if kick.is_some_and(|kick| kick > Kick::Wanted) {
+        if kick.is_some_and(|kick| kick > RetryCause::Wanted) {
             backoff.reset();
         }
         if !self.wanted_still() {
@@ -378,7 +378,7 @@ impl Driver {
             fetcher.queue(),
             closed_tx,
         );
-        let follow = Follow {
+        let follow = Replication {
             settings: self.settings.clone(),
             inbox: Arc::clone(&self.inbox),
             ledger: self.ledger.clone(),
@@ -398,7 +398,7 @@ impl Driver {
             failure = self.describe(client.clone()) => lost(failure),
             () = gone => lost(Failure::lost()),
             () = self.slept(client.clone()), if self.settings.remote => SessionEnd::Slept,
-            _ = self.inbox.kicked(Kick::Changed) => SessionEnd::Anew,
+            _ = self.inbox.kicked(RetryCause::Changed) => SessionEnd::Anew,
             () = self.idle() => SessionEnd::Idle,
         };
         end

@@ -21,7 +21,7 @@ use tonic::transport::Channel;
 use super::backoff::{Backoff, Pace};
 use super::hand_over::Gate;
 use super::inbox::Inbox;
-use super::now::Tell;
+use super::now::StatePublisher;
 use super::{Settings, open_runs};
 use crate::failure::Failure;
 use crate::folding::OwnedPart;
@@ -48,12 +48,12 @@ const OUTBOX: usize = 16;
 const STEADY: Duration = Duration::from_secs(10);
 
 /// The replication over one connection.
-pub(super) struct Follow {
+pub(super) struct Replication {
     pub(super) settings: Settings,
     pub(super) inbox: Arc<Inbox>,
     pub(super) ledger: Ledger,
     pub(super) client: MumClient<Channel>,
-    pub(super) tell: Tell,
+    pub(super) tell: StatePublisher,
     /// Tokens of runs that the node may forget.
     pub(super) closed: mpsc::Receiver<Vec<Vec<u8>>>,
     /// Runs that were ended over this connection because they are not the node's
@@ -65,7 +65,7 @@ pub(super) struct Follow {
     pub(super) gate: Gate,
 }
 
-impl Follow {
+impl Replication {
     /// Follows until the connection is lost; returns the reason.
     pub(super) async fn run(mut self) -> Failure {
         let mut again = Backoff::new(Pace::LOCAL);
@@ -116,7 +116,7 @@ impl Follow {
             if heard && folded.elapsed() < GATHER {
                 tokio::time::sleep_until(folded + GATHER).await;
             }
-            let mut batch = Gathered::default();
+            let mut batch = EventBatch::default();
             let mut next = Some(first);
             while let Some(event) = next {
                 let event = event
@@ -263,14 +263,14 @@ async fn positions(settings: &Settings, ledger: &Ledger) -> Result<Vec<v1::RunPo
 
 /// Events that are folded together.
 #[derive(Default)]
-struct Gathered {
+struct EventBatch {
     parts: Vec<OwnedPart>,
     states: Vec<v1::RunState>,
     events: usize,
     bytes: usize,
 }
 
-impl Gathered {
+impl EventBatch {
     fn take(&mut self, event: v1::FollowEvent) {
         self.events += 1;
         match event.event {

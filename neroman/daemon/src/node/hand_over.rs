@@ -19,13 +19,13 @@ use tonic::transport::Channel;
 
 use super::Settings;
 use super::inbox::Inbox;
-use super::resume::Carry;
-use super::stage::{Lacking, StageError, Stager};
+use super::resume::CheckpointState;
+use super::stage::{MissingBlobs, StageError, Stager};
 use crate::failure::Failure;
 use crate::ledger::{Late, Ledger};
 use crate::spec;
 use crate::transfer::Hearer;
-use nero_life::hand_over::{self, Sending};
+use nero_life::hand_over::{self, SendState};
 use nero_life::input::Input;
 use nero_life::run::Run;
 use nero_life::state::State;
@@ -55,10 +55,10 @@ const LONG_BYTES: u64 = 1024 * 1024;
 pub(super) type Gate = Arc<Mutex<()>>;
 
 /// A run that is not sent now, and the reason.
-type HeldBack = (RunToken, Carry);
+type UnsentRun = (RunToken, CheckpointState);
 
 /// How the files of a tree get to the node.
-enum Brought {
+enum TreeTransfer {
     There,
     /// The second sender sends them, and hands their runs over afterwards.
     Beside,
@@ -198,15 +198,15 @@ impl HandOver {
     }
 
     /// Records why runs are not sent.
-    async fn hold(&mut self, held: Vec<HeldBack>) -> Result<(), Failure> {
+    async fn hold(&mut self, held: Vec<UnsentRun>) -> Result<(), Failure> {
         for (token, carry) in held {
             match carry {
-                Carry::Ready => {}
-                Carry::Wait(why) => {
+                CheckpointState::Ready => {}
+                CheckpointState::Wait(why) => {
                     self.look_again(CHECKPOINTS);
-                    self.mark(vec![token], Sending::Waits(why)).await?;
+                    self.mark(vec![token], SendState::Waits(why)).await?;
                 }
-                Carry::Never(why) => self.never(vec![token], why).await?,
+                CheckpointState::Never(why) => self.never(vec![token], why).await?,
             }
         }
         Ok(())
@@ -225,8 +225,8 @@ impl HandOver {
             let named = |spec: &&v1::RunSpec| spec.tree == tree || spec.overlay == tree;
             let tokens = tokens(batch.iter().filter(named));
             match self.bring(&tree, tokens.clone()).await {
-                Ok(Brought::There) => {}
-                Ok(Brought::Beside) => {
+                Ok(TreeTransfer::There) => {}
+                Ok(TreeTransfer::Beside) => {
                     self.give_away(&tokens);
                     batch.retain(|spec| !named(&spec));
                 }
@@ -234,7 +234,7 @@ impl HandOver {
                 Err(StageError::Later(failure)) => {
                     tracing::warn!(%failure, "runs not sent now");
                     self.look_again(AGAIN);
-                    self.mark(tokens, Sending::Deferred(failure.to_string()))
+                    self.mark(tokens, SendState::Deferred(failure.to_string()))
                         .await?;
                     batch.retain(|spec| !named(&spec));
                 }
@@ -248,26 +248,30 @@ impl HandOver {
         Ok(batch)
     }
 
-    async fn bring(&mut self, tree: &[u8], tokens: Vec<RunToken>) -> Result<Brought, StageError> {
+    async fn bring(
+        &mut self,
+        tree: &[u8],
+        tokens: Vec<RunToken>,
+    ) -> Result<TreeTransfer, StageError> {
         let lacking = self.stager.missing(tree).await?;
         if lacking.is_empty() {
             self.sent_beside.remove(tree);
-            return Ok(Brought::There);
+            return Ok(TreeTransfer::There);
         }
-        self.mark(tokens, Sending::FilesGo)
+        self.mark(tokens, SendState::FilesGo)
             .await
             .map_err(StageError::Node)?;
         if self.takes_long(tree, &lacking) {
             self.sent_beside.insert(tree.to_vec());
-            return Ok(Brought::Beside);
+            return Ok(TreeTransfer::Beside);
         }
         self.stager.send(tree, lacking).await?;
-        Ok(Brought::There)
+        Ok(TreeTransfer::There)
     }
 
     /// Whether the files go through the second sender; the rest of a tree that
     /// it is sending already is not sent twice.
-    fn takes_long(&self, tree: &[u8], lacking: &Lacking) -> bool {
+    fn takes_long(&self, tree: &[u8], lacking: &MissingBlobs) -> bool {
         let long = lacking.bytes() > LONG_BYTES || self.sent_beside.contains(tree);
         self.beside.is_some() && long
     }
@@ -285,7 +289,7 @@ impl HandOver {
     /// Records that runs can never be sent. The node is asked for the runs that it may
     /// have: an answer may have been lost, and it needs nothing from here for them.
     async fn never(&mut self, tokens: Vec<RunToken>, why: String) -> Result<(), Failure> {
-        self.mark(tokens.clone(), Sending::Never(why.clone()))
+        self.mark(tokens.clone(), SendState::Never(why.clone()))
             .await?;
         let gate = self.gate.clone();
         let _held = gate.lock().await;
@@ -304,7 +308,7 @@ impl HandOver {
     }
 
     /// Records the outcome of sending.
-    async fn mark(&self, tokens: Vec<RunToken>, sending: Sending) -> Result<(), Failure> {
+    async fn mark(&self, tokens: Vec<RunToken>, sending: SendState) -> Result<(), Failure> {
         let input = Input::Sending {
             node: self.settings.name.clone(),
             sending,

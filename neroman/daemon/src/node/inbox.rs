@@ -17,7 +17,7 @@ const REMEMBERED: usize = 20_000;
 
 /// Why a try may succeed that failed before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kick {
+pub(crate) enum RetryCause {
     /// A caller wants to read from the node.
     Wanted,
     /// Another ssh agent was seen.
@@ -33,7 +33,7 @@ struct InboxContent {
     runs: HashSet<RunId>,
     all: bool,
     link: bool,
-    kick: Option<Kick>,
+    kick: Option<RetryCause>,
     unanswered: HashSet<RunToken>,
 }
 
@@ -95,7 +95,7 @@ impl Inbox {
     /// Asks for a connection to read from the node.
     pub(crate) fn want_link(&self) {
         self.want_link_in_turn();
-        self.kick(Kick::Wanted);
+        self.kick(RetryCause::Wanted);
     }
 
     /// The same, without a try before the next one is due.
@@ -105,18 +105,18 @@ impl Inbox {
     }
 
     /// Wakes the driver for another try.
-    pub(crate) fn kick(&self, kick: Kick) {
+    pub(crate) fn kick(&self, kick: RetryCause) {
         {
             let mut held = self.held();
             held.kick = held.kick.max(Some(kick));
-            held.link |= kick == Kick::Person;
+            held.link |= kick == RetryCause::Person;
         }
         self.kicked.notify_one();
         self.news.notify_one();
     }
 
     /// Waits until a kick at least as strong as `least` comes, and takes it.
-    pub(super) async fn kicked(&self, least: Kick) -> Kick {
+    pub(super) async fn kicked(&self, least: RetryCause) -> RetryCause {
         loop {
             {
                 let mut held = self.held();
@@ -132,7 +132,7 @@ impl Inbox {
     /// Whether its driver has not yet ended the connection that was made by an earlier
     /// configuration.
     pub(crate) fn is_changing(&self) -> bool {
-        self.held().kick >= Some(Kick::Changed)
+        self.held().kick >= Some(RetryCause::Changed)
     }
 
     /// Forgets earlier kicks: a try begins now.
@@ -239,20 +239,20 @@ mod tests {
         let inbox = Inbox::default();
         inbox.want_link_in_turn();
         assert!(inbox.link_is_wanted());
-        assert!(inbox.kicked(Kick::Wanted).now_or_never().is_none());
+        assert!(inbox.kicked(RetryCause::Wanted).now_or_never().is_none());
         inbox.want_link();
-        assert!(inbox.kicked(Kick::Wanted).now_or_never().is_some());
+        assert!(inbox.kicked(RetryCause::Wanted).now_or_never().is_some());
     }
 
     #[test]
     fn a_weak_reason_does_not_wake_who_waits_for_a_person() {
         let inbox = Inbox::default();
         inbox.want_link();
-        assert!(inbox.kicked(Kick::Agent).now_or_never().is_none());
-        inbox.kick(Kick::Changed);
-        inbox.kick(Kick::Person);
-        let woken = inbox.kicked(Kick::Person).now_or_never();
-        assert_eq!(woken, Some(Kick::Changed));
-        assert!(inbox.kicked(Kick::Wanted).now_or_never().is_none());
+        assert!(inbox.kicked(RetryCause::Agent).now_or_never().is_none());
+        inbox.kick(RetryCause::Changed);
+        inbox.kick(RetryCause::Person);
+        let woken = inbox.kicked(RetryCause::Person).now_or_never();
+        assert_eq!(woken, Some(RetryCause::Changed));
+        assert!(inbox.kicked(RetryCause::Wanted).now_or_never().is_none());
     }
 }

@@ -34,7 +34,7 @@ use crate::results::Places;
 use nero_life::state::State;
 
 pub(crate) use described::{BYTES_MAX, checked_usage};
-pub(crate) use inbox::{Inbox, Inboxes, Kick};
+pub(crate) use inbox::{Inbox, Inboxes, RetryCause};
 pub(crate) use now::{Described, NodeNow, NodeStates};
 pub(crate) use registry::{ConfigStamp, Nodes, Setup, config_stamp, not_configured};
 

@@ -210,12 +210,12 @@ impl NodeNow {
 
 /// The publisher of a driver's state.
 #[derive(Clone, Debug)]
-pub(crate) struct Tell {
+pub(crate) struct StatePublisher {
     one: Arc<watch::Sender<NodeNow>>,
     any: Arc<watch::Sender<u64>>,
 }
 
-impl Tell {
+impl StatePublisher {
     /// `any` is rung with every change of any node.
     pub(super) fn new(any: Arc<watch::Sender<u64>>, now: NodeNow) -> Self {
         Self {
@@ -293,7 +293,7 @@ impl NodeStates {
 }
 
 /// Shows transfers beside the state of a node.
-pub(super) fn shown(tell: Tell) -> Hearer {
+pub(super) fn shown(tell: StatePublisher) -> Hearer {
     Arc::new(move |progress| {
         // Progress wakes no task that waits for news of the node.
         tell.quietly(|now| now.transfer.clone_from(&progress));

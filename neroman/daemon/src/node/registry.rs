@@ -15,11 +15,11 @@ use tonic::transport::Channel;
 use super::contacts::{self, Contact, Contacts};
 use super::described;
 use super::driver::{Driver, DriverStop};
-use super::inbox::{Inboxes, Kick};
-use super::now::{NodeNow, NodeStates, Tell};
+use super::inbox::{Inboxes, RetryCause};
+use super::now::{NodeNow, NodeStates, StatePublisher};
 use super::way::Way;
 use super::{NodeHandle, Settings};
-use crate::connect::{Connect, Ways};
+use crate::connect::{Connect, NodeConnector};
 use crate::failure::Failure;
 use crate::ledger::Ledger;
 use nero_life::place::Figures;
@@ -34,7 +34,7 @@ pub(crate) struct Setup {
     pub settings: Settings,
     pub ledger: Ledger,
     pub inboxes: Arc<Inboxes>,
-    pub ways: Arc<dyn Ways>,
+    pub ways: Arc<dyn NodeConnector>,
     /// True once the daemon leaves.
     pub stop: watch::Receiver<bool>,
 }
@@ -79,7 +79,7 @@ impl Entry {
 }
 
 /// The configuration as it was read last, and the drivers of its nodes.
-struct Configured {
+struct ConfiguredNodes {
     stamp: ConfigStamp,
     config: Arc<Config>,
     /// Why the present file cannot be used.
@@ -87,7 +87,7 @@ struct Configured {
     nodes: BTreeMap<String, Entry>,
 }
 
-struct Shared {
+struct RegistryState {
     config: PathBuf,
     contacts: PathBuf,
     /// The contact data that the daemon before this one stored.
@@ -95,8 +95,8 @@ struct Shared {
     settings: Settings,
     ledger: Ledger,
     inboxes: Arc<Inboxes>,
-    ways: Arc<dyn Ways>,
-    held: Mutex<Configured>,
+    ways: Arc<dyn NodeConnector>,
+    held: Mutex<ConfiguredNodes>,
     /// Rung with every change of the state of any node.
     any: Arc<watch::Sender<u64>>,
     spawn: mpsc::UnboundedSender<Driver>,
@@ -104,7 +104,7 @@ struct Shared {
 
 /// All nodes. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Nodes(Arc<Shared>);
+pub(crate) struct Nodes(Arc<RegistryState>);
 
 impl std::fmt::Debug for Nodes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -120,7 +120,7 @@ impl Nodes {
             reason = "one driver for each node, taken as soon as the task runs"
         )]
         let (spawn, spawned) = mpsc::unbounded_channel();
-        let shared = Shared {
+        let shared = RegistryState {
             config: setup.config,
             before: contacts::read(&setup.contacts),
             contacts: setup.contacts,
@@ -128,7 +128,7 @@ impl Nodes {
             ledger: setup.ledger,
             inboxes: setup.inboxes,
             ways: setup.ways,
-            held: Mutex::new(Configured {
+            held: Mutex::new(ConfiguredNodes {
                 stamp: None,
                 config: Arc::new(Config::default()),
                 problem: None,
@@ -142,7 +142,7 @@ impl Nodes {
         (nodes, spawned)
     }
 
-    fn held(&self) -> MutexGuard<'_, Configured> {
+    fn held(&self) -> MutexGuard<'_, ConfiguredNodes> {
         // A panic in here leaves the drivers as they are; the file is read
         // anew.
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
@@ -173,7 +173,7 @@ impl Nodes {
     }
 
     /// Reads the file and starts and stops drivers accordingly.
-    fn read(&self, held: &mut Configured) {
+    fn read(&self, held: &mut ConfiguredNodes) {
         held.stamp = config_stamp(&self.0.config);
         match Config::read(&self.0.config) {
             Ok(config) => {
@@ -202,7 +202,7 @@ impl Nodes {
                     tracing::info!(node = name, "node is configured otherwise");
                     entry.configure(configured);
                     entry.way.change(self.0.ways.way(name, configured));
-                    entry.node.inbox.kick(Kick::Changed);
+                    entry.node.inbox.kick(RetryCause::Changed);
                 }
                 None => {
                     let entry = self.entry(name, configured);
@@ -217,7 +217,7 @@ impl Nodes {
     fn entry(&self, name: &str, configured: &nero_config::Node) -> Entry {
         let inbox = self.0.inboxes.of(name);
         let before = self.0.before.get(name).cloned();
-        let tell = Tell::new(Arc::clone(&self.0.any), NodeNow::after(before));
+        let tell = StatePublisher::new(Arc::clone(&self.0.any), NodeNow::after(before));
         let way = Way::new(self.0.ways.way(name, configured));
         let (stop, stopped) = watch::channel(DriverStop::No);
         let (asks, asked) = watch::channel(configured.asks.clone());
@@ -289,7 +289,7 @@ impl Nodes {
     pub(crate) fn agent_came(&self) {
         for node in self.all() {
             if node.now().out_of_reach() {
-                node.inbox.kick(Kick::Agent);
+                node.inbox.kick(RetryCause::Agent);
             }
         }
     }

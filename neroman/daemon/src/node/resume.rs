@@ -19,7 +19,7 @@ use nero_life::state::State;
 use nero_life::{clean, needs};
 
 /// Whether a run's checkpoints allow it to be sent.
-pub(super) enum Carry {
+pub(super) enum CheckpointState {
     Ready,
     /// The checkpoints are not here yet, with the reason.
     Wait(String),
@@ -34,25 +34,25 @@ pub(super) async fn carry(
     state: &State,
     run: &Run,
     spec: &mut v1::RunSpec,
-) -> Result<Carry, Failure> {
+) -> Result<CheckpointState, Failure> {
     let Some(number) = run.made.resume else {
-        return Ok(Carry::Ready);
+        return Ok(CheckpointState::Ready);
     };
     let id = RunId {
         number,
         ..run.made.id
     };
     let Some(earlier) = state.run(id) else {
-        return Ok(Carry::Never(format!("there is no run {id}")));
+        return Ok(CheckpointState::Never(format!("there is no run {id}")));
     };
     if clean::lies_there(earlier) && earlier.node() == Some(&settings.name) {
         spec.resume = Some(run_ref(earlier));
-        return Ok(Carry::Ready);
+        return Ok(CheckpointState::Ready);
     }
     if needs::of(earlier).results {
         let node = earlier.node_word();
         let why = format!("the checkpoints of {id} are on their way from {node}");
-        return Ok(Carry::Wait(why));
+        return Ok(CheckpointState::Wait(why));
     }
     let known = run.overlay().map(str::to_owned);
     let overlay = match known {
@@ -63,7 +63,7 @@ pub(super) async fn carry(
                 Err(held) => return Ok(held),
             };
             if let (None, Results::Failed { why, .. }) = (&frozen, earlier.results()) {
-                return Ok(Carry::Never(format!(
+                return Ok(CheckpointState::Never(format!(
                     "the checkpoints of {id} did not come home: {why} (start it without --resume)"
                 )));
             }
@@ -73,7 +73,7 @@ pub(super) async fn carry(
         }
     };
     spec.overlay = unhex(&overlay).map_or_else(Vec::new, |hash| hash.to_vec());
-    Ok(Carry::Ready)
+    Ok(CheckpointState::Ready)
 }
 
 /// Freezes the earlier run's checkpoints that came home. A failure ends or
@@ -82,7 +82,7 @@ async fn freeze(
     settings: &Settings,
     earlier: &Run,
     spec: &v1::RunSpec,
-) -> Result<Option<[u8; 32]>, Carry> {
+) -> Result<Option<[u8; 32]>, CheckpointState> {
     let folder = PathBuf::from(earlier.results().folder());
     if folder.as_os_str().is_empty() {
         return Ok(None);
@@ -104,12 +104,12 @@ async fn freeze(
     };
     match frozen.await {
         Ok(Ok(Some(frozen))) => Ok(frozen),
-        Ok(Ok(None)) if came => Err(Carry::Never(moved)),
+        Ok(Ok(None)) if came => Err(CheckpointState::Never(moved)),
         Ok(Ok(None)) => Ok(None),
         // For example, our own store has no room.
-        Ok(Err(error @ SnapshotError::Store { .. })) => Err(Carry::Wait(why(&error))),
-        Ok(Err(error)) => Err(Carry::Never(why(&error))),
-        Err(error) => Err(Carry::Never(why(&error))),
+        Ok(Err(error @ SnapshotError::Store { .. })) => Err(CheckpointState::Wait(why(&error))),
+        Ok(Err(error)) => Err(CheckpointState::Never(why(&error))),
+        Err(error) => Err(CheckpointState::Never(why(&error))),
     }
 }
 

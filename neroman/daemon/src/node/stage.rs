@@ -19,7 +19,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
 use crate::failure::{Failure, connection_lost};
-use crate::transfer::{Hearer, Moving};
+use crate::transfer::{Hearer, RunningTransfer};
 
 /// Bytes of one part of a blob.
 const PART_BYTES: usize = 256 * 1024;
@@ -61,7 +61,7 @@ impl StageError {
 
 /// The blobs of a tree that the node lacks, the tree itself last.
 #[derive(Debug, Default)]
-pub(super) struct Lacking {
+pub(super) struct MissingBlobs {
     blobs: Vec<Blob>,
 }
 
@@ -74,7 +74,7 @@ struct Blob {
     from: u64,
 }
 
-impl Lacking {
+impl MissingBlobs {
     /// Whether the node has everything.
     pub(super) fn is_empty(&self) -> bool {
         self.blobs.is_empty()
@@ -130,10 +130,10 @@ impl Stager {
     }
 
     /// The blobs of a tree that the node lacks.
-    pub(super) async fn missing(&mut self, tree: &[u8]) -> Result<Lacking, StageError> {
+    pub(super) async fn missing(&mut self, tree: &[u8]) -> Result<MissingBlobs, StageError> {
         self.there.retain(|_, said| said.elapsed() < STAYS);
         if self.there.contains_key(tree) {
-            return Ok(Lacking::default());
+            return Ok(MissingBlobs::default());
         }
         let sizes = self.sizes(tree).await?;
         let mut wanted: Vec<Vec<u8>> = sizes.keys().cloned().collect();
@@ -159,7 +159,7 @@ impl Stager {
         // Small ones first: the node puts small files that come together into
         // one pack.
         blobs.sort_by_key(|blob| (blob.hash == tree, blob.size > CONTENT_BYTES_MAX as u64));
-        Ok(Lacking { blobs })
+        Ok(MissingBlobs { blobs })
     }
 
     /// The sizes of all files of a tree, and of its list.
@@ -185,10 +185,14 @@ impl Stager {
     }
 
     /// Sends the blobs that the node lacks of a tree.
-    pub(super) async fn send(&mut self, tree: &[u8], lacking: Lacking) -> Result<(), StageError> {
+    pub(super) async fn send(
+        &mut self,
+        tree: &[u8],
+        lacking: MissingBlobs,
+    ) -> Result<(), StageError> {
         let (tx, rx) = mpsc::channel(AHEAD);
         let (bytes, files) = (lacking.bytes(), lacking.blobs.len() as u64);
-        let moving = Moving::new(
+        let moving = RunningTransfer::new(
             self.hearer.clone(),
             &self.node,
             "sending files",
@@ -249,7 +253,7 @@ fn read_all(
     store: &Path,
     blobs: &[Blob],
     tx: &mpsc::Sender<v1::BlobPart>,
-    mut moving: Moving,
+    mut moving: RunningTransfer,
 ) -> Result<(), Failure> {
     let packs = Packs::open(store).map_err(|error| unreadable(store, &error))?;
     for one in blobs {
@@ -292,7 +296,7 @@ fn read_packed(
     place: &PackEntry<'_>,
     blob: &Blob,
     tx: &mpsc::Sender<v1::BlobPart>,
-    moving: &mut Moving,
+    moving: &mut RunningTransfer,
 ) -> io::Result<UploadEnd> {
     let data = match place.read() {
         Err(error) if error.kind() == io::ErrorKind::InvalidData => return Ok(UploadEnd::Damaged),
@@ -324,7 +328,7 @@ fn read_one(
     path: &Path,
     blob: &Blob,
     tx: &mpsc::Sender<v1::BlobPart>,
-    moving: &mut Moving,
+    moving: &mut RunningTransfer,
 ) -> io::Result<UploadEnd> {
     let file = File::open(path)?;
     let mut at = blob.from;
@@ -413,7 +417,7 @@ mod tests {
         fs::set_permissions(&pack, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&pack, bytes).unwrap();
         let (tx, mut rx) = mpsc::channel(8);
-        let moving = || Moving::new(Arc::new(|_| {}), "n", "sending files", 16, 3);
+        let moving = || RunningTransfer::new(Arc::new(|_| {}), "n", "sending files", 16, 3);
         let failure = read_all(store.path(), &blobs, &tx, moving()).unwrap_err();
         assert!(failure.to_string().contains("damaged"), "{failure}");
         assert_eq!(rx.try_recv().unwrap().data, contents[0]);

@@ -15,7 +15,7 @@ use nero_wire::v1::{self, Remedy};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
-use crate::connect::{Connect, Link, OnProgress, Unconnected};
+use crate::connect::{Connect, ConnectFailure, Link, OnProgress};
 use crate::failure::Failure;
 
 /// Agents that are remembered: a few terminals and sessions.
@@ -138,8 +138,8 @@ impl Agents {
     ///
     /// # Errors
     /// Says why there is none.
-    pub(crate) async fn host(&self, node: &str, address: &str) -> Result<Host, Unconnected> {
-        let ssh = self.ssh().map_err(|failure| Unconnected {
+    pub(crate) async fn host(&self, node: &str, address: &str) -> Result<Host, ConnectFailure> {
+        let ssh = self.ssh().map_err(|failure| ConnectFailure {
             failure,
             needs_person: true,
         })?;
@@ -150,8 +150,8 @@ impl Agents {
     }
 }
 
-fn refused(error: &SshError) -> Unconnected {
-    Unconnected {
+fn refused(error: &SshError) -> ConnectFailure {
+    ConnectFailure {
         failure: by_ssh(error),
         needs_person: error.needs_user(),
     }
@@ -218,7 +218,7 @@ impl RemoteAgent {
         root.map_err(|error| self.not_started(&error).failure)
     }
 
-    async fn link(&self, heard: OnProgress<'_>) -> Result<Link, Unconnected> {
+    async fn link(&self, heard: OnProgress<'_>) -> Result<Link, ConnectFailure> {
         let say = |what: &str| {
             heard(v1::Progress {
                 what: what.to_owned(),
@@ -274,7 +274,7 @@ impl RemoteAgent {
         })
     }
 
-    fn not_started(&self, error: &AgentError) -> Unconnected {
+    fn not_started(&self, error: &AgentError) -> ConnectFailure {
         let failure = match error {
             // It names the node itself.
             AgentError::Ssh(error) => Failure::node_error(error).remedy(remedy(error)),
@@ -298,7 +298,7 @@ impl RemoteAgent {
                 Failure::node(what).caused_by(other)
             }
         };
-        Unconnected {
+        ConnectFailure {
             failure: match error.hint() {
                 Some(hint) => failure.hint(as_used(&hint, &ssh_command())),
                 None => failure,
@@ -309,7 +309,7 @@ impl RemoteAgent {
 }
 
 impl Connect for RemoteAgent {
-    fn connect<'a>(&'a self, heard: OnProgress<'a>) -> BoxFuture<'a, Result<Link, Unconnected>> {
+    fn connect<'a>(&'a self, heard: OnProgress<'a>) -> BoxFuture<'a, Result<Link, ConnectFailure>> {
         self.link(heard).boxed()
     }
 

@@ -32,7 +32,7 @@ use crate::failure::Failure;
 use crate::ledger::Ledger;
 use crate::service::blocking;
 use nero_life::experiment::Experiment;
-use nero_life::processed::{self, Processed};
+use nero_life::processed::{self, ProcessedOutputs};
 use nero_life::run::Run;
 
 /// Whose modules are called.
@@ -56,7 +56,7 @@ pub(crate) struct Modules {
 
 /// What was made of a run, and the pictures that were made now.
 pub(crate) struct MadeNow {
-    pub processed: Processed,
+    pub processed: ProcessedOutputs,
     pub pictures: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct ProcessedRun {
     /// The frozen tree, in hexadecimal.
     tree: String,
     ended_ms: i64,
-    before: Processed,
+    before: ProcessedOutputs,
     /// Bytes that the job printed, where that is known.
     printed: [Option<u64>; 2],
 }
@@ -278,7 +278,7 @@ impl Modules {
         let home = self.home.clone();
         let (made, pictures) = blocking(move || {
             let [run] = &run[..] else {
-                return (Processed::default(), Vec::new());
+                return (ProcessedOutputs::default(), Vec::new());
             };
             made(&home, &call, run, &claimed, answer)
         })
@@ -362,14 +362,14 @@ fn made(
     run: &ProcessedRun,
     claimed: &[String],
     answer: Result<ModulesAnswer, String>,
-) -> (Processed, Vec<String>) {
+) -> (ProcessedOutputs, Vec<String>) {
     let mut pictures = Vec::new();
-    let mut made = Processed {
+    let mut made = ProcessedOutputs {
         stale: false,
         version: run.before.version,
         pictures: run.before.pictures.clone(),
         notes: run.cut_logs(),
-        ..Processed::default()
+        ..ProcessedOutputs::default()
     };
     match answer {
         Err(why) => made.problems.push(why),

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use nero_life::journal::{Key, Metric};
-use nero_life::processed::Processed;
+use nero_life::processed::ProcessedOutputs;
 use nero_life::run::Run;
 use nero_life::state::State;
 use nero_model::ids::{hex, random};
@@ -66,7 +66,12 @@ pub(super) fn sweep(home: &Home, state: &State) {
 }
 
 /// Removes the older files of a run. Readers may still have the record before the newest. Blocks.
-pub(super) fn remove_old(home: &Home, run: RunId, before: &Processed, now: &Processed) {
+pub(super) fn remove_old(
+    home: &Home,
+    run: RunId,
+    before: &ProcessedOutputs,
+    now: &ProcessedOutputs,
+) {
     let kept = [before, now].map(|made| place(home, run, &made.numbers));
     remove(home, |name| {
         run_of(name) != Some(run) || kept.iter().any(|kept| kept.ends_with(name))
@@ -131,7 +136,7 @@ pub(crate) fn made_of_outputs(home: &Home, run: &Run) -> io::Result<Vec<(String,
 fn read(
     home: &Home,
     run: RunId,
-    made: &Processed,
+    made: &ProcessedOutputs,
     incarnation: u32,
 ) -> io::Result<Vec<(String, Vec<Point>)>> {
     /// As the fold of a journal numbers the points of a start.
@@ -185,9 +190,9 @@ mod tests {
         for name in ["1.1", "1.1-aa", "1.1-bb", "1.1-cc", "1.11-aa"] {
             fs::write(place.join(name), "").unwrap();
         }
-        let record = |numbers: &str| Processed {
+        let record = |numbers: &str| ProcessedOutputs {
             numbers: numbers.to_owned(),
-            ..Processed::default()
+            ..ProcessedOutputs::default()
         };
         let run = RunId {
             experiment: ExperimentId(1),

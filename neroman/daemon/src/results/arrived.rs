@@ -17,7 +17,7 @@ use nero_life::input::Input;
 
 /// The complete results of a run.
 #[derive(Debug)]
-pub(super) struct Arrived {
+pub(super) struct CompleteResults {
     pub(super) run: RunId,
     pub(super) folder: PathBuf,
     /// What is to be recorded.
@@ -25,7 +25,7 @@ pub(super) struct Arrived {
 }
 
 /// Syncs the files, and records that they are home.
-pub(super) async fn record(ledger: &Ledger, arrived: Vec<Arrived>) -> Result<(), Trouble> {
+pub(super) async fn record(ledger: &Ledger, arrived: Vec<CompleteResults>) -> Result<(), Trouble> {
     let folders = arrived.iter().map(|one| one.folder.clone()).collect();
     way::blocking(move || sync(folders)).await??;
     let inputs = arrived.into_iter().map(|one| (one.run, one.home));

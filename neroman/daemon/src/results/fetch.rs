@@ -11,12 +11,12 @@ use tonic::transport::Channel;
 
 use super::folder::Folder;
 use super::known::Known;
-use super::receive::{self, Received};
+use super::receive::{self, StreamResult};
 use super::trouble::Trouble;
-use super::wanted::{self, Ask, Choice, FileToFetch, Made, Notes, Stays};
+use super::wanted::{self, Ask, Choice, FileToFetch, Made, Notes, UnfetchedFile};
 use super::way::{SILENCE, Way, blocking, ended_early, silent};
 use crate::failure::Failure;
-use crate::transfer::Moving;
+use crate::transfer::RunningTransfer;
 
 /// How long a list of files may take.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -39,11 +39,11 @@ pub(crate) struct Outcome {
     /// Files that were here already.
     pub unchanged: u64,
     /// Files that stay on the node because they are too large.
-    pub left: Vec<Stays>,
+    pub left: Vec<UnfetchedFile>,
     /// Files for which there is no room here.
-    pub no_room: Vec<Stays>,
+    pub no_room: Vec<UnfetchedFile>,
     /// Files that the job made and that no output names.
-    pub unnamed: Vec<Stays>,
+    pub unnamed: Vec<UnfetchedFile>,
     /// Outputs that match no file.
     pub unfit: Vec<String>,
     /// Files that can never come home.
@@ -219,7 +219,7 @@ async fn take(
     let mut notes = choice.notes;
     let mut changed = Vec::new();
     let mut wanted = choice.wanted;
-    let mut moving = Moving::new(
+    let mut moving = RunningTransfer::new(
         way.hearer.clone(),
         &way.whose.node,
         "fetching results",
@@ -273,15 +273,15 @@ fn one_stream(wanted: &[FileToFetch]) -> Vec<FileToFetch> {
         .collect()
 }
 
-type Came = (Received, Result<(), Trouble>);
+type StreamOutcome = (StreamResult, Result<(), Trouble>);
 
 /// Fetches the files of one request. Files that came before a failure stay.
 async fn stream(
     held: LockedFolder,
-    moving: Moving,
+    moving: RunningTransfer,
     way: &Way,
     asked: Vec<FileToFetch>,
-) -> Result<(LockedFolder, Moving, Came), Trouble> {
+) -> Result<(LockedFolder, RunningTransfer, StreamOutcome), Trouble> {
     let request = v1::ReadFilesRequest {
         run: Some(way.run.clone()),
         incarnation: way.start,

@@ -16,19 +16,19 @@ use super::fetch;
 use super::folder::{Folder, distinct, earlier_path, safe_path};
 use super::logs::LogToFetch;
 use super::trouble::Trouble;
-use super::wanted::{Ask, Stays, unlisted};
+use super::wanted::{Ask, UnfetchedFile, unlisted};
 use super::way::{Way, blocking, ended_early};
 
 /// The files of a run that are not home.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct NotHome {
+pub(crate) struct MissingResults {
     /// The largest first.
-    pub files: Vec<Stays>,
+    pub files: Vec<UnfetchedFile>,
     /// One line for each other thing that is not home.
     pub others: Vec<String>,
 }
 
-impl NotHome {
+impl MissingResults {
     /// Whether all files are home.
     pub(crate) fn is_empty(&self) -> bool {
         self.files.is_empty() && self.others.is_empty()
@@ -38,7 +38,7 @@ impl NotHome {
     pub(super) fn add(&mut self, other: Self, start: u32) {
         let of_start = |name: String| format!("{}/{name}", names::start_results(start));
         let files = other.files.into_iter();
-        self.files.extend(files.map(|one| Stays {
+        self.files.extend(files.map(|one| UnfetchedFile {
             name: of_start(one.name),
             ..one
         }));
@@ -53,7 +53,7 @@ impl NotHome {
 }
 
 /// A file to compare.
-struct Compared {
+struct FileComparison {
     want: v1::read_files_request::Want,
     /// The paths where it may lie here, by preference.
     places: Vec<PathBuf>,
@@ -65,7 +65,7 @@ pub(super) async fn not_home(
     way: &Way,
     ask: &Ask,
     logs: Vec<LogToFetch>,
-) -> Result<NotHome, Trouble> {
+) -> Result<MissingResults, Trouble> {
     let list = match fetch::list(way, ask).await {
         Ok(list) => list,
         // The work folder is gone; its files are lost.
@@ -78,8 +78,8 @@ pub(super) async fn not_home(
         }
         Err(trouble) => return Err(trouble),
     };
-    let mut not_home = NotHome::default();
-    let mut compared: Vec<Compared> = logs.into_iter().map(log).collect();
+    let mut not_home = MissingResults::default();
+    let mut compared: Vec<FileComparison> = logs.into_iter().map(log).collect();
     if let Some(list) = list {
         if !list.made_told {
             let node = &way.whose.node;
@@ -119,8 +119,8 @@ pub(super) async fn not_home(
     Ok(not_home)
 }
 
-fn log(log: LogToFetch) -> Compared {
-    Compared {
+fn log(log: LogToFetch) -> FileComparison {
+    FileComparison {
         want: v1::read_files_request::Want {
             path: log.name().to_owned(),
             offset: 0,
@@ -132,14 +132,14 @@ fn log(log: LogToFetch) -> Compared {
     }
 }
 
-fn file(entry: &v1::FileEntry) -> Compared {
+fn file(entry: &v1::FileEntry) -> FileComparison {
     let path = safe_path(&entry.path);
     let distinct = path.as_ref().and_then(|path| {
         let name = path.file_name()?.to_str()?;
         Some(path.with_file_name(distinct(name)))
     });
     let places = [path, distinct, earlier_path(&entry.path)];
-    Compared {
+    FileComparison {
         want: v1::read_files_request::Want {
             path: entry.path.clone(),
             ..v1::read_files_request::Want::default()
@@ -149,15 +149,18 @@ fn file(entry: &v1::FileEntry) -> Compared {
     }
 }
 
-fn stays(want: &v1::read_files_request::Want, bytes: u64) -> Stays {
-    Stays {
+fn stays(want: &v1::read_files_request::Want, bytes: u64) -> UnfetchedFile {
+    UnfetchedFile {
         name: Safe::line(&want.path).to_string(),
         bytes,
     }
 }
 
 /// The files with a copy of the same size here, and those without. Blocks.
-fn by_size(folder: &Path, compared: Vec<Compared>) -> (Vec<Compared>, Vec<Stays>) {
+fn by_size(
+    folder: &Path,
+    compared: Vec<FileComparison>,
+) -> (Vec<FileComparison>, Vec<UnfetchedFile>) {
     let mut folder = Folder::open(folder).ok();
     let (mut candidates, mut missing) = (Vec::new(), Vec::new());
     for mut one in compared {
@@ -180,7 +183,7 @@ fn by_size(folder: &Path, compared: Vec<Compared>) -> (Vec<Compared>, Vec<Stays>
 }
 
 /// The files whose content differs between here and there.
-async fn by_hash(way: &Way, compared: &[Compared]) -> Result<Vec<Stays>, Trouble> {
+async fn by_hash(way: &Way, compared: &[FileComparison]) -> Result<Vec<UnfetchedFile>, Trouble> {
     let request = v1::ReadFilesRequest {
         run: Some(way.run.clone()),
         incarnation: way.start,

@@ -10,13 +10,13 @@ use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use tonic::transport::Channel;
 
-use super::arrived::{self, Arrived};
+use super::arrived::{self, CompleteResults};
 use super::fetch::{self, Outcome};
-use super::home::{self, NotHome};
+use super::home::{self, MissingResults};
 use super::logs::{self, LOG_BYTES, LogToFetch};
 use super::queue::Pace;
 use super::trouble::{MAKE_ROOM, Trouble};
-use super::wanted::{Ask, Glob, Made, Stays, Whose};
+use super::wanted::{Ask, Glob, Made, UnfetchedFile, Whose};
 use super::way::{self, Way};
 use super::{FetchKind, missed, place};
 use crate::failure::Failure;
@@ -184,7 +184,7 @@ impl FetchJob {
     }
 
     /// Fetches all files of an ended run.
-    pub(super) async fn end(&self, ledger: &Ledger) -> Result<Arrived, Trouble> {
+    pub(super) async fn end(&self, ledger: &Ledger) -> Result<CompleteResults, Trouble> {
         let mut outcome = Outcome::default();
         let refused = self.bring_logs(false, &mut outcome).await?;
         self.bring_earlier_logs(false, &mut outcome).await?;
@@ -208,7 +208,7 @@ impl FetchJob {
     }
 
     /// Refuses if files were left out for want of room.
-    fn all_had_room(&self, left_out: &[Stays]) -> Result<(), Trouble> {
+    fn all_had_room(&self, left_out: &[UnfetchedFile]) -> Result<(), Trouble> {
         if left_out.is_empty() {
             return Ok(());
         }
@@ -396,7 +396,7 @@ impl FetchJob {
     }
 
     /// The files of the run that are not here byte for byte.
-    pub(crate) async fn not_home(&self) -> Result<NotHome, Trouble> {
+    pub(crate) async fn not_home(&self) -> Result<MissingResults, Trouble> {
         let ask = Ask {
             globs: self.globs(FetchKind::End),
             made: Made::Told,
@@ -506,7 +506,7 @@ impl FetchJob {
         ledger: &Ledger,
         outcome: Outcome,
         warnings: Vec<String>,
-    ) -> Result<Arrived, Trouble> {
+    ) -> Result<CompleteResults, Trouble> {
         let done = Results::Done {
             folder: self.way.folder.display().to_string(),
             notes: outcome.notes.into_lines(),
@@ -514,7 +514,7 @@ impl FetchJob {
             warnings,
         };
         let hints = self.hints(ledger).await?;
-        Ok(Arrived {
+        Ok(CompleteResults {
             run: self.id,
             folder: self.way.folder.clone(),
             home: Input::ResultsDone { done, hints },
@@ -647,7 +647,7 @@ fn min_free(config: &std::path::Path) -> u64 {
 }
 
 /// The first files by name, with all of their bytes.
-fn named(stays: &[Stays]) -> String {
+fn named(stays: &[UnfetchedFile]) -> String {
     const NAMED: usize = 3;
     let all = stays.iter();
     let bytes = all

@@ -14,7 +14,7 @@ use super::receive;
 use super::trouble::Trouble;
 use super::way::{SILENCE, Way, blocking, silent};
 use crate::failure::Failure;
-use crate::transfer::Moving;
+use crate::transfer::RunningTransfer;
 
 /// The length of the end of a log that is too long to come whole.
 pub(super) const LOG_BYTES: u64 = 1024 * 1024;
@@ -192,7 +192,7 @@ async fn whole(way: &Way, log: LogToFetch) -> Result<u64, Trouble> {
         ..v1::ReadLogRequest::default()
     };
     let mut parts = open(way, log, request).await?;
-    let moving = Moving::new(
+    let moving = RunningTransfer::new(
         way.hearer.clone(),
         &way.whose.node,
         &format!("fetching {}", log.name()),
@@ -202,7 +202,7 @@ async fn whole(way: &Way, log: LogToFetch) -> Result<u64, Trouble> {
     let (tx, mut rx) = tokio::sync::mpsc::channel(PARTS_WAITING);
     let writing = tokio::task::spawn_blocking(move || {
         let parts = std::iter::from_fn(|| rx.blocking_recv());
-        Writing {
+        LogWrite {
             folder,
             known,
             log,
@@ -248,13 +248,13 @@ async fn whole(way: &Way, log: LogToFetch) -> Result<u64, Trouble> {
 }
 
 /// The state of the disk's thread while a log comes.
-struct Writing {
+struct LogWrite {
     folder: Folder,
     known: Known,
     log: LogToFetch,
     stamp: Stamp,
     from: u64,
-    moving: Moving,
+    moving: RunningTransfer,
     min_free: u64,
 }
 
@@ -266,7 +266,7 @@ fn limit(log: LogToFetch) -> u64 {
     }
 }
 
-impl Writing {
+impl LogWrite {
     /// Writes parts until the end part; without it, half a log stays.
     fn take(mut self, parts: impl Iterator<Item = v1::LogPart>) -> Result<u64, Trouble> {
         let path = Path::new(self.log.name());

@@ -38,13 +38,13 @@ use nero_life::input::Input;
 use nero_life::needs;
 
 pub(crate) use arrived::sync;
-pub(crate) use home::NotHome;
+pub(crate) use home::MissingResults;
 pub(crate) use job::{FetchJob, Places, RequestedFiles};
 #[cfg(test)]
 pub(crate) use queue::Pace;
 pub(crate) use trouble::Trouble;
 
-use arrived::Arrived;
+use arrived::CompleteResults;
 use queue::{FetchKind, Queue};
 
 /// Tries before a run's results are given up; `neroman fetch` begins anew.
@@ -70,14 +70,14 @@ struct Turn {
     run: RunId,
     kind: FetchKind,
     took: Duration,
-    result: Result<Came, Trouble>,
+    result: Result<FetchProgress, Trouble>,
 }
 
-enum Came {
+enum FetchProgress {
     /// Files of a run that lives.
     Something,
     /// All files of an ended run, which are not synced yet.
-    All(Box<Arrived>),
+    All(Box<CompleteResults>),
     /// No files will ever come this way.
     Nothing,
 }
@@ -116,7 +116,7 @@ impl Fetcher {
         let mut queue = Queue::default();
         let mut tries: HashMap<RunId, u32> = HashMap::new();
         let mut working = FuturesUnordered::new();
-        let mut arrived: Vec<(Turn, Arrived)> = Vec::new();
+        let mut arrived: Vec<(Turn, CompleteResults)> = Vec::new();
         let mut recording = FuturesUnordered::new();
         loop {
             if recording.is_empty() && !arrived.is_empty() {
@@ -141,8 +141,8 @@ impl Fetcher {
                     }
                 }
                 Some(mut turn) = working.next(), if !working.is_empty() => {
-                    match std::mem::replace(&mut turn.result, Ok(Came::Something)) {
-                        Ok(Came::All(all)) => {
+                    match std::mem::replace(&mut turn.result, Ok(FetchProgress::Something)) {
+                        Ok(FetchProgress::All(all)) => {
                             queue.came(turn.run);
                             arrived.push((turn, *all));
                         }
@@ -196,13 +196,13 @@ impl Fetcher {
     async fn after(&self, turn: &Turn, tries: &mut u32) -> Option<Duration> {
         let pace = self.places.pace;
         let trouble = match &turn.result {
-            Ok(Came::Something | Came::All(_)) => {
+            Ok(FetchProgress::Something | FetchProgress::All(_)) => {
                 *tries = 0;
                 let why = String::new();
                 self.note(turn.run, Input::ResultsWait { why }).await;
                 return Some(pace.after(turn.took));
             }
-            Ok(Came::Nothing) => return None,
+            Ok(FetchProgress::Nothing) => return None,
             Err(trouble) => trouble,
         };
         let (run, failure) = (turn.run, trouble.failure());
@@ -256,11 +256,11 @@ fn bounded(mut why: String) -> String {
 }
 
 /// Records that all files of these runs are home; returns their turns with the outcome.
-async fn record(ledger: Ledger, arrived: Vec<(Turn, Arrived)>) -> Vec<Turn> {
-    let (turns, arrived): (Vec<Turn>, Vec<Arrived>) = arrived.into_iter().unzip();
+async fn record(ledger: Ledger, arrived: Vec<(Turn, CompleteResults)>) -> Vec<Turn> {
+    let (turns, arrived): (Vec<Turn>, Vec<CompleteResults>) = arrived.into_iter().unzip();
     let recorded = arrived::record(&ledger, arrived).await;
     let with_result = |turn: Turn| Turn {
-        result: recorded.clone().map(|()| Came::Something),
+        result: recorded.clone().map(|()| FetchProgress::Something),
         ..turn
     };
     turns.into_iter().map(with_result).collect()
@@ -277,17 +277,19 @@ async fn turn(
     kind: FetchKind,
 ) -> Turn {
     let began = Instant::now();
-    let result: Result<Came, Trouble> = async {
+    let result: Result<FetchProgress, Trouble> = async {
         if kind == FetchKind::Live && !job::has_live(&ledger, run).await? {
-            return Ok(Came::Nothing);
+            return Ok(FetchProgress::Nothing);
         }
         let job = FetchJob::prepare(&places, &ledger, client, hearer, run, false).await?;
         match (job, kind) {
-            (None, _) => Ok(Came::Nothing),
-            (Some(job), FetchKind::Live) => job.live(&ledger).await.map(|()| Came::Something),
+            (None, _) => Ok(FetchProgress::Nothing),
+            (Some(job), FetchKind::Live) => {
+                job.live(&ledger).await.map(|()| FetchProgress::Something)
+            }
             (Some(job), FetchKind::End) => {
                 let all = job.end(&ledger).await?;
-                Ok(Came::All(Box::new(all)))
+                Ok(FetchProgress::All(Box::new(all)))
             }
         }
     }

@@ -14,14 +14,14 @@ use super::known::{Known, Stamp};
 use super::trouble::{MAKE_ROOM, Trouble};
 use super::wanted::{FileToFetch, Notes};
 use crate::failure::Failure;
-use crate::transfer::Moving;
+use crate::transfer::RunningTransfer;
 
 /// How many bytes may come between two looks at the free space.
 pub(super) const LOOK_EVERY_BYTES: u64 = 4 * 1024 * 1024;
 
 /// The result of a stream.
 #[derive(Debug, Default)]
-pub(super) struct Received {
+pub(super) struct StreamResult {
     /// Files that are whole.
     pub(super) files: u64,
     /// Bytes that travelled.
@@ -36,7 +36,7 @@ pub(super) struct Received {
 }
 
 /// A file that is being written.
-struct Taking {
+struct FileWrite {
     file: File,
     hasher: blake3::Hasher,
     /// The offset of the next byte.
@@ -50,9 +50,9 @@ pub(super) fn receive(
     known: &mut Known,
     wanted: &[FileToFetch],
     parts: impl Iterator<Item = v1::FilePart>,
-    moving: &mut Moving,
+    moving: &mut RunningTransfer,
     min_free: u64,
-) -> (Received, Result<(), Trouble>) {
+) -> (StreamResult, Result<(), Trouble>) {
     let mut receiver = Receiver {
         folder,
         known,
@@ -60,7 +60,7 @@ pub(super) fn receive(
         moving,
         min_free,
         taking: None,
-        received: Received::default(),
+        received: StreamResult::default(),
         looked_at: 0,
     };
     for part in parts {
@@ -77,11 +77,11 @@ struct Receiver<'a> {
     folder: &'a mut Folder,
     known: &'a mut Known,
     wanted: &'a [FileToFetch],
-    moving: &'a mut Moving,
+    moving: &'a mut RunningTransfer,
     /// Bytes that stay free on the disk.
     min_free: u64,
-    taking: Option<Taking>,
-    received: Received,
+    taking: Option<FileWrite>,
+    received: StreamResult,
     looked_at: u64,
 }
 
@@ -144,7 +144,7 @@ impl Receiver<'_> {
         Ok(self.received.next < self.wanted.len())
     }
 
-    fn begin(&mut self, want: &FileToFetch, offset: u64) -> Result<Taking, Trouble> {
+    fn begin(&mut self, want: &FileToFetch, offset: u64) -> Result<FileWrite, Trouble> {
         let go_on = want.from > 0 && offset == want.from;
         let failed = |folder: &Folder, error| unwritten(folder, want, &error);
         if !go_on {
@@ -159,7 +159,7 @@ impl Receiver<'_> {
         if go_on && part.there != offset {
             return Err(refused("half a file changed here while it was fetched"));
         }
-        Ok(Taking {
+        Ok(FileWrite {
             file: part.file,
             hasher: blake3::Hasher::new(),
             at: part.there,
@@ -169,7 +169,7 @@ impl Receiver<'_> {
     fn finish(
         &mut self,
         want: &FileToFetch,
-        taking: Taking,
+        taking: FileWrite,
         part: &v1::FilePart,
     ) -> Result<(), Trouble> {
         let hash = taking.hasher.finalize();

@@ -99,7 +99,7 @@ pub(super) struct FileToFetch {
 
 /// A file that is not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stays {
+pub(crate) struct UnfetchedFile {
     /// The name as it is shown.
     pub(crate) name: String,
     pub(crate) bytes: u64,
@@ -116,11 +116,11 @@ pub(super) struct Choice {
     /// Links to make: path and target.
     pub(super) links: Vec<(PathBuf, PathBuf)>,
     /// Files that are too large to come.
-    pub(super) left: Vec<Stays>,
+    pub(super) left: Vec<UnfetchedFile>,
     /// Files for which there is no room here.
-    pub(super) no_room: Vec<Stays>,
+    pub(super) no_room: Vec<UnfetchedFile>,
     /// Files that the job made and no glob names.
-    pub(super) unnamed: Vec<Stays>,
+    pub(super) unnamed: Vec<UnfetchedFile>,
     /// Outputs that match no file.
     pub(super) unfit: Vec<String>,
     /// Files that can never come home: without a name that can be kept, too
@@ -192,7 +192,7 @@ pub(super) fn choose(
 ) -> Choice {
     let mut choice = Choice::told(list, ask, whose);
     let names = Names::of(list, folder);
-    let leads = Leads::of(list);
+    let leads = LinkTargets::of(list);
     let loose = coming(list, ask.made);
     let mut taken: HashSet<PathBuf> = HashSet::new();
     for entry in list.files.iter().take(FILES_MAX) {
@@ -200,7 +200,7 @@ pub(super) fn choose(
         // A link without its target would be a name of nothing here.
         let is_named =
             !entry.globs.is_empty() || !entry.made || leads.include(Path::new(&entry.path));
-        let stays = || Stays {
+        let stays = || UnfetchedFile {
             name: shown.clone(),
             bytes: entry.size,
         };
@@ -271,14 +271,14 @@ pub(super) fn choose(
 }
 
 /// Where the links that outputs name lead.
-struct Leads {
+struct LinkTargets {
     /// Targets below the work folder, by the paths of links.
     targets: HashMap<PathBuf, PathBuf>,
     /// What the links lead to that a glob fits: other links, and their ends.
     named: HashSet<PathBuf>,
 }
 
-impl Leads {
+impl LinkTargets {
     /// Links that lead to one another are followed so often.
     const FOLLOWED_MAX: usize = 8;
 
@@ -404,7 +404,7 @@ impl Choice {
             let is_out = out.contains(&at);
             at += 1;
             if is_out {
-                self.no_room.push(Stays {
+                self.no_room.push(UnfetchedFile {
                     name: Safe::line(&want.name).to_string(),
                     bytes: want.stamp.size,
                 });
@@ -737,7 +737,8 @@ mod tests {
                 ..Ask::default()
             };
             let choice = choose(&list, &ask, &whose, &mut folder, &known, room);
-            let names = |stays: &[Stays]| stays.iter().map(|one| one.name.clone()).collect();
+            let names =
+                |stays: &[UnfetchedFile]| stays.iter().map(|one| one.name.clone()).collect();
             let wanted: Vec<String> = choice.wanted.iter().map(|one| one.name.clone()).collect();
             let all: [Vec<String>; 3] =
                 [&choice.left, &choice.no_room, &choice.unnamed].map(|stays| names(stays));

@@ -8,9 +8,9 @@ use nero_wire::v1;
 use nero_wire::v1::abort_reply::{One, Outcome};
 
 use super::Man;
-use super::select::Chosen;
+use super::select::ChosenRun;
 use crate::failure::Failure;
-use crate::ledger::{Decided, Late, Ledger};
+use crate::ledger::{Decision, Late, Ledger};
 use nero_life::abort::{self, CancelOutcome};
 use nero_life::change::Change;
 use nero_life::input::Input;
@@ -42,7 +42,7 @@ impl Man {
                 ..cancel
             };
             let (experiments, changes) = cancels(state, &chosen, &cancel);
-            Decided {
+            Decision {
                 answer: v1::AbortReply {
                     experiments,
                     notes: picked.notes,
@@ -122,9 +122,9 @@ const CONFIRMED_WITHIN: Duration = Duration::from_secs(2);
 /// Without room in the databases, only requests to nodes go on, since they may
 /// make room. The rest waits.
 fn unwritten(
-    mut decided: Decided<v1::AbortReply>,
+    mut decided: Decision<v1::AbortReply>,
     ledger: &Ledger,
-) -> Result<Decided<v1::AbortReply>, Failure> {
+) -> Result<Decision<v1::AbortReply>, Failure> {
     let why = ledger.no_room().map_or_else(
         || Failure::failed("no space left for the databases"),
         |full| full.failure,
@@ -160,7 +160,7 @@ fn became(one: &mut One, outcome: Outcome) {
     .to_owned();
 }
 
-fn cancels(state: &State, chosen: &[Chosen], cancel: &Cancel) -> (Vec<One>, Vec<Change>) {
+fn cancels(state: &State, chosen: &[ChosenRun], cancel: &Cancel) -> (Vec<One>, Vec<Change>) {
     let mut ones = Vec::new();
     let mut changes = Vec::new();
     for chosen in chosen {

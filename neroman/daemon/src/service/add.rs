@@ -13,8 +13,8 @@ use super::sources::{self, SourceToRead};
 use super::{Man, blocking};
 use crate::cells;
 use crate::failure::Failure;
-use crate::ledger::{self, Decided};
-use nero_life::add::{self, Merged, Read, Seen, What};
+use crate::ledger::{self, Decision};
+use nero_life::add::{self, MergeOutcome, Read, Seen, What};
 use nero_life::state::State;
 
 impl Man {
@@ -60,7 +60,7 @@ impl Man {
                 let answer = reply(&reads, &merged, &folders);
                 let mut changes = merged.changes.clone();
                 changes.push(ledger::last(merged.present()));
-                Ok(Decided { answer, changes })
+                Ok(Decision { answer, changes })
             })
             .await?;
         answer.notes.extend(self.number(again, unnumbered).await);
@@ -148,7 +148,11 @@ fn first_of(folder: &Path) -> PathBuf {
     }
 }
 
-pub(super) fn reply(reads: &[Read], merged: &Merged, folders: &[v1::FolderTaken]) -> v1::AddReply {
+pub(super) fn reply(
+    reads: &[Read],
+    merged: &MergeOutcome,
+    folders: &[v1::FolderTaken],
+) -> v1::AddReply {
     let notes = reads
         .iter()
         .flat_map(|read| &read.loaded.notes)

@@ -20,8 +20,8 @@ use super::add::{canonical, options_of, reply};
 use super::sources::{self, SourceToRead};
 use super::{Man, blocking, code, start};
 use crate::failure::Failure;
-use crate::ledger::{self, Decided};
-use nero_life::add::{self, Merged, Read, What};
+use crate::ledger::{self, Decision};
+use nero_life::add::{self, MergeOutcome, Read, What};
 use nero_life::experiment::Stamp;
 use nero_life::state::State;
 
@@ -31,7 +31,7 @@ const DIGITS_KEPT: usize = 15;
 const NAMES_MAX: u32 = 1000;
 
 /// A file with the rows in it.
-struct Kept {
+struct RowsFile {
     read: Read,
     /// The line of each row that was given.
     lines: Vec<u32>,
@@ -93,7 +93,7 @@ impl Man {
                 let (answer, merged, ids) = decide(state)?;
                 let mut changes = merged.changes;
                 changes.push(ledger::last(ids));
-                Ok(Decided { answer, changes })
+                Ok(Decision { answer, changes })
             })
             .await
     }
@@ -115,7 +115,7 @@ fn known(state: &State, id: u64) -> String {
 }
 
 /// The experiments of the rows that were given, in their order.
-fn ids(kept: &Kept, merged: &Merged) -> Vec<ExperimentId> {
+fn ids(kept: &RowsFile, merged: &MergeOutcome) -> Vec<ExperimentId> {
     let definitions = &kept.read.loaded.definitions;
     let mut of_line: HashMap<u32, Vec<ExperimentId>> = HashMap::new();
     // What was seen begins with the definitions.
@@ -141,7 +141,7 @@ fn keep(
     rows: &[String],
     config: &Path,
     dry_run: bool,
-) -> Result<Kept, Failure> {
+) -> Result<RowsFile, Failure> {
     let file = file_of(state, folder, options)?;
     let cannot = |what: &str, error: &io::Error| {
         Failure::failed(format!("cannot {what} {}", file.display())).caused_by(error)
@@ -164,7 +164,7 @@ fn keep(
             companion: Stamp::default(),
             loaded,
         };
-        return Ok(Kept { read, lines });
+        return Ok(RowsFile { read, lines });
     }
     if text != before {
         write(&file, &text).map_err(|error| cannot("write", &error))?;
@@ -178,7 +178,7 @@ fn keep(
     };
     let read = sources::read_paths(state, &[source], config)?.pop();
     let read = read.ok_or_else(|| Failure::bug("a file of rows was not read"))?;
-    Ok(Kept { read, lines })
+    Ok(RowsFile { read, lines })
 }
 
 /// The text with the rows that it lacks, and the line of each row.

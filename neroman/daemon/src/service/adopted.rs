@@ -16,7 +16,7 @@ use tonic::Code;
 use super::Man;
 use crate::adopt;
 use crate::failure::Failure;
-use crate::ledger::{self, Decided};
+use crate::ledger::{self, Decision};
 use nero_life::change::{Change, Described, NewRun};
 use nero_life::now::Moment;
 use nero_life::run::{Dispatch, Made};
@@ -79,7 +79,7 @@ impl Man {
                 if !changes.is_empty() {
                     changes.push(ledger::last(made));
                 }
-                Ok(Decided {
+                Ok(Decision {
                     answer: v1::AdoptReply {
                         jobs: ones,
                         scheduler: call.scheduler.clone(),

@@ -9,9 +9,9 @@ use nero_wire::v1::annotate_reply::One;
 
 use super::{Man, blocking};
 use crate::failure::Failure;
-use crate::ledger::Decided;
+use crate::ledger::Decision;
 use nero_life::change::{Change, Described};
-use nero_life::experiment::{ByHand, Experiment, tags_text};
+use nero_life::experiment::{Experiment, PersonalMarks, tags_text};
 use nero_life::state::State;
 use nero_model::ExperimentId;
 
@@ -37,7 +37,7 @@ impl Man {
         let dry_run = request.dry_run;
         let decide = move |state: &State, now_ms: i64| {
             let (experiments, changes) = annotated(state, &ids, &request, now_ms)?;
-            Ok(Decided {
+            Ok(Decision {
                 answer: v1::AnnotateReply {
                     experiments,
                     notes: picked.notes,
@@ -111,7 +111,7 @@ fn annotated(
 }
 
 /// What a person will have typed about an experiment.
-fn with(experiment: &Experiment, request: &v1::AnnotateRequest) -> Result<ByHand, Failure> {
+fn with(experiment: &Experiment, request: &v1::AnnotateRequest) -> Result<PersonalMarks, Failure> {
     let mut by_hand = (*experiment.by_hand).clone();
     if let Some(note) = &request.note {
         note.trim().clone_into(&mut by_hand.note);
@@ -135,7 +135,7 @@ fn with(experiment: &Experiment, request: &v1::AnnotateRequest) -> Result<ByHand
 }
 
 /// The changes as the history has them.
-fn differences(old: &ByHand, new: &ByHand) -> Vec<String> {
+fn differences(old: &PersonalMarks, new: &PersonalMarks) -> Vec<String> {
     let mut said = Vec::new();
     if old.note != new.note {
         said.push(match new.note.as_str() {

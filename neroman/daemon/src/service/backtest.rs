@@ -17,7 +17,7 @@ use nero_store::{RunKey, SeriesReader, StoreError};
 use nero_wire::v1;
 use nero_wire::v1::rule_backtest_reply as reply;
 
-use super::select::{self, Chosen};
+use super::select::{self, ChosenRun};
 use super::{Man, blocking};
 use crate::failure::Failure;
 
@@ -32,7 +32,7 @@ struct Question {
 }
 
 /// What is known of one run after the replay.
-struct Replayed {
+struct ReplayResult {
     run: RunId,
     fired: Result<Option<Fired>, String>,
     best: Option<Best>,
@@ -150,7 +150,7 @@ fn question(
 
 /// The runs that have ended, and the number of those that have not. For a rule over
 /// peers only the newest of each experiment counts, as it does for its peers.
-fn past_runs(state: &State, chosen: &[Chosen], is_cohort: bool) -> (Vec<RunId>, usize) {
+fn past_runs(state: &State, chosen: &[ChosenRun], is_cohort: bool) -> (Vec<RunId>, usize) {
     let mut runs = Vec::new();
     let mut live = 0;
     for chosen in chosen {
@@ -181,7 +181,7 @@ fn replay_in_parts(
     now: &Now,
     keys: &[(RunId, RunKey)],
     question: &Question,
-) -> Result<Vec<Replayed>, StoreError> {
+) -> Result<Vec<ReplayResult>, StoreError> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let share = keys.len().div_ceil(processors).max(1);
     let parts = std::thread::scope(|scope| {
@@ -198,7 +198,7 @@ fn replay_in_parts(
             .collect();
         let ends = threads.into_iter().map(|thread| thread.join());
         ends.map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect::<Result<Vec<Vec<Replayed>>, StoreError>>()
+            .collect::<Result<Vec<Vec<ReplayResult>>, StoreError>>()
     })?;
     Ok(parts.into_iter().flatten().collect())
 }
@@ -210,7 +210,7 @@ fn replay(
     now: &Now,
     keys: &[(RunId, RunKey)],
     question: &Question,
-) -> Result<Vec<Replayed>, StoreError> {
+) -> Result<Vec<ReplayResult>, StoreError> {
     let reader = SeriesReader::open(home)?;
     let mut read = Vec::with_capacity(keys.len());
     for (id, key) in keys {
@@ -252,7 +252,7 @@ fn replay(
     let ids = read.iter().map(|(_, run, _)| run.made.id);
     let told = ids.zip(fired).zip(bests);
     Ok(told
-        .map(|((run, fired), best)| Replayed {
+        .map(|((run, fired), best)| ReplayResult {
             run,
             fired: fired.map_err(|error| error.to_string()),
             best,
@@ -293,7 +293,7 @@ impl Question {
     }
 }
 
-fn shown(state: &State, one: &Replayed, good: bool) -> Option<reply::Run> {
+fn shown(state: &State, one: &ReplayResult, good: bool) -> Option<reply::Run> {
     let experiment = state.experiment(one.run.experiment)?;
     let run = experiment.run(one.run.number)?;
     let fired = one.fired.as_ref().ok().and_then(Option::as_ref);

@@ -10,11 +10,11 @@ use jiff::tz::TimeZone;
 use nero_wire::v1;
 use nero_wire::v1::clean_ask_reply::{OnNode, One};
 
-use super::clean_node::Going;
-use super::select::Chosen;
+use super::clean_node::RemovableRun;
+use super::select::ChosenRun;
 use super::{Man, blocking, counted};
 use crate::failure::Failure;
-use crate::ledger::Decided;
+use crate::ledger::Decision;
 use nero_life::clean;
 use nero_life::run::Run;
 use nero_life::state::State;
@@ -23,7 +23,7 @@ use nero_life::state::State;
 const HERE: &str = "(here)";
 
 /// Runs that may go, by node.
-type ByNode = BTreeMap<String, Vec<Going>>;
+type ByNode = BTreeMap<String, Vec<RemovableRun>>;
 
 impl Man {
     /// Removes the runs that may go; with `dry_run`, only lists them.
@@ -49,7 +49,7 @@ impl Man {
     pub(super) async fn clean_chosen(
         &self,
         request: v1::CleanAskRequest,
-        chosen: Vec<Chosen>,
+        chosen: Vec<ChosenRun>,
         everything: bool,
     ) -> Result<v1::CleanAskReply, Failure> {
         let state = self.ledger.state();
@@ -78,7 +78,7 @@ impl Man {
         }
         self.ledger
             .ask(&request.request, move |_, _| {
-                Ok(Decided {
+                Ok(Decision {
                     answer: reply,
                     changes: Vec::new(),
                 })
@@ -92,7 +92,7 @@ impl Man {
     fn to_clean(
         &self,
         request: &v1::CleanAskRequest,
-        mut going: BTreeMap<String, Vec<Going>>,
+        mut going: BTreeMap<String, Vec<RemovableRun>>,
         everything: bool,
     ) -> Result<(ByNode, Option<String>), Failure> {
         let config = self.nodes.config()?;
@@ -154,9 +154,9 @@ impl Man {
 }
 
 /// All experiments, also those that left their source or were removed.
-fn every(state: &State) -> Vec<Chosen> {
+fn every(state: &State) -> Vec<ChosenRun> {
     let all = state.experiments.iter();
-    all.map(|one| Chosen {
+    all.map(|one| ChosenRun {
         id: one.id,
         run: None,
     })
@@ -185,11 +185,11 @@ fn named(state: &State) -> (BTreeSet<String>, Vec<String>) {
 /// its runs.
 fn pick(
     state: &State,
-    chosen: &[Chosen],
+    chosen: &[ChosenRun],
     node: &str,
     unfetched: bool,
-) -> (BTreeMap<String, Vec<Going>>, Vec<One>) {
-    let mut going: BTreeMap<String, Vec<Going>> = BTreeMap::new();
+) -> (BTreeMap<String, Vec<RemovableRun>>, Vec<One>) {
+    let mut going: BTreeMap<String, Vec<RemovableRun>> = BTreeMap::new();
     let mut stay = Vec::new();
     let named = |run: &&Run| node.is_empty() || run.node() == Some(node);
     for chosen in chosen {
@@ -215,7 +215,7 @@ fn pick(
                     skipped: why,
                     ..One::default()
                 }),
-                None => going.entry(at).or_default().push(Going {
+                None => going.entry(at).or_default().push(RemovableRun {
                     id: run.made.id,
                     token: run.made.token.to_vec(),
                     folder: PathBuf::from(run.results().folder()),

@@ -19,7 +19,7 @@ use super::{Man, blocking};
 use crate::failure::Failure;
 use crate::ledger::{Late, Ledger};
 use crate::node::BYTES_MAX;
-use crate::results::{FetchJob, NotHome, Places, Trouble, sync};
+use crate::results::{FetchJob, MissingResults, Places, Trouble, sync};
 use nero_life::input::Input;
 use nero_life::needs;
 use nero_life::state::State;
@@ -45,7 +45,7 @@ const NOTES_MAX: usize = 100;
 
 /// A run that may go.
 #[derive(Clone)]
-pub(super) struct Going {
+pub(super) struct RemovableRun {
     pub(super) id: RunId,
     pub(super) token: Vec<u8>,
     pub(super) folder: PathBuf,
@@ -55,7 +55,7 @@ pub(super) struct Going {
 
 /// The result of cleaning one node.
 #[derive(Default)]
-pub(super) struct Went {
+pub(super) struct CleanOutcome {
     pub(super) runs: Vec<One>,
     pub(super) node: OnNode,
     /// The index in `runs` of each token's run.
@@ -63,7 +63,7 @@ pub(super) struct Went {
     cleaned: HashSet<Vec<u8>>,
 }
 
-impl Went {
+impl CleanOutcome {
     /// Sets the reason why a run stays; empty if it goes.
     fn skip(&mut self, token: &[u8], why: String) {
         let one = self.places.get(token);
@@ -74,7 +74,7 @@ impl Went {
     }
 
     /// The runs of a part that the node refused.
-    fn refused(&self, part: &[Going]) -> Vec<Going> {
+    fn refused(&self, part: &[RemovableRun]) -> Vec<RemovableRun> {
         let left = part.iter().filter(|run| !self.cleaned.contains(&run.token));
         left.cloned().collect()
     }
@@ -84,10 +84,10 @@ impl Man {
     pub(super) async fn clean_node(
         &self,
         node: String,
-        going: Vec<Going>,
+        going: Vec<RemovableRun>,
         request: &v1::CleanAskRequest,
-    ) -> Went {
-        let mut went = Went::default();
+    ) -> CleanOutcome {
+        let mut went = CleanOutcome::default();
         went.node.node.clone_from(&node);
         if let Err(failure) = self.try_clean(&node, going, request, &mut went).await {
             let failure = failure.of(&node);
@@ -100,9 +100,9 @@ impl Man {
     async fn try_clean(
         &self,
         node: &str,
-        going: Vec<Going>,
+        going: Vec<RemovableRun>,
         request: &v1::CleanAskRequest,
-        went: &mut Went,
+        went: &mut CleanOutcome,
     ) -> Result<(), Failure> {
         let channel = self.nodes.channel(node, REACHED).await?;
         let mut client = MumClient::new(channel)
@@ -131,11 +131,11 @@ impl Man {
     async fn compared(
         &self,
         (node, client): (&str, &MumClient<Channel>),
-        going: Vec<Going>,
+        going: Vec<RemovableRun>,
         sizes: &HashMap<Vec<u8>, u64>,
         request: &v1::CleanAskRequest,
-        went: &mut Went,
-    ) -> Result<Vec<Going>, Failure> {
+        went: &mut CleanOutcome,
+    ) -> Result<Vec<RemovableRun>, Failure> {
         let mut able = Vec::new();
         let looks = going.into_iter().map(|run| {
             let client = client.clone();
@@ -145,7 +145,7 @@ impl Man {
             }
         });
         let looks = futures_util::stream::iter(looks).buffered(COMPARED_AT_ONCE);
-        let looks: Vec<(Going, Result<NotHome, Failure>)> = looks.collect().await;
+        let looks: Vec<(RemovableRun, Result<MissingResults, Failure>)> = looks.collect().await;
         for (run, found) in looks {
             let (lost, why) = match (found, request.unfetched) {
                 (Ok(lost), true) => (lost, None),
@@ -155,9 +155,9 @@ impl Man {
                 }
                 // With `unfetched`, a run that cannot be compared goes all the
                 // same.
-                (Err(failure), true) if !failure.is_of_node() => (NotHome::default(), None),
+                (Err(failure), true) if !failure.is_of_node() => (MissingResults::default(), None),
                 (Err(failure), false) if !failure.is_of_node() => {
-                    (NotHome::default(), Some(failure.to_string()))
+                    (MissingResults::default(), Some(failure.to_string()))
                 }
                 (Err(failure), _) => return Err(failure),
             };
@@ -187,11 +187,11 @@ impl Man {
     async fn clean_all(
         &self,
         client: &mut MumClient<Channel>,
-        able: &[Going],
+        able: &[RemovableRun],
         request: &v1::CleanAskRequest,
-        went: &mut Went,
+        went: &mut CleanOutcome,
     ) -> Result<(), Failure> {
-        let mut parts: Vec<&[Going]> = able.chunks(RUNS_MAX).collect();
+        let mut parts: Vec<&[RemovableRun]> = able.chunks(RUNS_MAX).collect();
         if parts.is_empty() {
             parts.push(&[]);
         }
@@ -222,8 +222,8 @@ impl Man {
     }
 
     /// Records that the rest of these runs' files is given up.
-    async fn give_up(&self, able: &[Going]) -> Result<(), Failure> {
-        let forgone = |run: &Going| (run.id, Input::ResultsForgone);
+    async fn give_up(&self, able: &[RemovableRun]) -> Result<(), Failure> {
+        let forgone = |run: &RemovableRun| (run.id, Input::ResultsForgone);
         let given_up: Vec<(RunId, Input)> = able.iter().map(forgone).collect();
         let late = Late::Passes("all of it is home");
         self.ledger
@@ -235,7 +235,7 @@ impl Man {
 
     /// Waits until the node was told to forget runs that need nothing more; it
     /// refuses to clean others.
-    async fn closed(&self, able: &[Going]) {
+    async fn closed(&self, able: &[RemovableRun]) {
         let ids: Vec<RunId> = able.iter().map(|run| run.id).collect();
         let about = |state: &State, id: &RunId| {
             let run = state.run(*id);
@@ -250,10 +250,10 @@ impl Man {
     async fn clean_part(
         &self,
         client: &mut MumClient<Channel>,
-        part: &[Going],
+        part: &[RemovableRun],
         store: bool,
         dry_run: bool,
-        went: &mut Went,
+        went: &mut CleanOutcome,
     ) -> Result<(), Failure> {
         let mut request = tonic::Request::new(v1::CleanRequest {
             request: RequestId::random().to_vec(),
@@ -302,20 +302,20 @@ impl Man {
         &self,
         node: &str,
         client: MumClient<Channel>,
-        run: &Going,
-    ) -> Result<NotHome, Failure> {
+        run: &RemovableRun,
+    ) -> Result<MissingResults, Failure> {
         if !run.began {
-            return Ok(NotHome::default());
+            return Ok(MissingResults::default());
         }
         let places = Places::of(&self.home);
         let deaf = Arc::new(|_| ());
         let compared = async {
             match FetchJob::prepare(&places, &self.ledger, client, deaf, run.id, true).await? {
                 Some(job) => job.not_home().await,
-                None => Ok(NotHome::default()),
+                None => Ok(MissingResults::default()),
             }
         };
-        let compared: Result<NotHome, Trouble> = compared.await;
+        let compared: Result<MissingResults, Trouble> = compared.await;
         compared.map_err(|trouble| trouble.of(node).failure().clone())
     }
 }
@@ -358,7 +358,7 @@ async fn take_away(
 }
 
 /// Reason why a run is not cleaned: the node has files that were not fetched.
-fn stays(lost: &NotHome, run: RunId) -> Option<String> {
+fn stays(lost: &MissingResults, run: RunId) -> Option<String> {
     if lost.is_empty() {
         return None;
     }
@@ -377,7 +377,7 @@ fn stays(lost: &NotHome, run: RunId) -> Option<String> {
 }
 
 /// The files that are not home, by name and size, within bounds.
-fn names(lost: &NotHome) -> Vec<String> {
+fn names(lost: &MissingResults) -> Vec<String> {
     const NAMES_MAX: usize = 50;
     let size = crate::snapshot::size;
     let files = lost.files.iter();

@@ -7,7 +7,7 @@ use nero_config::{Config, Warden};
 use nero_model::Phase;
 
 use super::counted;
-use super::unschedulable::Asking;
+use super::unschedulable::RunDemand;
 use nero_life::add::ranges;
 use nero_life::state::State;
 
@@ -34,7 +34,7 @@ pub(super) fn may_cost(config: &Config) -> bool {
 }
 
 /// The GPU-hours of these runs, if they are many.
-pub(super) fn much(config: &Config, asking: &[Asking]) -> Option<String> {
+pub(super) fn much(config: &Config, asking: &[RunDemand]) -> Option<String> {
     let mut words: HashMap<&str, Option<String>> = HashMap::new();
     let mut gpus = GpuTime::default();
     for one in asking {
@@ -49,7 +49,7 @@ pub(super) fn much(config: &Config, asking: &[Asking]) -> Option<String> {
 }
 
 /// Lines about runs that go to a scheduler.
-pub(super) fn notes(config: &Config, state: &State, asking: &[Asking]) -> Vec<String> {
+pub(super) fn notes(config: &Config, state: &State, asking: &[RunDemand]) -> Vec<String> {
     let mut gpus = GpuTime::default();
     let mut short = Vec::new();
     let usual = usual_ms(state);
@@ -110,7 +110,7 @@ fn guarded(config: &Config, word: &str) -> Option<String> {
 }
 
 impl GpuTime {
-    fn add(&mut self, one: &Asking, node: &str) {
+    fn add(&mut self, one: &RunDemand, node: &str) {
         let gpus = one.takes.scheduling.gpus.on(node).copied().unwrap_or(0);
         if gpus == 0 {
             return;

@@ -10,8 +10,8 @@ use super::select::Selection;
 use super::sources::{self, SourceToRead};
 use super::{Man, blocking};
 use crate::failure::Failure;
-use crate::ledger::{self, Decided};
-use nero_life::add::{self, Merged, Read};
+use crate::ledger::{self, Decision};
+use nero_life::add::{self, MergeOutcome, Read};
 use nero_life::edits::Pending;
 use nero_life::state::State;
 use nero_model::ExperimentId;
@@ -26,7 +26,7 @@ const NAMED_MAX: usize = 12;
 const NAME_BYTES_MAX: usize = 4096;
 
 /// The sources of experiments, read with their edits.
-struct Prepared {
+struct EditedSources {
     ids: Vec<ExperimentId>,
     reads: Vec<Read>,
     missing: HashSet<u64>,
@@ -59,7 +59,7 @@ impl Man {
             if let Some(id) = pending.missed(&reads) {
                 return Err(without_source(id));
             }
-            Ok::<_, Failure>(Prepared {
+            Ok::<_, Failure>(EditedSources {
                 ids,
                 reads,
                 missing: sources::missing(&state),
@@ -79,7 +79,7 @@ impl Man {
                 work.apply(change);
             }
             let answer = reply(&work, &prepared, &merged, copy.is_some());
-            Ok(Decided {
+            Ok(Decision {
                 changes: match copy {
                     Some(_) => {
                         let new = answer.experiments.iter();
@@ -213,7 +213,12 @@ fn is_free(state: &State, ids: &[ExperimentId], name: &str) -> Result<(), Failur
     }
 }
 
-fn reply(state: &State, prepared: &Prepared, merged: &Merged, is_copy: bool) -> v1::EditReply {
+fn reply(
+    state: &State,
+    prepared: &EditedSources,
+    merged: &MergeOutcome,
+    is_copy: bool,
+) -> v1::EditReply {
     let is_asked = |id: ExperimentId| match is_copy {
         true => {
             let one = state.experiment(id);
@@ -227,7 +232,7 @@ fn reply(state: &State, prepared: &Prepared, merged: &Merged, is_copy: bool) -> 
         false => prepared.ids.contains(&id),
     };
     let mut notes = prepared.notes.clone();
-    let others = Merged {
+    let others = MergeOutcome {
         seen: merged
             .seen
             .iter()
@@ -235,7 +240,7 @@ fn reply(state: &State, prepared: &Prepared, merged: &Merged, is_copy: bool) -> 
             .cloned()
             .collect(),
         notes: merged.notes.clone(),
-        ..Merged::default()
+        ..MergeOutcome::default()
     };
     notes.extend(others.lines());
     let experiments = merged.seen.iter().filter(|seen| is_asked(seen.id));

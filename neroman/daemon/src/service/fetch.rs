@@ -11,7 +11,7 @@ use nero_wire::v1::fetch_event::{Event, One};
 use nero_wire::v1::mum_client::MumClient;
 use tonic::transport::Channel;
 
-use super::select::Chosen;
+use super::select::ChosenRun;
 use super::{Man, Sink, blocking};
 use crate::failure::Failure;
 use crate::results::{FetchJob, Places, RequestedFiles, Trouble};
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The picked runs by node, and notes about the rest.
 #[derive(Default)]
-struct Picked {
+struct RunsByNode {
     runs: BTreeMap<String, Vec<RunId>>,
     notes: Vec<String>,
     /// Named runs that have no files to fetch.
@@ -33,7 +33,7 @@ struct Picked {
 
 /// The outcome of the runs of one node.
 #[derive(Default)]
-struct Went {
+struct NodeOutcome {
     done: usize,
     failed: usize,
     /// Of those, runs for which the node was out of reach.
@@ -101,8 +101,8 @@ impl Man {
         asked: &RequestedFiles,
         dry_run: bool,
         sink: &Sink<v1::FetchEvent>,
-    ) -> Went {
-        let mut went = Went::default();
+    ) -> NodeOutcome {
+        let mut went = NodeOutcome::default();
         let client = match self.nodes.channel(&node, PATIENCE).await {
             Ok(channel) => MumClient::new(channel)
                 .max_decoding_message_size(nero_model::MESSAGE_BYTES_MAX)
@@ -182,8 +182,8 @@ impl Man {
     }
 }
 
-fn pick(state: &State, chosen: &[Chosen], all: bool) -> Picked {
-    let mut picked = Picked::default();
+fn pick(state: &State, chosen: &[ChosenRun], all: bool) -> RunsByNode {
+    let mut picked = RunsByNode::default();
     let mut never = 0;
     for chosen in chosen {
         let Some(experiment) = state.experiment(chosen.id) else {

@@ -7,7 +7,7 @@ use nero_config::{Config, Warden};
 use nero_life::place::Figures;
 
 use super::counted;
-use super::unschedulable::Asking;
+use super::unschedulable::RunDemand;
 
 /// A job whose environment sets one of these chooses its GPUs itself.
 const LISTS: [&str; 2] = ["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"];
@@ -17,7 +17,7 @@ const LISTS: [&str; 2] = ["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"];
 pub(super) fn notes(
     config: &Config,
     known: &HashMap<String, Figures>,
-    asking: &[Asking],
+    asking: &[RunDemand],
 ) -> Vec<String> {
     let mut runs: BTreeMap<(String, usize), u64> = BTreeMap::new();
     for place in asking.iter().filter_map(|one| hidden(config, known, one)) {
@@ -40,7 +40,7 @@ pub(super) fn notes(
 fn hidden(
     config: &Config,
     known: &HashMap<String, Figures>,
-    run: &Asking,
+    run: &RunDemand,
 ) -> Option<(String, usize)> {
     let sets_list = |(name, value): &(String, Option<String>)| {
         value.is_some() && LISTS.contains(&name.as_str())
@@ -65,17 +65,17 @@ mod tests {
 
     use nero_format::{OnNode, OnNodes};
     use nero_life::place::{Facts, GpuFacts};
-    use nero_life::run::Takes;
+    use nero_life::run::RunDemands;
     use nero_model::{ExperimentId, RunId};
     use nero_wire::v1;
 
     use super::*;
 
-    fn run(word: &str, gpus: Option<u32>) -> Asking {
-        let mut takes = Takes::default();
+    fn run(word: &str, gpus: Option<u32>) -> RunDemand {
+        let mut takes = RunDemands::default();
         let gpus = gpus.map(|value| OnNode { node: None, value });
         takes.scheduling.gpus = OnNodes(gpus.into_iter().collect());
-        Asking {
+        RunDemand {
             id: RunId {
                 experiment: ExperimentId(1),
                 number: 1,
@@ -90,7 +90,7 @@ mod tests {
         }
     }
 
-    fn with_env(name: &str) -> Asking {
+    fn with_env(name: &str) -> RunDemand {
         let mut run = run("alpha", None);
         let definition = Arc::make_mut(&mut run.definition);
         definition.env.push((name.to_owned(), Some("1".to_owned())));
@@ -111,7 +111,7 @@ mod tests {
         };
         let known = [("alpha", 4), ("beta", 0), ("far", 8)];
         let known = known.map(|(name, count)| (name.to_owned(), with(count)));
-        let told = |asking: &[Asking]| notes(&config, &known.clone().into(), asking);
+        let told = |asking: &[RunDemand]| notes(&config, &known.clone().into(), asking);
         let line = "sees none on alpha (4 there): add `resources: {gpus: 1}`";
         assert_eq!(
             told(&[run("alpha", None)]),

@@ -11,7 +11,7 @@ use nero_wire::v1;
 use tokio::time::Instant;
 
 use super::Man;
-use super::select::Chosen;
+use super::select::ChosenRun;
 use nero_life::clean;
 use nero_life::state::State;
 
@@ -26,7 +26,7 @@ const RUNS_MAX: usize = 1000;
 
 /// The runs whose time is over by node, and the time until the next one's is.
 #[derive(Debug, Default, PartialEq)]
-struct Due {
+struct ExpiredRuns {
     by_node: BTreeMap<String, Vec<RunId>>,
     next_ms: Option<i64>,
 }
@@ -63,7 +63,7 @@ impl Man {
 
     async fn remove_folders(&self, node: String, runs: &[RunId]) {
         // Not by a selector, which would refuse runs of experiments that were removed.
-        let chosen = runs.iter().map(|run| Chosen {
+        let chosen = runs.iter().map(|run| ChosenRun {
             id: run.experiment,
             run: Some(run.number),
         });
@@ -87,8 +87,8 @@ impl Man {
 }
 
 /// Looks for runs to remove; `was_tried` lately.
-fn due(state: &State, now_ms: i64, was_tried: &dyn Fn(RunId) -> bool) -> Due {
-    let mut due = Due::default();
+fn due(state: &State, now_ms: i64, was_tried: &dyn Fn(RunId) -> bool) -> ExpiredRuns {
+    let mut due = ExpiredRuns::default();
     for experiment in state.experiments.iter() {
         let Some(keep_ms) = experiment.definition.keep_ms else {
             continue;

@@ -10,7 +10,7 @@ use nero_wire::v1;
 
 use super::code;
 use super::curve::bad;
-use super::select::Chosen;
+use super::select::ChosenRun;
 use super::select::zone_of;
 use super::view::{self, Sight};
 use super::{Man, Sink, blocking};
@@ -49,14 +49,14 @@ fn restored_note(state: &State, sight: &Sight<'_>) -> Option<String> {
 }
 
 /// Each run of the experiments that were picked, oldest first; a run that was named alone.
-fn all_runs(state: &State, chosen: &[Chosen]) -> Vec<Chosen> {
-    let runs = |one: &Chosen| -> Vec<Chosen> {
+fn all_runs(state: &State, chosen: &[ChosenRun]) -> Vec<ChosenRun> {
+    let runs = |one: &ChosenRun| -> Vec<ChosenRun> {
         let runs = state.experiment(one.id).map_or(&[][..], |one| &one.runs);
         if one.run.is_some() || runs.is_empty() {
             return vec![one.clone()];
         }
         let numbers = runs.iter().map(|run| Some(run.made.id.number));
-        numbers.map(|run| Chosen { id: one.id, run }).collect()
+        numbers.map(|run| ChosenRun { id: one.id, run }).collect()
     };
     chosen.iter().flat_map(runs).collect()
 }
@@ -64,7 +64,7 @@ fn all_runs(state: &State, chosen: &[Chosen]) -> Vec<Chosen> {
 /// The experiments that were picked from one state, for their views.
 struct Listing {
     state: Arc<State>,
-    chosen: Vec<Chosen>,
+    chosen: Vec<ChosenRun>,
     nodes: NodeStates,
     zone: jiff::tz::TimeZone,
     clock: Clock,
@@ -179,7 +179,7 @@ impl Man {
     async fn own_params(
         &self,
         state: &State,
-        chosen: &[Chosen],
+        chosen: &[ChosenRun],
     ) -> Result<HashMap<RunId, Vec<v1::Param>>, Failure> {
         let changed = chosen.iter().filter_map(|chosen| {
             let experiment = state.experiment(chosen.id)?;
@@ -286,7 +286,7 @@ impl Man {
 
     /// Waits until the ended runs among these are settled and the runs that
     /// were taken over are known; not longer than `SETTLE`.
-    pub(super) async fn settle(&self, chosen: &[Chosen]) {
+    pub(super) async fn settle(&self, chosen: &[ChosenRun]) {
         let is_done = |run: &Run| {
             let is_processed = run.is_processed() || run.phase().is_live();
             view::settled(run) && is_processed && !run.unheard()
@@ -296,13 +296,13 @@ impl Man {
 
     /// The state once the last records of the runs that have ended by now are in it; not later than
     /// `LAST_RECORDS`.
-    async fn with_last_records(&self, state: Arc<State>, chosen: &[Chosen]) -> Arc<State> {
+    async fn with_last_records(&self, state: Arc<State>, chosen: &[ChosenRun]) -> Arc<State> {
         let known = self.nodes.known();
         let ended = chosen.iter().filter(|one| {
             let run = state.experiment(one.id).and_then(|found| one.of(found));
             run.is_some_and(|run| !is_awaited_in_vain(run, &known) && !view::settled(run))
         });
-        let ended: Vec<Chosen> = ended.cloned().collect();
+        let ended: Vec<ChosenRun> = ended.cloned().collect();
         if ended.is_empty() {
             return state;
         }
@@ -310,7 +310,12 @@ impl Man {
         self.ledger.state()
     }
 
-    async fn wait_for(&self, chosen: &[Chosen], at_most: Duration, is_done: impl Fn(&Run) -> bool) {
+    async fn wait_for(
+        &self,
+        chosen: &[ChosenRun],
+        at_most: Duration,
+        is_done: impl Fn(&Run) -> bool,
+    ) {
         let mut states = self.ledger.watch();
         let known = self.nodes.known();
         let done = async {
@@ -378,7 +383,7 @@ fn is_awaited_in_vain(run: &Run, known: &NodeStates) -> bool {
 
 /// The facts and values of expressions for one of these; unknown ones are left out.
 fn facts_of(
-    chosen: &Chosen,
+    chosen: &ChosenRun,
     facts: &[Fact],
     exprs: &[(String, Expr)],
     state: &State,
@@ -415,7 +420,7 @@ fn facts_of(
 }
 
 /// The views of the chosen experiments.
-pub(super) fn views(chosen: &[Chosen], sight: &Sight<'_>) -> Vec<v1::ExperimentView> {
+pub(super) fn views(chosen: &[ChosenRun], sight: &Sight<'_>) -> Vec<v1::ExperimentView> {
     chosen
         .iter()
         .filter_map(|chosen| {

@@ -11,8 +11,8 @@ use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 
-use super::select::{self, Chosen};
-use super::unseen::Unseen;
+use super::select::{self, ChosenRun};
+use super::unseen::SilentNodes;
 use super::{Man, Sink};
 use crate::failure::Failure;
 use nero_life::run::Run;
@@ -32,7 +32,7 @@ struct LogCursor {
     told: bool,
 }
 
-enum Read {
+enum ReadOutcome {
     /// Read to its end.
     Done,
     /// The client has left.
@@ -71,10 +71,10 @@ impl Man {
 
     /// Reports when the node of a run goes out of reach, and when it is back;
     /// returns when the daemon is leaving.
-    async fn tell_reach(&self, chosen: &Chosen, sink: &Sink<v1::LogChunk>) -> Failure {
+    async fn tell_reach(&self, chosen: &ChosenRun, sink: &Sink<v1::LogChunk>) -> Failure {
         let mut states = self.ledger.watch();
         let mut nodes = self.nodes.watch();
-        let mut unseen = Unseen::default();
+        let mut unseen = SilentNodes::default();
         loop {
             let state = Arc::clone(&states.borrow_and_update());
             nodes.borrow_and_update();
@@ -112,7 +112,7 @@ impl Man {
     async fn read_log(
         &self,
         state: &State,
-        chosen: &Chosen,
+        chosen: &ChosenRun,
         request: v1::LogsRequest,
         sink: Sink<v1::LogChunk>,
     ) -> Result<(), Failure> {
@@ -174,14 +174,14 @@ impl Man {
             let node = self.node_of(id);
             let read = match self.nodes.channel(&node, PATIENCE).await {
                 Ok(channel) => from_node(MumClient::new(channel), &mut place, &sink).await,
-                Err(failure) => Read::Lost {
+                Err(failure) => ReadOutcome::Lost {
                     failure,
                     again: true,
                 },
             };
             let (failure, again) = match read {
-                Read::Done | Read::Left => return Ok(()),
-                Read::Lost { failure, again } => (failure.of(&node), again),
+                ReadOutcome::Done | ReadOutcome::Left => return Ok(()),
+                ReadOutcome::Lost { failure, again } => (failure.of(&node), again),
             };
             let live = self
                 .ledger
@@ -326,8 +326,8 @@ fn end(notice: &str) -> v1::LogChunk {
     }
 }
 
-fn lost(status: &tonic::Status) -> Read {
-    Read::Lost {
+fn lost(status: &tonic::Status) -> ReadOutcome {
+    ReadOutcome::Lost {
         failure: Failure::node("the log cannot be read").status(status),
         again: !matches!(
             status.code(),
@@ -340,7 +340,7 @@ async fn from_node(
     mut client: MumClient<tonic::transport::Channel>,
     place: &mut LogCursor,
     sink: &Sink<v1::LogChunk>,
-) -> Read {
+) -> ReadOutcome {
     let mut parts = match client.read_log(place.request.clone()).await {
         Ok(reply) => reply.into_inner(),
         Err(status) => return lost(&status),
@@ -351,7 +351,7 @@ async fn from_node(
             // A stream that ends is complete.
             Ok(None) => {
                 let _ = sink.send(Ok(end(""))).await;
-                return Read::Done;
+                return ReadOutcome::Done;
             }
             Err(status) => return lost(&status),
         };
@@ -372,10 +372,10 @@ async fn from_node(
         };
         let over = chunk.end;
         if sink.send(Ok(chunk)).await.is_err() {
-            return Read::Left;
+            return ReadOutcome::Left;
         }
         if over {
-            return Read::Done;
+            return ReadOutcome::Done;
         }
     }
 }

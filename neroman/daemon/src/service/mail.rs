@@ -6,7 +6,7 @@ use nero_wire::v1;
 use super::Man;
 use super::view::Sight;
 use crate::failure::Failure;
-use crate::ledger::Decided;
+use crate::ledger::Decision;
 use crate::mail;
 
 /// `status` tells of refused deliveries for so long.
@@ -38,7 +38,7 @@ impl Man {
                 let changes = mail::again(state, now_ms, false);
                 let waiting = state.post.deliveries.values();
                 let waiting = waiting.filter(|one| !one.state.is_over());
-                Ok(Decided {
+                Ok(Decision {
                     answer: v1::MailRetryReply {
                         deliveries: waiting.count() as u64,
                     },

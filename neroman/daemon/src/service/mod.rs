@@ -98,7 +98,7 @@ pub(crate) struct Man {
 /// client alone.
 const STREAM_MAILBOX: usize = 8;
 
-type Streamed<T> = Pin<Box<dyn tokio_stream::Stream<Item = Result<T, Status>> + Send>>;
+type ReplyStream<T> = Pin<Box<dyn tokio_stream::Stream<Item = Result<T, Status>> + Send>>;
 /// Receives the messages of a streaming call.
 pub(crate) type Sink<T> = mpsc::Sender<Result<T, Status>>;
 
@@ -106,7 +106,7 @@ pub(crate) type Sink<T> = mpsc::Sender<Result<T, Status>>;
 fn streamed<T, F>(
     mut leaving: Receiver<bool>,
     make: impl FnOnce(Sink<T>) -> F,
-) -> Response<Streamed<T>>
+) -> Response<ReplyStream<T>>
 where
     T: Send + 'static,
     F: Future<Output = Result<(), Failure>> + Send + 'static,
@@ -194,7 +194,7 @@ impl v1::man_server::Man for Man {
         answer(self.list(request.into_inner()).await)
     }
 
-    type ListPartsStream = Streamed<v1::ListReply>;
+    type ListPartsStream = ReplyStream<v1::ListReply>;
 
     async fn list_parts(
         &self,
@@ -269,7 +269,7 @@ impl v1::man_server::Man for Man {
         carried_out(async move { man.edit(request.into_inner()).await }).await
     }
 
-    type WaitStream = Streamed<v1::WaitEvent>;
+    type WaitStream = ReplyStream<v1::WaitEvent>;
 
     async fn wait(
         &self,
@@ -281,7 +281,7 @@ impl v1::man_server::Man for Man {
         }))
     }
 
-    type WatchStream = Streamed<v1::WatchEvent>;
+    type WatchStream = ReplyStream<v1::WatchEvent>;
 
     async fn watch(
         &self,
@@ -293,7 +293,7 @@ impl v1::man_server::Man for Man {
         }))
     }
 
-    type LogsStream = Streamed<v1::LogChunk>;
+    type LogsStream = ReplyStream<v1::LogChunk>;
 
     async fn logs(
         &self,
@@ -326,7 +326,7 @@ impl v1::man_server::Man for Man {
         answer(self.paths(request.into_inner()).await)
     }
 
-    type CodeStream = Streamed<v1::CodePart>;
+    type CodeStream = ReplyStream<v1::CodePart>;
 
     async fn code(
         &self,
@@ -427,7 +427,7 @@ impl v1::man_server::Man for Man {
         Ok(Response::new(v1::DaemonStopReply {}))
     }
 
-    type NodeAddStream = Streamed<v1::NodeEvent>;
+    type NodeAddStream = ReplyStream<v1::NodeEvent>;
 
     async fn node_add(
         &self,
@@ -447,7 +447,7 @@ impl v1::man_server::Man for Man {
         carried_out(async move { man.node_remove(request.into_inner()).await }).await
     }
 
-    type NodeDoctorStream = Streamed<v1::NodeEvent>;
+    type NodeDoctorStream = ReplyStream<v1::NodeEvent>;
 
     async fn node_doctor(
         &self,
@@ -466,7 +466,7 @@ impl v1::man_server::Man for Man {
         answer(self.node_login(request.into_inner()).await)
     }
 
-    type NodeConnectStream = Streamed<v1::NodeEvent>;
+    type NodeConnectStream = ReplyStream<v1::NodeEvent>;
 
     async fn node_connect(
         &self,
@@ -486,7 +486,7 @@ impl v1::man_server::Man for Man {
         carried_out(async move { man.node_gone(request.into_inner()).await }).await
     }
 
-    type NodeTakeOverStream = Streamed<v1::NodeEvent>;
+    type NodeTakeOverStream = ReplyStream<v1::NodeEvent>;
 
     async fn node_take_over(
         &self,
@@ -498,7 +498,7 @@ impl v1::man_server::Man for Man {
         }))
     }
 
-    type FetchStream = Streamed<v1::FetchEvent>;
+    type FetchStream = ReplyStream<v1::FetchEvent>;
 
     async fn fetch(
         &self,

@@ -14,7 +14,7 @@ use super::examine::examine;
 use super::node_way::{self, say};
 use super::scheduler::FoundScheduler;
 use super::{Man, Sink, blocking, scheduler};
-use crate::connect::{Link, Unconnected};
+use crate::connect::{ConnectFailure, Link};
 use crate::failure::Failure;
 use crate::outside::RemoteAgent;
 
@@ -116,7 +116,7 @@ impl Man {
         if link.is_some()
             && let Some(node) = self.nodes.node(&request.name)
         {
-            node.inbox.kick(crate::node::Kick::Person);
+            node.inbox.kick(crate::node::RetryCause::Person);
             let _ = node_way::until_known(&node, DRIVEN, sink).await;
         }
         Ok(())
@@ -150,7 +150,7 @@ impl Man {
         }
         self.ledger
             .ask(request, |_, _| {
-                Ok(crate::ledger::Decided {
+                Ok(crate::ledger::Decision {
                     answer: v1::NodeRemoveReply::default(),
                     changes: Vec::new(),
                 })
@@ -182,7 +182,7 @@ impl Man {
         let link = tokio::time::timeout(CONNECT, way.connect(&heard))
             .await
             .map_err(|_| Failure::node(format!("node {name} takes too long")))?
-            .map_err(|refused: Unconnected| refused.failure)?;
+            .map_err(|refused: ConnectFailure| refused.failure)?;
         for line in node_way::lines(name, &link) {
             say(sink, Event::Line(line)).await;
         }

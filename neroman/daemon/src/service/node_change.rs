@@ -8,7 +8,7 @@ use nero_wire::v1;
 
 use super::{Man, counted};
 use crate::failure::Failure;
-use crate::ledger::Decided;
+use crate::ledger::Decision;
 use crate::node::NodeHandle;
 use nero_life::gone;
 
@@ -42,7 +42,7 @@ impl Man {
         tracing::info!(node = request.name, "node removed");
         self.ledger
             .ask(&request.request, move |_, _| {
-                Ok(Decided {
+                Ok(Decision {
                     answer: reply,
                     changes: Vec::new(),
                 })
@@ -131,7 +131,7 @@ impl Man {
             .ask(&request.request, move |state, now_ms| {
                 let elsewhere = |word: &str| elsewhere(&config, word, &node);
                 let (told, changes) = gone::decide(state, &node, &who, now_ms, &elsewhere);
-                Ok(Decided {
+                Ok(Decision {
                     answer: reply(&told),
                     changes,
                 })

@@ -21,7 +21,7 @@ use super::node_way::say;
 use super::{Man, Sink, counted};
 use crate::adopt;
 use crate::failure::Failure;
-use crate::ledger::Decided;
+use crate::ledger::Decision;
 use crate::outside::RemoteAgent;
 use nero_life::change::Change;
 use nero_life::taken_over;
@@ -248,7 +248,7 @@ impl Man {
         specs: Vec<v1::RunSpec>,
         sink: &Sink<v1::NodeEvent>,
     ) -> Result<(), Failure> {
-        let _leave = Leave(Arc::clone(&self.stop));
+        let _leave = DaemonEnd(Arc::clone(&self.stop));
         self.nodes.stop_all();
         let (node, folder) = (name.to_owned(), self.taken_over());
         let own = self.deployment;
@@ -267,7 +267,7 @@ impl Man {
                 let said = (adopted.experiments, adopted.runs, adopted.notes);
                 // The caller waits for this result.
                 let _ = tx.send(said);
-                Ok(Decided {
+                Ok(Decision {
                     answer: v1::NodeRemoveReply::default(),
                     changes,
                 })
@@ -300,9 +300,9 @@ async fn tell(sink: &Sink<v1::NodeEvent>, adopted: (usize, usize, Vec<String>)) 
 }
 
 /// Ends the daemon when it is dropped.
-struct Leave(Arc<Notify>);
+struct DaemonEnd(Arc<Notify>);
 
-impl Drop for Leave {
+impl Drop for DaemonEnd {
     fn drop(&mut self) {
         self.0.notify_one();
     }

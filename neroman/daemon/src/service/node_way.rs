@@ -16,7 +16,7 @@ use super::select;
 use super::{Man, Sink, scheduler};
 use crate::connect::Link;
 use crate::failure::Failure;
-use crate::node::{Kick, NodeHandle, NodeNow, not_configured};
+use crate::node::{NodeHandle, NodeNow, RetryCause, not_configured};
 use crate::outside::by_ssh;
 use nero_life::run::Run;
 use nero_life::state::State;
@@ -130,7 +130,7 @@ impl Man {
     ) -> Result<(), Failure> {
         let node = self.configured(&request.name)?;
         if !node.now().connected() {
-            node.inbox.kick(Kick::Person);
+            node.inbox.kick(RetryCause::Person);
             until_known(&node, CONNECT, &sink).await?;
         }
         self.say_node(&request.name, &sink).await
@@ -172,7 +172,7 @@ impl Man {
     ) -> Result<(), Failure> {
         let node = self.configured(&request.name)?;
         if !node.now().connected() {
-            node.inbox.kick(Kick::Person);
+            node.inbox.kick(RetryCause::Person);
         }
         until_known(&node, CONNECT, &sink).await?;
         let mut now = node.described(Duration::from_secs(10)).await;

@@ -9,7 +9,7 @@ use nero_model::paths::{NodePaths, run::WORK};
 use nero_wire::v1;
 use nero_wire::v1::paths_reply::One;
 
-use super::select::Chosen;
+use super::select::ChosenRun;
 use super::{Man, blocking};
 use crate::failure::Failure;
 use nero_life::run::{Results, Run};
@@ -58,7 +58,7 @@ impl Man {
 
 fn one(
     state: &State,
-    chosen: &Chosen,
+    chosen: &ChosenRun,
     work: bool,
     place: impl Fn(&Run) -> (String, String),
 ) -> Option<One> {

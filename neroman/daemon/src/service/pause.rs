@@ -13,7 +13,7 @@ use nero_wire::v1::pause_runs_reply::Outcome as NodeOutcome;
 use tonic::Code;
 
 use super::Man;
-use super::select::Chosen;
+use super::select::ChosenRun;
 use crate::failure::Failure;
 use crate::ledger::Late;
 use nero_life::experiment::Experiment;
@@ -38,7 +38,7 @@ impl Man {
             ones.extend(self.lift_holds(&chosen, request.dry_run).await?);
         }
         let lifted: Vec<u64> = ones.iter().map(|one: &One| one.experiment).collect();
-        let chosen: Vec<Chosen> = (chosen.into_iter())
+        let chosen: Vec<ChosenRun> = (chosen.into_iter())
             .filter(|one| !lifted.contains(&one.id.0))
             .collect();
         let state = self.ledger.state();
@@ -71,7 +71,7 @@ impl Man {
 
     /// Lets runs go on that are held because of other runs of their batch. Their nodes
     /// are told as soon as they can be reached.
-    async fn lift_holds(&self, chosen: &[Chosen], dry_run: bool) -> Result<Vec<One>, Failure> {
+    async fn lift_holds(&self, chosen: &[ChosenRun], dry_run: bool) -> Result<Vec<One>, Failure> {
         let state = self.ledger.state();
         let held = chosen.iter().filter_map(|chosen| {
             let experiment = state.experiment(chosen.id)?;
@@ -91,12 +91,12 @@ impl Man {
 
     /// Waits a moment until nodes have answered whether they take these runs, which may
     /// be running by then.
-    async fn until_accepted(&self, chosen: &[Chosen]) {
+    async fn until_accepted(&self, chosen: &[ChosenRun]) {
         let mut state = self.ledger.watch();
         let deadline = tokio::time::Instant::now() + SEEN_WITHIN;
         loop {
             let now = state.borrow_and_update().clone();
-            let run = |one: &Chosen| now.experiment(one.id).and_then(|its| one.of(its)).cloned();
+            let run = |one: &ChosenRun| now.experiment(one.id).and_then(|its| one.of(its)).cloned();
             let mut runs = chosen.iter().filter_map(run);
             if !runs.any(|run| run.phase().is_live() && run.is_on_its_way()) {
                 return;
@@ -233,7 +233,7 @@ fn took(one: &mut One, outcome: NodeOutcome, resume: bool) {
 }
 
 /// The picked experiments that are skipped, and the live runs with their nodes.
-fn sorted(state: &State, chosen: &[Chosen], resume: bool) -> (Vec<One>, Vec<(String, One)>) {
+fn sorted(state: &State, chosen: &[ChosenRun], resume: bool) -> (Vec<One>, Vec<(String, One)>) {
     let (mut skipped, mut runs) = (Vec::new(), Vec::new());
     for chosen in chosen {
         let Some(experiment) = state.experiment(chosen.id) else {

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use nero_config::{Config, Warden};
 use nero_model::ExperimentId;
 
-use super::unschedulable::Asking;
+use super::unschedulable::RunDemand;
 use nero_life::add::ranges;
 
 /// A line for each of them, with the experiments that have it.
-pub(super) fn notes(config: &Config, asking: &[Asking]) -> Vec<String> {
+pub(super) fn notes(config: &Config, asking: &[RunDemand]) -> Vec<String> {
     let mut notes: BTreeMap<String, Vec<ExperimentId>> = BTreeMap::new();
     for one in asking {
         let mut note = |text: String| {

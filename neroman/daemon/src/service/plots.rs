@@ -7,7 +7,7 @@ use nero_wire::v1;
 use nero_wire::v1::plots_reply::Picture;
 
 use super::Man;
-use super::select::Chosen;
+use super::select::ChosenRun;
 use crate::failure::Failure;
 use crate::processing::{Code, ProcessedRun};
 use nero_life::add;
@@ -74,7 +74,7 @@ impl Man {
     /// Makes the plots that all of these experiments have, of all of them together.
     async fn plots_of_several(
         &self,
-        chosen: &[Chosen],
+        chosen: &[ChosenRun],
         picked: &[PickedRun<'_>],
         plots: &[&Vec<OutputPlot>],
     ) -> Result<v1::PlotsReply, Failure> {
@@ -116,7 +116,7 @@ impl Man {
 }
 
 /// The experiments in the name of a file.
-fn ids(chosen: &[Chosen]) -> String {
+fn ids(chosen: &[ChosenRun]) -> String {
     let each: Vec<String> = chosen.iter().map(|one| one.id.0.to_string()).collect();
     let each = each.join("_");
     match each.len() <= IDS_CHARS_MAX {

@@ -9,7 +9,7 @@ use nero_wire::v1::remove_reply::One;
 
 use super::{Man, blocking};
 use crate::failure::Failure;
-use crate::ledger::Decided;
+use crate::ledger::Decision;
 use nero_life::change::{Change, Described};
 use nero_life::experiment::Experiment;
 use nero_life::state::State;
@@ -35,7 +35,7 @@ impl Man {
         .await??;
         let decide = move |state: &State, now_ms: i64| {
             let (experiments, changes) = hide(state, &ids, undo, now_ms);
-            Decided {
+            Decision {
                 answer: v1::RemoveReply {
                     experiments,
                     notes: picked.notes,

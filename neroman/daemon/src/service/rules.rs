@@ -10,12 +10,12 @@ use nero_wire::v1::rule_change_reply::One;
 use super::select;
 use super::{Man, blocking};
 use crate::failure::Failure;
-use crate::ledger::Decided;
+use crate::ledger::Decision;
 use crate::spec;
 use nero_life::change::Rule;
 use nero_life::experiment::Experiment;
 use nero_life::now::Now;
-use nero_life::rules::{self, Removed};
+use nero_life::rules::{self, RuleRemoval};
 use nero_life::run::Run;
 use nero_life::scope::Sight;
 use nero_life::standing;
@@ -108,7 +108,7 @@ impl Man {
         self.ledger
             .ask(&request.request, move |state, now_ms| {
                 let (rule, changes) = rules::add(state, &ids, new, now_ms);
-                let mut off = rules::Off::default();
+                let mut off = rules::InapplicableRules::default();
                 for experiment in ids.iter().filter_map(|id| state.experiment(*id)) {
                     off.look(rule, &text, "", experiment);
                 }
@@ -130,7 +130,7 @@ impl Man {
                         note: text.clone(),
                     })
                     .collect();
-                Ok(Decided {
+                Ok(Decision {
                     answer: v1::RuleChangeReply { changed, notes },
                     changes,
                 })
@@ -162,9 +162,9 @@ impl Man {
                     let (removed, more) = rules::remove(state, experiment, rule, now_ms);
                     changes.extend(more);
                     let note = match removed {
-                        Removed::NotThere => continue,
-                        Removed::Gone => "",
-                        Removed::FromRunOnly => {
+                        RuleRemoval::NotThere => continue,
+                        RuleRemoval::Gone => "",
+                        RuleRemoval::FromRunOnly => {
                             "its definition still has it: later runs take it again"
                         }
                     };
@@ -179,7 +179,7 @@ impl Man {
                         "no experiment that was picked has rule {rule}"
                     )));
                 }
-                Ok(Decided {
+                Ok(Decision {
                     answer: v1::RuleChangeReply {
                         changed,
                         notes: picked.notes,

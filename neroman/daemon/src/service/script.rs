@@ -10,7 +10,7 @@ use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 
 use super::Man;
-use super::unschedulable::Asking;
+use super::unschedulable::RunDemand;
 use crate::failure::Failure;
 use crate::spec;
 
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SCRIPTS_MAX: usize = 50;
 
 /// Runs that would share a submission.
-struct Equal {
+struct SubmissionGroup {
     node: String,
     spec: v1::RunSpec,
     experiments: Vec<ExperimentId>,
@@ -32,7 +32,7 @@ impl Man {
     /// The scripts of these runs, and notes about those that have none.
     pub(super) async fn scripts(
         &self,
-        asking: &[Asking],
+        asking: &[RunDemand],
     ) -> Result<(Vec<v1::BatchScript>, Vec<String>), Failure> {
         let config = self.nodes.config()?;
         let (mut equal, bare) = groups(&config, asking);
@@ -54,7 +54,7 @@ impl Man {
         Ok((scripts, notes))
     }
 
-    async fn script(&self, equal: Equal) -> v1::BatchScript {
+    async fn script(&self, equal: SubmissionGroup) -> v1::BatchScript {
         let tasks = match equal.experiments.len() {
             1 => 0,
             tasks => u32::try_from(tasks).unwrap_or(u32::MAX),
@@ -97,8 +97,8 @@ impl Man {
 }
 
 /// The runs in groups, in their order, and a node without a scheduler among theirs.
-fn groups<'a>(config: &'a Config, asking: &[Asking]) -> (Vec<Equal>, Option<&'a str>) {
-    let (mut equal, mut bare): (Vec<Equal>, Option<&str>) = (Vec::new(), None);
+fn groups<'a>(config: &'a Config, asking: &[RunDemand]) -> (Vec<SubmissionGroup>, Option<&'a str>) {
+    let (mut equal, mut bare): (Vec<SubmissionGroup>, Option<&str>) = (Vec::new(), None);
     for one in asking {
         let target = config.resolve(&one.word);
         let names: Vec<String> = target.map_or(Vec::new(), |target| target.nodes().to_vec());
@@ -117,11 +117,11 @@ fn groups<'a>(config: &'a Config, asking: &[Asking]) -> (Vec<Equal>, Option<&'a 
     (equal, bare)
 }
 
-fn add(equal: &mut Vec<Equal>, node: &str, spec: v1::RunSpec, one: &Asking) {
-    let same = |group: &&mut Equal| group.node == node && group.spec == spec;
+fn add(equal: &mut Vec<SubmissionGroup>, node: &str, spec: v1::RunSpec, one: &RunDemand) {
+    let same = |group: &&mut SubmissionGroup| group.node == node && group.spec == spec;
     match equal.iter_mut().rev().find(same) {
         Some(group) => group.experiments.push(one.id.experiment),
-        None => equal.push(Equal {
+        None => equal.push(SubmissionGroup {
             node: node.to_owned(),
             spec,
             experiments: vec![one.id.experiment],

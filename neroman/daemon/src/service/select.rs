@@ -33,13 +33,13 @@ pub(super) struct Selection {
 
 /// One picked experiment, and the run of it that is meant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Chosen {
+pub(super) struct ChosenRun {
     pub id: ExperimentId,
     /// The named run; `None` for the current one.
     pub run: Option<u32>,
 }
 
-impl Chosen {
+impl ChosenRun {
     /// The run that is meant.
     pub(super) fn of<'a>(&self, experiment: &'a Experiment) -> Option<&'a Run> {
         match self.run {
@@ -217,17 +217,17 @@ impl Selection {
     ///
     /// # Errors
     /// See [`Selection::pick`].
-    pub(super) fn choose(&self, state: &State) -> Result<(Vec<Chosen>, Picked), Failure> {
+    pub(super) fn choose(&self, state: &State) -> Result<(Vec<ChosenRun>, Picked), Failure> {
         let picked = self.pick(state)?;
-        let mut chosen: Vec<Chosen> = picked
+        let mut chosen: Vec<ChosenRun> = picked
             .ids
             .iter()
-            .map(|id| Chosen {
+            .map(|id| ChosenRun {
                 id: ExperimentId(*id),
                 run: None,
             })
             .collect();
-        chosen.extend(picked.runs.iter().map(|run| Chosen {
+        chosen.extend(picked.runs.iter().map(|run| ChosenRun {
             id: ExperimentId(run.id),
             run: Some(run.attempt),
         }));
@@ -242,7 +242,7 @@ impl Selection {
     pub(super) async fn choose_from(
         &self,
         state: &Arc<State>,
-    ) -> Result<(Vec<Chosen>, Picked), Failure> {
+    ) -> Result<(Vec<ChosenRun>, Picked), Failure> {
         if state.experiments.len() <= AT_ONCE {
             return self.choose(state);
         }
@@ -281,7 +281,7 @@ fn bad(text: &str, error: &SelectorError) -> Failure {
 ///
 /// # Errors
 /// When it picks none, or several.
-pub(super) fn one(state: &State, what: &str, now: Now) -> Result<Chosen, Failure> {
+pub(super) fn one(state: &State, what: &str, now: Now) -> Result<ChosenRun, Failure> {
     let selection = v1::Selection {
         text: what.to_owned(),
         ..v1::Selection::default()

@@ -15,8 +15,8 @@ use nero_wire::v1;
 
 use super::{Man, blocking, tables};
 use crate::failure::Failure;
-use crate::ledger::Decided;
-use nero_life::add::{self, Merged, Read};
+use crate::ledger::Decision;
+use nero_life::add::{self, MergeOutcome, Read};
 use nero_life::edits::{self, Pending};
 use nero_life::experiment::{Origin, Stamp};
 use nero_life::state::State;
@@ -324,7 +324,7 @@ pub(super) fn read_changed(
 ///
 /// # Errors
 /// All such rows at once.
-pub(super) fn accepted(state: &State, merged: Merged) -> Result<Merged, Failure> {
+pub(super) fn accepted(state: &State, merged: MergeOutcome) -> Result<MergeOutcome, Failure> {
     /// More rows than a person reads.
     const SHOWN_MAX: usize = 100;
     /// An offset is a round number.
@@ -430,7 +430,7 @@ impl Man {
             .ledger
             .ask(&[], move |state, _| {
                 let merged = accepted(state, add::merge(state, &reads, &missing, &now))?;
-                Ok(Decided {
+                Ok(Decision {
                     answer: v1::AddReply {
                         notes: merged.lines(),
                         ..v1::AddReply::default()

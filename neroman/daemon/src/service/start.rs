@@ -21,10 +21,10 @@ use super::code;
 use super::order::{self, InStart, Order};
 use super::select::Selection;
 use super::sources::{self, SourceToRead};
-use super::unschedulable::Asking;
+use super::unschedulable::RunDemand;
 use super::{Man, blocking, cost, edit};
 use crate::failure::Failure;
-use crate::ledger::{self, Decided};
+use crate::ledger::{self, Decision};
 use crate::outside::{FolderToFreeze, Freezer, Frozen};
 use crate::spec;
 use nero_life::abort;
@@ -34,7 +34,7 @@ use nero_life::experiment::{Experiment, Origin};
 use nero_life::now::Moment;
 use nero_life::place;
 use nero_life::rules;
-use nero_life::run::{Dispatch, Line, Made, Takes};
+use nero_life::run::{Dispatch, Line, Made, RunDemands};
 use nero_life::start::{self, Plan, Skip, Wanted};
 use nero_life::state::State;
 
@@ -42,7 +42,7 @@ use nero_life::state::State;
 const TRIES: usize = 3;
 
 /// The sources that were read and the code that was frozen before the decision.
-struct Prepared {
+struct FrozenSources {
     reads: Vec<Read>,
     missing: HashSet<u64>,
     /// Highest number when the sources were compared: numbers picked below
@@ -193,7 +193,7 @@ impl Man {
         &self,
         asked: &Arc<RequestedStart>,
         freeze: bool,
-    ) -> Result<Prepared, Failure> {
+    ) -> Result<FrozenSources, Failure> {
         let state = self.ledger.state();
         let (same, freezer) = (Arc::clone(asked), self.freezer.clone());
         let mut prepared = blocking(move || prepare(&state, &same, &freezer, freeze)).await??;
@@ -243,12 +243,12 @@ pub(super) fn resolved(config: &Config, word: &str, whose: &str) -> Result<Vec<S
 
 /// The place of one run.
 #[derive(Clone, Debug)]
-struct Placed {
+struct RunPlace {
     /// The word that was asked for.
     word: String,
     /// The node, if the word leaves no choice; else the placer finds one.
     node: Option<String>,
-    takes: Takes,
+    takes: RunDemands,
     /// The number of the run whose checkpoints this one begins with.
     resume: Option<u32>,
 }
@@ -260,7 +260,7 @@ impl Places {
         own.unwrap_or_else(|| self.config.results_max_bytes())
     }
 
-    fn of(&self, experiment: &Experiment) -> Result<Placed, Failure> {
+    fn of(&self, experiment: &Experiment) -> Result<RunPlace, Failure> {
         let definition = &experiment.definition;
         let own = definition.node.as_ref();
         let (word, whose) = match (self.word.as_str(), own) {
@@ -271,7 +271,7 @@ impl Places {
         self.placed(word, &whose, takes(definition))
     }
 
-    fn placed(&self, word: &str, whose: &str, takes: Takes) -> Result<Placed, Failure> {
+    fn placed(&self, word: &str, whose: &str, takes: RunDemands) -> Result<RunPlace, Failure> {
         let nodes = resolved(&self.config, word, whose)?;
         // A scheduler accepts what it can never start: such a node is chosen by what
         // its cluster has.
@@ -289,7 +289,7 @@ impl Places {
             }
             _ => None,
         };
-        Ok(Placed {
+        Ok(RunPlace {
             word: word.to_owned(),
             node,
             takes,
@@ -304,7 +304,7 @@ fn prepare(
     asked: &RequestedStart,
     freezer: &Freezer,
     freeze: bool,
-) -> Result<Prepared, Failure> {
+) -> Result<FrozenSources, Failure> {
     let reads = read_sources(state, asked)?;
     let missing = if reads.is_empty() {
         HashSet::new()
@@ -340,7 +340,7 @@ fn prepare(
     } else if !asked.wanted.same_code {
         folders = code::survey(going.map(|one| &*one.definition));
     }
-    Ok(Prepared {
+    Ok(FrozenSources {
         highest: state.highest,
         reads,
         missing,
@@ -456,9 +456,9 @@ fn of_paths<'s>(state: &'s State, paths: &[PathBuf]) -> Vec<&'s Experiment> {
 /// What would be done, and the demands of the runs.
 fn dry(
     state: &State,
-    prepared: &Prepared,
+    prepared: &FrozenSources,
     asked: &RequestedStart,
-) -> Result<(v1::StartReply, Vec<Asking>), Failure> {
+) -> Result<(v1::StartReply, Vec<RunDemand>), Failure> {
     let merged = add::merge(state, &prepared.reads, &prepared.missing, &asked.at);
     let merged = sources::accepted(state, merged)?;
     let mut prospect = state.clone();
@@ -472,13 +472,13 @@ fn dry(
         asked.order.as_ref(),
     )?;
     let mut asking = Vec::new();
-    let mut off = rules::Off::default();
+    let mut off = rules::InapplicableRules::default();
     for plan in &plans {
         let Plan::Run { id, .. } = plan else { continue };
         if let Some(experiment) = prospect.experiment(id.experiment) {
             look_at_rules(&prospect, experiment, &mut off);
-            let Placed { word, takes, .. } = asked.places.of(experiment)?;
-            asking.push(Asking {
+            let RunPlace { word, takes, .. } = asked.places.of(experiment)?;
+            asking.push(RunDemand {
                 id: *id,
                 word,
                 takes,
@@ -505,12 +505,12 @@ fn dry(
 
 fn decide(
     state: &State,
-    prepared: &Prepared,
+    prepared: &FrozenSources,
     asked: &RequestedStart,
     shell: &[v1::EnvVar],
     deployment: &[u8],
     now_ms: i64,
-) -> Result<Decided<v1::StartReply>, Failure> {
+) -> Result<Decision<v1::StartReply>, Failure> {
     if !prepared.reads.is_empty() && state.highest != prepared.highest {
         return Err(Failure::moved());
     }
@@ -528,7 +528,7 @@ fn decide(
     let plans = order::planned(&work, &prepared.picked, asked.wanted, asked.order.as_ref())?;
     let mut experiments = Vec::with_capacity(plans.len());
     let mut touched = Vec::new();
-    let mut off = rules::Off::default();
+    let mut off = rules::InapplicableRules::default();
     if asked.pilot {
         order::check_pilot(&work, &plans)?;
     }
@@ -616,7 +616,7 @@ fn decide(
     }
     notes.extend(off.notes());
     notes.extend(order::notes(&work, asked.pilot, asked.at_most, &plans));
-    Ok(Decided {
+    Ok(Decision {
         answer: v1::StartReply {
             experiments,
             notes,
@@ -650,7 +650,7 @@ fn placed_run(
 }
 
 /// Collects the rules that could not apply to the experiment's next run.
-fn look_at_rules(state: &State, experiment: &Experiment, off: &mut rules::Off) {
+fn look_at_rules(state: &State, experiment: &Experiment, off: &mut rules::InapplicableRules) {
     let mut fresh = Vec::new();
     for id in start::rules(state, experiment, &mut fresh) {
         let known = state.rules.get(&id).map(|rule| &**rule);

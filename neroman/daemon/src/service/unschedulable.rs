@@ -18,7 +18,7 @@ use nero_life::add::ranges;
 use nero_life::locks;
 use nero_life::place::{self, Figures};
 use nero_life::reason::{Kind, NoNode, Obstacle, Why};
-use nero_life::run::{Run, Takes};
+use nero_life::run::{Run, RunDemands};
 use nero_life::state::State;
 
 /// How long nodes may take to describe themselves.
@@ -27,8 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Runs with the reasons that keep them from every node. Runs with the same word
 /// whose reasons differ in figures alone share a line.
 #[derive(Debug, Default)]
-pub(super) struct Alike {
-    runs: BTreeMap<Key, Same>,
+pub(super) struct ReasonGroups {
+    runs: BTreeMap<Key, ReasonGroup>,
 }
 
 /// The word that was asked for, and the reason without its figures.
@@ -36,18 +36,18 @@ type Key = (String, Kind);
 
 /// Runs that share a line.
 #[derive(Debug)]
-struct Same {
+struct ReasonGroup {
     runs: Vec<RunId>,
     /// The reason of the first run.
     why: Why,
     differ: bool,
 }
 
-impl Alike {
+impl ReasonGroups {
     /// Adds a run.
     fn add(&mut self, word: &str, why: &Why, id: RunId) {
         let key = (word.to_owned(), why.kind());
-        let same = self.runs.entry(key).or_insert_with(|| Same {
+        let same = self.runs.entry(key).or_insert_with(|| ReasonGroup {
             runs: Vec::new(),
             why: why.clone(),
             differ: false,
@@ -83,7 +83,7 @@ impl Alike {
     }
 }
 
-fn never_lines(alike: Alike) -> impl Iterator<Item = String> {
+fn never_lines(alike: ReasonGroups) -> impl Iterator<Item = String> {
     alike.lines(|word| {
         [
             format!("`{word}` can never take it"),
@@ -94,17 +94,17 @@ fn never_lines(alike: Alike) -> impl Iterator<Item = String> {
 
 /// A run's demands on its node.
 #[derive(Clone, Debug)]
-pub(super) struct Asking {
+pub(super) struct RunDemand {
     pub id: RunId,
     /// The word that was asked for.
     pub word: String,
-    pub takes: Takes,
+    pub takes: RunDemands,
     pub definition: Arc<Definition>,
     /// The run has no node yet. (A node that has it reports its own reasons.)
     pub waits: bool,
 }
 
-impl Asking {
+impl RunDemand {
     /// Whether some node may never meet the demands.
     fn demands(&self) -> bool {
         let takes = &self.takes;
@@ -119,11 +119,11 @@ impl Man {
     pub(super) async fn with_outlook(&self, mut answer: v1::StartReply) -> v1::StartReply {
         let state = self.ledger.state();
         let made = answer.experiments.iter().filter(|one| one.run != 0);
-        let asking: Vec<Asking> = made
+        let asking: Vec<RunDemand> = made
             .filter_map(|one| {
                 let experiment = state.experiment(ExperimentId(one.experiment))?;
                 let run = experiment.run(one.run)?;
-                Some(Asking {
+                Some(RunDemand {
                     id: run.made.id,
                     word: run.made.node.clone(),
                     takes: run.made.takes.clone(),
@@ -139,7 +139,7 @@ impl Man {
     /// What the runs ask of clusters, and lines for those that no node can ever take or that see
     /// no GPU. If no node is known that may take one, the nodes without a description are asked, for
     /// a moment.
-    pub(super) async fn outlook(&self, asking: &[Asking]) -> Vec<String> {
+    pub(super) async fn outlook(&self, asking: &[RunDemand]) -> Vec<String> {
         let config = self.nodes.usable_config();
         let mut notes = cost::notes(&config, &self.ledger.state(), asking);
         notes.extend(per_node::notes(&config, asking));
@@ -150,7 +150,7 @@ impl Man {
         notes
     }
 
-    async fn unschedulable(&self, asking: &[Asking]) -> Vec<String> {
+    async fn unschedulable(&self, asking: &[RunDemand]) -> Vec<String> {
         let (lines, unknown) = self.look(asking);
         if unknown.is_empty() {
             return lines;
@@ -169,15 +169,15 @@ impl Man {
     }
 
     /// The lines, and the nodes whose description is missing.
-    fn look(&self, asking: &[Asking]) -> (Vec<String>, BTreeSet<String>) {
+    fn look(&self, asking: &[RunDemand]) -> (Vec<String>, BTreeSet<String>) {
         let asking = together(asking);
         let config = self.nodes.usable_config();
         let state = self.ledger.state();
         let figures = self.nodes.figures(&state);
-        let mut unschedulable = Alike::default();
+        let mut unschedulable = ReasonGroups::default();
         let mut unknown = BTreeSet::new();
         let mut partings = Partings::default();
-        let mut last: Option<(&Asking, Outlook)> = None;
+        let mut last: Option<(&RunDemand, Outlook)> = None;
         for one in &asking {
             let outlook = match last.take() {
                 Some((like, outlook)) if like.word == one.word && like.takes == one.takes => {
@@ -198,9 +198,10 @@ impl Man {
 }
 
 /// The same runs, each with the number of those that a pack may hold with it.
-fn together(asking: &[Asking]) -> Vec<Asking> {
-    let mut all: Vec<Asking> = asking.to_vec();
-    let alike = |one: &Asking, other: &Asking| one.word == other.word && one.takes == other.takes;
+fn together(asking: &[RunDemand]) -> Vec<RunDemand> {
+    let mut all: Vec<RunDemand> = asking.to_vec();
+    let alike =
+        |one: &RunDemand, other: &RunDemand| one.word == other.word && one.takes == other.takes;
     // Those of one block follow each other.
     for same in all.chunk_by_mut(alike) {
         let count = u32::try_from(same.len()).unwrap_or(u32::MAX);
@@ -217,7 +218,7 @@ struct Partings {
 }
 
 impl Partings {
-    fn of(&mut self, state: &State, config: &Config, asking: &Asking) -> Option<Why> {
+    fn of(&mut self, state: &State, config: &Config, asking: &RunDemand) -> Option<Why> {
         let same_as = asking.definition.precedence.place.same_as.as_ref()?;
         let own = asking.id.experiment;
         let source = state.experiment(own)?.source;
@@ -283,7 +284,7 @@ impl Outlook {
         config: &Config,
         known: &HashMap<String, Figures>,
         word: &str,
-        takes: &Takes,
+        takes: &RunDemands,
         avoid: &[String],
     ) -> Self {
         let mut outlook = Self {
@@ -349,14 +350,14 @@ pub(super) struct Nodes<'a> {
 
 /// The runs whose callers were told that no node takes them.
 #[derive(Debug, Default)]
-pub(super) struct Stuck {
+pub(super) struct StuckRuns {
     never: HashSet<RunId>,
     away: HashSet<RunId>,
     /// The kinds that were reported for runs that wait for a node.
     told: HashSet<Key>,
 }
 
-impl Stuck {
+impl StuckRuns {
     /// Whether a run may need a report: the placer found no node for it.
     pub(super) fn is_open(&self, run: &Run) -> bool {
         run.unplaced() && !run.why().is_unknown() && !self.never.contains(&run.made.id)
@@ -382,8 +383,8 @@ impl Stuck {
         runs: &[&Run],
         nodes: &Nodes<'_>,
     ) -> (Vec<String>, Option<Duration>) {
-        let mut unschedulable = Alike::default();
-        let mut waiting = Alike::default();
+        let mut unschedulable = ReasonGroups::default();
+        let mut waiting = ReasonGroups::default();
         let mut again: Option<u64> = None;
         // Runs of one command mostly have the same demands.
         let mut last: Option<(&Run, Outlook)> = None;
@@ -441,7 +442,7 @@ fn alike(one: &Run, other: &Run) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use nero_expr::{NodeFact, Unmet};
+    use nero_expr::{NodeFact, UnmetRequirement};
     use nero_life::reason::Misfit;
 
     use super::*;
@@ -463,7 +464,7 @@ mod tests {
     }
 
     fn gpus() -> Why {
-        on_a(Misfit::Unmet(vec![Unmet {
+        on_a(Misfit::Unmet(vec![UnmetRequirement {
             text: "gpus 0 < 1".to_owned(),
             for_good: true,
             facts: vec![NodeFact::Gpus],
@@ -473,7 +474,7 @@ mod tests {
     #[test]
     fn runs_that_lack_alike_are_told_together() {
         let lines = |reasons: &[Why]| {
-            let mut alike = Alike::default();
+            let mut alike = ReasonGroups::default();
             for (why, id) in reasons.iter().zip(1..) {
                 alike.add("both", why, run(id));
             }
@@ -500,7 +501,7 @@ mod tests {
     fn a_reason_told_of_one_run_is_not_told_again_of_the_next() {
         let mut told = HashSet::new();
         let mut said = |reasons: &[(Why, u64)]| {
-            let mut alike = Alike::default();
+            let mut alike = ReasonGroups::default();
             for (why, id) in reasons {
                 alike.add("both", why, run(*id));
             }

@@ -13,11 +13,11 @@ const QUIET: Duration = Duration::from_secs(3);
 
 /// The nodes that were reported as out of reach, and since when they were.
 #[derive(Debug, Default)]
-pub(super) struct Unseen {
+pub(super) struct SilentNodes {
     told: BTreeMap<String, i64>,
 }
 
-impl Unseen {
+impl SilentNodes {
     /// The notices to send now, and the latest time to look again. `carried`
     /// counts the awaited runs of each node.
     pub(super) fn news(

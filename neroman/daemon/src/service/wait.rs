@@ -12,9 +12,9 @@ use nero_model::{ExperimentId, Phase};
 use nero_wire::v1;
 use tokio::time::Instant;
 
-use super::select::{self, Chosen};
-use super::unschedulable::{self, Stuck};
-use super::unseen::Unseen;
+use super::select::{self, ChosenRun};
+use super::unschedulable::{self, StuckRuns};
+use super::unseen::SilentNodes;
 use super::view::{self, Sight};
 use super::{Man, Sink};
 use crate::failure::Failure;
@@ -39,8 +39,8 @@ const PAUSE_MAX: Duration = Duration::from_millis(100);
 const TOLD_MAX: usize = 2000;
 
 /// A run that is waited for.
-struct Awaited {
-    chosen: Chosen,
+struct AwaitedRun {
+    chosen: ChosenRun,
     /// Whether the run itself was named: else those that follow it by themselves are waited for,
     /// too.
     is_named: bool,
@@ -61,12 +61,12 @@ impl Man {
         let selection = self.selection(request.selection, "").await?;
         let mut states = self.ledger.watch();
         let mut nodes = self.nodes.watch();
-        let mut unseen = Unseen::default();
-        let mut stuck = Stuck::default();
+        let mut unseen = SilentNodes::default();
+        let mut stuck = StuckRuns::default();
         let mut asked = HashSet::new();
         let state = Arc::clone(&states.borrow_and_update());
         let (chosen, _) = selection.choose_from(&state).await?;
-        let mut awaited: Vec<Awaited> = chosen
+        let mut awaited: Vec<AwaitedRun> = chosen
             .into_iter()
             .map(|chosen| fixed(chosen, &state))
             .collect();
@@ -133,8 +133,8 @@ impl Man {
     /// look again.
     fn stuck(
         &self,
-        stuck: &mut Stuck,
-        awaited: &[Awaited],
+        stuck: &mut StuckRuns,
+        awaited: &[AwaitedRun],
         state: &State,
     ) -> (Vec<String>, Option<Duration>) {
         let runs: Vec<&Run> = awaited
@@ -158,8 +158,8 @@ impl Man {
     /// ever take: each as it stands, with the reason.
     fn given_up(
         &self,
-        stuck: &Stuck,
-        awaited: &[Awaited],
+        stuck: &StuckRuns,
+        awaited: &[AwaitedRun],
         state: &State,
         zone: &TimeZone,
     ) -> Option<v1::WaitEvent> {
@@ -201,7 +201,7 @@ impl Man {
             }
         });
         let reasons: Vec<String> = reasons.collect::<Option<_>>()?;
-        let chosen: Vec<Chosen> = awaited.iter().map(|one| one.chosen.clone()).collect();
+        let chosen: Vec<ChosenRun> = awaited.iter().map(|one| one.chosen.clone()).collect();
         let sight = Sight::new(state, self.nodes.known(), zone.clone(), self.clock);
         let mut views = super::list::views(&chosen, &sight);
         for (view, reason) in views.iter_mut().zip(reasons) {
@@ -219,7 +219,7 @@ impl Man {
         sink: &Sink<v1::WaitEvent>,
         state: &State,
         zone: &TimeZone,
-        ended: &[Chosen],
+        ended: &[ChosenRun],
         left: usize,
         done: bool,
     ) -> Result<(), Failure> {
@@ -227,7 +227,7 @@ impl Man {
             return Ok(());
         }
         let sight = Sight::new(state, self.nodes.known(), zone.clone(), self.clock);
-        let mut parts: Vec<&[Chosen]> = ended.chunks(TOLD_MAX).collect();
+        let mut parts: Vec<&[ChosenRun]> = ended.chunks(TOLD_MAX).collect();
         if parts.is_empty() {
             parts.push(&[]);
         }
@@ -284,7 +284,7 @@ fn waits_for_person(run: &Run) -> Option<String> {
 }
 
 /// What a person has to act on before awaited runs go on: each reason once.
-fn asking(awaited: &[Awaited], state: &State, asked: &mut HashSet<String>) -> Vec<String> {
+fn asking(awaited: &[AwaitedRun], state: &State, asked: &mut HashSet<String>) -> Vec<String> {
     let mut of: BTreeMap<String, Vec<ExperimentId>> = BTreeMap::new();
     for one in awaited {
         let run = state
@@ -302,7 +302,7 @@ fn asking(awaited: &[Awaited], state: &State, asked: &mut HashSet<String>) -> Ve
 }
 
 /// How many of the awaited runs each node has.
-fn carried<'a>(awaited: &[Awaited], state: &'a State) -> BTreeMap<&'a str, u32> {
+fn carried<'a>(awaited: &[AwaitedRun], state: &'a State) -> BTreeMap<&'a str, u32> {
     let mut carried = BTreeMap::new();
     for one in awaited {
         let run = state
@@ -316,14 +316,14 @@ fn carried<'a>(awaited: &[Awaited], state: &'a State) -> BTreeMap<&'a str, u32> 
 }
 
 /// Binds the wait to the run that is current now.
-fn fixed(mut chosen: Chosen, state: &State) -> Awaited {
+fn fixed(mut chosen: ChosenRun, state: &State) -> AwaitedRun {
     let is_named = chosen.run.is_some();
     let newest = state
         .experiment(chosen.id)
         .and_then(|experiment| experiment.current())
         .map(|run| run.made.id.number);
     chosen.run = chosen.run.or(newest);
-    Awaited {
+    AwaitedRun {
         chosen,
         is_named,
         seen: 0,
@@ -343,11 +343,11 @@ fn explains_itself_soon(run: &Run) -> bool {
 
 /// Removes the runs that have ended; an experiment that never ran has no end.
 fn take_ended(
-    awaited: &mut Vec<Awaited>,
+    awaited: &mut Vec<AwaitedRun>,
     state: &State,
     settle: bool,
     now: Instant,
-) -> Vec<Chosen> {
+) -> Vec<ChosenRun> {
     let mut ended = Vec::new();
     awaited.retain_mut(|one| {
         let Some(experiment) = state.experiment(one.chosen.id) else {

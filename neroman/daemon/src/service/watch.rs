@@ -7,7 +7,7 @@ use std::time::Duration;
 use nero_wire::v1;
 use tokio::time::Instant;
 
-use super::select::Chosen;
+use super::select::ChosenRun;
 use super::select::zone_of;
 use super::view::{self, Sight};
 use super::{Man, Sink, blocking};
@@ -35,7 +35,7 @@ impl Man {
         let mut room = self.ledger.watch_room();
         let mut noted = Vec::new();
         let mut reached = None;
-        let mut told: BTreeSet<Chosen> = BTreeSet::new();
+        let mut told: BTreeSet<ChosenRun> = BTreeSet::new();
         let mut seen = 0;
         let mut first = true;
         let mut pause = INTERVAL_FIRST;
@@ -66,9 +66,9 @@ impl Man {
                 let sight = Sight::new(&state, known_nodes, zone, clock);
                 // Experiments that are no longer picked are sent once more:
                 // their state changed.
-                let mut known: BTreeSet<Chosen> = chosen.into_iter().collect();
+                let mut known: BTreeSet<ChosenRun> = chosen.into_iter().collect();
                 known.extend(before.iter().cloned());
-                let changed: Vec<Chosen> = known
+                let changed: Vec<ChosenRun> = known
                     .iter()
                     .filter(|one| {
                         let Some(found) = state.experiment(one.id) else {

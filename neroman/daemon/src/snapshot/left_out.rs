@@ -9,7 +9,7 @@ use ignore::WalkBuilder;
 use ignore::gitignore::GitignoreBuilder;
 
 use super::FileSelection;
-use super::walk::{Everything, NEVER, left_out};
+use super::walk::{NEVER, TravellingFiles, left_out};
 
 /// Most entries that are listed.
 const FOUND_MAX: usize = 200;
@@ -29,7 +29,7 @@ pub(crate) struct LeftOut {
 
 /// Lists the entries; unreadable ones are passed over, since the freeze reports
 /// them.
-pub(super) fn find(folder: &Path, wanted: &FileSelection, found: &Everything) -> Vec<LeftOut> {
+pub(super) fn find(folder: &Path, wanted: &FileSelection, found: &TravellingFiles) -> Vec<LeftOut> {
     let mut parents: BTreeSet<&str> = BTreeSet::new();
     for path in found.files.keys() {
         let mut above = path.as_str();

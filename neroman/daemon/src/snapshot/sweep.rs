@@ -20,7 +20,7 @@ const PRIVATE: Duration = Duration::from_secs(24 * 3600);
 /// The list of a run's files cannot be read now, so its files are not known.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read {path}, the list of a run's files")]
-pub(crate) struct Unread {
+pub(crate) struct UnreadableList {
     path: PathBuf,
     source: io::Error,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Unread {
 pub(crate) fn named(
     store: &Path,
     trees: impl Iterator<Item = String>,
-) -> Result<HashSet<Hash>, Unread> {
+) -> Result<HashSet<Hash>, UnreadableList> {
     let mut named = HashSet::new();
     for tree in trees.filter_map(|tree| nero_blobs::parse(&tree)) {
         let path = nero_blobs::path(store, &tree);
@@ -44,7 +44,7 @@ pub(crate) fn named(
                 named.extend(hashes.filter_map(|entry| Hash::try_from(&*entry.hash).ok()));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => return Err(Unread { path, source }),
+            Err(source) => return Err(UnreadableList { path, source }),
         }
         named.insert(tree);
     }

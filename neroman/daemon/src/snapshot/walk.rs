@@ -35,7 +35,7 @@ pub(super) enum TravellingFile {
 
 /// Everything that travels, by path relative to the folder.
 #[derive(Debug, Default)]
-pub(super) struct Everything {
+pub(super) struct TravellingFiles {
     pub(super) files: BTreeMap<String, TravellingFile>,
     pub(super) notes: Vec<String>,
     special: Vec<String>,
@@ -43,12 +43,15 @@ pub(super) struct Everything {
 }
 
 /// Finds the files that travel; looks at names and sizes only.
-pub(super) fn walk(folder: &Path, wanted: &FileSelection) -> Result<Everything, SnapshotError> {
+pub(super) fn walk(
+    folder: &Path,
+    wanted: &FileSelection,
+) -> Result<TravellingFiles, SnapshotError> {
     let walk = Walk {
         folder,
         left_out: left_out(folder, wanted),
     };
-    let mut everything = Everything::default();
+    let mut everything = TravellingFiles::default();
     let (plain, globs) = match &wanted.files {
         None => {
             walk.add(&mut everything, folder, true, None)?;
@@ -72,7 +75,7 @@ pub(super) fn walk(folder: &Path, wanted: &FileSelection) -> Result<Everything, 
 }
 
 /// Fails if the folder is larger than what is taken without `big`.
-pub(super) fn check_size(folder: &Path, found: &Everything) -> Result<(), SnapshotError> {
+pub(super) fn check_size(folder: &Path, found: &TravellingFiles) -> Result<(), SnapshotError> {
     let (mut bytes, mut files) = (0, 0);
     let mut parts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for (path, file) in &found.files {
@@ -190,7 +193,7 @@ impl Walk<'_> {
     /// Adds the files below `start`. With `git`, files that git ignores stay behind.
     fn add(
         &self,
-        everything: &mut Everything,
+        everything: &mut TravellingFiles,
         start: &Path,
         git: bool,
         globs: Option<&Gitignore>,
@@ -231,7 +234,7 @@ impl Walk<'_> {
     /// Adds a path that was named, with everything below it.
     fn add_named(
         &self,
-        everything: &mut Everything,
+        everything: &mut TravellingFiles,
         path: &str,
         must: bool,
     ) -> Result<(), SnapshotError> {
@@ -248,7 +251,7 @@ impl Walk<'_> {
         self.add_one(everything, &place)
     }
 
-    fn add_one(&self, everything: &mut Everything, place: &Path) -> Result<(), SnapshotError> {
+    fn add_one(&self, everything: &mut TravellingFiles, place: &Path) -> Result<(), SnapshotError> {
         let relative = place.strip_prefix(self.folder).unwrap_or(place);
         let name = || SnapshotError::Name {
             path: place.to_path_buf(),
@@ -305,7 +308,7 @@ impl Walk<'_> {
     }
 }
 
-impl Everything {
+impl TravellingFiles {
     /// Adds remarks about the paths that were passed over.
     fn say(&mut self) {
         self.special.sort();

@@ -35,7 +35,7 @@ use nero_wire::v1;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::clock::Clock;
-use crate::connect::{Connect, Ways};
+use crate::connect::{Connect, NodeConnector};
 use crate::keep::Keep;
 use crate::ledger::{Ledger, LedgerThread, Listener};
 use crate::node::{Inboxes, Nodes, Settings, Setup};
@@ -60,7 +60,7 @@ impl Fakes {
     }
 }
 
-impl Ways for Fakes {
+impl NodeConnector for Fakes {
     fn way(&self, name: &str, _: &nero_config::Node) -> Arc<dyn Connect> {
         self.mum(name)
     }
@@ -154,7 +154,7 @@ impl Rig {
             settings,
             ledger: ledger.clone(),
             inboxes,
-            ways: Arc::clone(&fakes) as Arc<dyn Ways>,
+            ways: Arc::clone(&fakes) as Arc<dyn NodeConnector>,
             stop: stop.clone(),
         });
         let mail = crate::mail::run(crate::mail::MailDesk {

@@ -20,7 +20,7 @@ use tonic::Status;
 use tonic::transport::Server;
 
 use super::files::Files;
-use crate::connect::{Connect, Link, OnProgress, Unconnected};
+use crate::connect::{Connect, ConnectFailure, Link, OnProgress};
 use crate::failure::Failure;
 
 /// What is known of a run, and everything said of it so far.
@@ -134,7 +134,7 @@ struct Service {
 }
 
 impl Connect for FakeMum {
-    fn connect<'a>(&'a self, _: OnProgress<'a>) -> BoxFuture<'a, Result<Link, Unconnected>> {
+    fn connect<'a>(&'a self, _: OnProgress<'a>) -> BoxFuture<'a, Result<Link, ConnectFailure>> {
         async move {
             self.until("stopped stalling", |inner| !inner.stalls).await;
             {
@@ -147,7 +147,7 @@ impl Connect for FakeMum {
                 }
                 self.bell.0.send_modify(|count| *count += 1);
                 if inner.locked {
-                    return Err(Unconnected {
+                    return Err(ConnectFailure {
                         failure: Failure::node("a password has to be typed").hint("connect it"),
                         needs_person: true,
                     });

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The runs that neroman makes by itself after the end of one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Again {
+pub struct FollowUp {
     /// `retry`, or the first item of its list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
@@ -48,7 +48,7 @@ pub enum AfterError {
     Abort,
 }
 
-impl Again {
+impl FollowUp {
     /// Whether no run follows.
     pub fn is_none(&self) -> bool {
         *self == Self::default()

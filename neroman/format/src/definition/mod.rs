@@ -14,7 +14,7 @@ mod processing;
 mod resources;
 mod value;
 
-pub use again::{AfterError, Again, ErrorHandler, Retry, RetryOn};
+pub use again::{AfterError, ErrorHandler, FollowUp, Retry, RetryOn};
 pub use edit::{Edit, EditMistake, Edited, Edits, Effective, Override};
 pub use origin::{
     BoundColumn, BoundTable, ParentFile, Place, RowsOptions, ShownValue, Source, SourceKind,
@@ -142,8 +142,8 @@ pub struct Definition {
     #[serde(default, skip_serializing_if = "Scheduling::is_empty")]
     pub scheduling: Scheduling,
     /// The runs that follow the end of one by themselves.
-    #[serde(default, skip_serializing_if = "Again::is_none")]
-    pub again: Again,
+    #[serde(default, skip_serializing_if = "FollowUp::is_none")]
+    pub again: FollowUp,
     /// Its runs go before those of a lower one where both wait on a node.
     #[serde(default, skip_serializing_if = "is_usual")]
     pub priority: i32,

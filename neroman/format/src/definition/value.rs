@@ -36,7 +36,7 @@ mod float_text {
 
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Either {
+    enum StoredNumber {
         Number(f64),
         Text(String),
     }
@@ -50,9 +50,9 @@ mod float_text {
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-        match Either::deserialize(from)? {
-            Either::Number(x) => Ok(x),
-            Either::Text(text) => text.parse().map_err(D::Error::custom),
+        match StoredNumber::deserialize(from)? {
+            StoredNumber::Number(x) => Ok(x),
+            StoredNumber::Text(text) => text.parse().map_err(D::Error::custom),
         }
     }
 }

@@ -51,7 +51,7 @@ pub(crate) fn report(reader: &mut Reader<'_>) {
     reader.definitions = definitions;
 }
 
-struct Found {
+struct DoubtCount {
     doubt: Doubt,
     /// Number of experiments with the doubt.
     count: usize,
@@ -60,11 +60,11 @@ struct Found {
 }
 
 /// The doubts by the place of their rule.
-fn found(definitions: &[Definition]) -> Vec<(&RuleDef, Found)> {
+fn found(definitions: &[Definition]) -> Vec<(&RuleDef, DoubtCount)> {
     let context = ParseContext::utc(0).standing();
     let mut parsed: BTreeMap<&str, Option<Expr>> = BTreeMap::new();
     let mut with: BTreeMap<(u32, u32, &str), usize> = BTreeMap::new();
-    let mut found: BTreeMap<(u32, u32, &str), (&RuleDef, Found)> = BTreeMap::new();
+    let mut found: BTreeMap<(u32, u32, &str), (&RuleDef, DoubtCount)> = BTreeMap::new();
     for definition in definitions {
         for rule in &definition.rules {
             let key = (rule.place.line, rule.place.column, &*rule.text);
@@ -83,7 +83,7 @@ fn found(definitions: &[Definition]) -> Vec<(&RuleDef, Found)> {
                     }),
                 });
             if let Some(doubt) = doubt {
-                let new = Found {
+                let new = DoubtCount {
                     doubt,
                     count: 0,
                     of: 0,

@@ -159,7 +159,7 @@ fn entry<'n>(root: &'n Node, key: &str) -> Option<&'n Entry> {
 }
 
 /// The fields beneath a file, outermost first. Its text gets the texts of these.
-pub(crate) type Beneath = Vec<Vec<Entry>>;
+pub(crate) type OuterFields = Vec<Vec<Entry>>;
 
 /// Finds what lies beneath a file with these entries, and notes it in its source.
 ///
@@ -171,7 +171,7 @@ pub(crate) fn find(
     entries: &[Entry],
     defaults: &Defaults,
     fields: &mut Fields,
-) -> Result<Beneath, FormatErrors> {
+) -> Result<OuterFields, FormatErrors> {
     let mut layers = Vec::new();
     let mut folder = source.folder.clone();
     let mut parent = entries.iter().find(|entry| entry.key == PARENT).cloned();

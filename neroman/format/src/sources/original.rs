@@ -70,7 +70,7 @@ fn read_in(
 
 /// What the text of a source describes.
 #[derive(Default)]
-struct Described {
+struct SourceContent {
     definitions: Vec<Definition>,
     notes: Vec<Note>,
     edited: Vec<Edited>,
@@ -82,7 +82,7 @@ fn read_text(
     context: &ParseContext,
     defaults: &Defaults,
     edits: Edits,
-) -> Result<Described, FormatErrors> {
+) -> Result<SourceContent, FormatErrors> {
     let mut fields = Fields::default();
     if batch::is_script(&source.file) {
         let (root, notes) = batch::read(text, &source.file)?;
@@ -131,7 +131,7 @@ fn read_tree(
     source: &Source,
     root: &Node,
     notes: Vec<(Mark, String)>,
-) -> Result<Described, FormatErrors> {
+) -> Result<SourceContent, FormatErrors> {
     let entries = match &root.kind {
         Kind::Map(entries) => entries.as_slice(),
         Kind::Scalar { .. } | Kind::List(_) => &[],
@@ -143,7 +143,7 @@ fn read_tree(
     doubts::report(&mut reader);
     precedence::check(&mut reader);
     reader.text.checked(std::mem::take(&mut reader.fields))?;
-    Ok(Described {
+    Ok(SourceContent {
         definitions: std::mem::take(&mut reader.definitions),
         edited: std::mem::take(&mut reader.edited),
         notes: reader.into_notes(),

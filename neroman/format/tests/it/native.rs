@@ -2,7 +2,7 @@
 
 use crate::{Folder, commands, load, named, names, report, texts};
 use nero_format::{
-    Again, Buffering, Definition, Fetch, MetricReading, Monitor, Retry, RetryOn, RuleAction,
+    Buffering, Definition, Fetch, FollowUp, MetricReading, Monitor, Retry, RetryOn, RuleAction,
     Strays, Stream,
 };
 
@@ -375,9 +375,9 @@ fn what_follows_an_end_by_itself_is_read_and_checked() {
     assert_eq!(retry("retry: {on: timeout, time: x1.5}").max, 1);
     assert_eq!(retry("retry: {after: 1m30s}").after_ms, 90_000);
     assert_eq!((retry("retry: 3").max, retry("retry: 3").on), (3, all));
-    assert_eq!(read("retry: 0"), Again::default());
+    assert_eq!(read("retry: 0"), FollowUp::default());
     assert!(read("on_timeout: requeue").requeues_timeout);
-    assert_eq!(read("on_timeout: end"), Again::default());
+    assert_eq!(read("on_timeout: end"), FollowUp::default());
     let mistakes = [
         ("retry: {on: [oom]}", "`retry.on` takes node_failure"),
         (

@@ -2,12 +2,12 @@
 //! responses by `on_error` on their nodes.
 //!
 //! Nothing says that a command is to be run but the record of its firing, or of the wait of its
-//! job, while its end is not in `Acted` or `StepEnd`. So a firing and what follows from it
+//! job, while its end is not in `ActionEnd` or `StepEnd`. So a firing and what follows from it
 //! cannot be torn apart.
 
 use nero_model::RunId;
 
-use crate::facts::actions::{Acted, Responded, StepEnd};
+use crate::facts::actions::{ActionEnd, ResponseEnd, StepEnd};
 use crate::facts::journal::Ran;
 use crate::fold::change::{Change, dispatch_changed};
 use crate::fold::run::Run;
@@ -113,7 +113,7 @@ pub fn acted(state: &State, command: &LocalCommand, ran: &Ran) -> Vec<Change> {
     let change = dispatch_changed(run, |dispatch| match command.of {
         CommandOf::Rule { rule, times, .. } => {
             let ran = ran.clone();
-            dispatch.acted.insert(rule, Acted { times, ran });
+            dispatch.acted.insert(rule, ActionEnd { times, ran });
         }
         CommandOf::Step { incarnation, step } => {
             event = Some(line(format!("local step {step}")));
@@ -126,7 +126,7 @@ pub fn acted(state: &State, command: &LocalCommand, ran: &Ran) -> Vec<Change> {
         CommandOf::Response { incarnation, .. } => {
             event = Some(line("response by `on_error`".to_owned()));
             let ran = ran.clone();
-            dispatch.responded = Some(Responded { incarnation, ran });
+            dispatch.responded = Some(ResponseEnd { incarnation, ran });
         }
     });
     change.into_iter().chain(event).collect()
@@ -151,6 +151,6 @@ pub fn forget(state: &State, run: &Run, rule: u64, why: &str, now_ms: i64) -> Op
         output: String::new(),
     };
     dispatch_changed(run, |dispatch| {
-        dispatch.acted.insert(rule, Acted { times, ran });
+        dispatch.acted.insert(rule, ActionEnd { times, ran });
     })
 }

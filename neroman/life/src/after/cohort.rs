@@ -62,11 +62,11 @@ struct Peer {
     /// By text of the aggregate.
     numbers: HashMap<Box<str>, Option<f64>>,
     /// Values at steps that the run has passed: these do not change any more.
-    passed: Passed,
+    passed: StepValues,
 }
 
 /// Values at steps by metric and step.
-type Passed = HashMap<(Box<str>, u64), Option<f64>>;
+type StepValues = HashMap<(Box<str>, u64), Option<f64>>;
 
 /// All cohorts, and what is known of their peers.
 #[derive(Debug, Default)]
@@ -323,7 +323,7 @@ fn processed(run: &Run) -> u32 {
 /// A peer with the values at steps that it has passed.
 struct PeerSight<'a> {
     sight: Sight<'a>,
-    passed: &'a Passed,
+    passed: &'a StepValues,
 }
 
 impl Scope for PeerSight<'_> {

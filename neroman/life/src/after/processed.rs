@@ -2,12 +2,12 @@
 
 use nero_model::RunId;
 
-pub use crate::facts::processed::Processed;
+pub use crate::facts::processed::ProcessedOutputs;
 use crate::fold::change::{Change, dispatch_changed};
 use crate::fold::state::State;
 
 /// Records what was made of a run's outputs, unless these have changed since.
-pub fn record(state: &State, run: RunId, processed: &Processed) -> Option<Change> {
+pub fn record(state: &State, run: RunId, processed: &ProcessedOutputs) -> Option<Change> {
     let run = state.run(run)?;
     let version = run.processed().map_or(0, |made| made.version);
     if version != processed.version {
@@ -30,9 +30,9 @@ pub fn outdate(state: &State, run: RunId) -> Option<Change> {
 pub fn claim(state: &State, run: RunId, names: &[String]) -> Option<Change> {
     dispatch_changed(state.run(run)?, |dispatch| {
         let made = dispatch.processed.get_or_insert_with(|| {
-            Box::new(Processed {
+            Box::new(ProcessedOutputs {
                 stale: true,
-                ..Processed::default()
+                ..ProcessedOutputs::default()
             })
         });
         let new = names.iter().filter(|name| !made.pictures.contains(name));

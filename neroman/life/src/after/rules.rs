@@ -41,7 +41,7 @@ pub fn add(state: &State, picked: &[ExperimentId], rule: Rule, now_ms: i64) -> (
 /// Rules that cannot apply to some of the experiments that have them: off there
 /// alone, while their other rules stand.
 #[derive(Debug, Default)]
-pub struct Off {
+pub struct InapplicableRules {
     parsed: BTreeMap<u64, Result<Expr, ExprError>>,
     /// By text, place in a file, and reason.
     found: BTreeMap<(String, String, String), (ExprError, Vec<ExperimentId>)>,
@@ -49,7 +49,7 @@ pub struct Off {
     doubted: BTreeMap<(String, String, String), (Doubt, Vec<ExperimentId>)>,
 }
 
-impl Off {
+impl InapplicableRules {
     /// Checks one rule of one experiment. `place` is the file and line of the rule;
     /// empty for a rule that a person gives on the command line.
     pub fn look(&mut self, rule: u64, text: &str, place: &str, experiment: &Experiment) {
@@ -155,7 +155,7 @@ const NAMED_MAX: usize = 8;
 
 /// The result of removing a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Removed {
+pub enum RuleRemoval {
     /// The experiment never had it.
     NotThere,
     /// The rule is removed, for later runs, too.
@@ -170,7 +170,7 @@ pub fn remove(
     experiment: &Experiment,
     id: u64,
     now_ms: i64,
-) -> (Removed, Vec<Change>) {
+) -> (RuleRemoval, Vec<Change>) {
     let mut changes = Vec::new();
     let by_hand = experiment.extra_rules.contains(&id);
     if by_hand {
@@ -183,9 +183,9 @@ pub fn remove(
     let runs = experiment.runs.iter();
     changes.extend(runs.filter_map(|run| acts::forget(state, run, id, why, now_ms)));
     let removed = match (by_hand, changes.is_empty()) {
-        (true, _) => Removed::Gone,
-        (false, false) => Removed::FromRunOnly,
-        (false, true) => Removed::NotThere,
+        (true, _) => RuleRemoval::Gone,
+        (false, false) => RuleRemoval::FromRunOnly,
+        (false, true) => RuleRemoval::NotThere,
     };
     (removed, changes)
 }
@@ -225,7 +225,7 @@ mod tests {
         flagged.params[0].name = "fast".to_owned();
         flagged.params[0].value = nero_format::Value::Bool(true);
         lab.add("/lab", vec![definition("a", "0.1"), flagged]);
-        let mut off = Off::default();
+        let mut off = InapplicableRules::default();
         for id in [1, 2] {
             let experiment = lab.state.experiment(ExperimentId(id)).unwrap();
             off.look(1, "fast && (loss > 1)", "", experiment);
@@ -241,14 +241,14 @@ mod tests {
                  (a metric is compared: `fast > …`)"
             ]
         );
-        let mut off = Off::default();
+        let mut off = InapplicableRules::default();
         for id in [1, 2] {
             let experiment = lab.state.experiment(ExperimentId(id)).unwrap();
             off.look(1, "lr && fast == 'slow'", "", experiment);
         }
         assert!(off.never_holds(2).is_some(), "for two reasons");
         let only = lab.state.experiment(ExperimentId(1)).unwrap();
-        let mut off = Off::default();
+        let mut off = InapplicableRules::default();
         off.look(1, "fast && (loss > 1)", "", only);
         assert!(off.never_holds(1).is_some());
     }

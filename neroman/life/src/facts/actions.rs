@@ -8,7 +8,7 @@ use super::now::Tick;
 /// The end of the command of a rule's newest firing that this machine ran.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Acted {
+pub struct ActionEnd {
     pub times: u32,
     pub ran: Ran,
 }
@@ -27,7 +27,7 @@ pub struct StepEnd {
 /// The end of the command of a handler of `on_error`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Responded {
+pub struct ResponseEnd {
     pub incarnation: u32,
     pub ran: Ran,
 }

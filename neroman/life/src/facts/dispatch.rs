@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::actions::{Acted, Firing, Responded, StepEnd};
+use super::actions::{ActionEnd, Firing, ResponseEnd, StepEnd};
 use super::hold::{Hold, HoldCause};
 use super::journal::Journal;
 use super::leaving::{Deferral, Recall, Refusal};
 use super::made::Made;
-use super::mail::notice::Noticed;
+use super::mail::notice::NoticeFacts;
 use super::nodes::NodeLedger;
 use super::peers::PeersNumber;
-use super::processed::Processed;
+use super::processed::ProcessedOutputs;
 use super::reason::Why;
 use super::results::Results;
 use super::stage::{Stage, Verdict};
@@ -156,7 +156,7 @@ pub struct Dispatch {
     pub(crate) results: Results,
     /// What its experiment's processors made of its outputs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) processed: Option<Box<Processed>>,
+    pub(crate) processed: Option<Box<ProcessedOutputs>>,
     /// Possible causes of its end: files that the job missed and that do not
     /// travel.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -204,16 +204,16 @@ pub struct Dispatch {
     pub(crate) fired: BTreeMap<u64, Firing>,
     /// The ends of commands that rules had this machine run, by id of the rule.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "by_id")]
-    pub(crate) acted: BTreeMap<u64, Acted>,
+    pub(crate) acted: BTreeMap<u64, ActionEnd>,
     /// The end of the newest step of its job that this machine executed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stepped: Option<StepEnd>,
     /// The end of the command by which `on_error` answered its newest error.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) responded: Option<Responded>,
+    pub(crate) responded: Option<ResponseEnd>,
     /// What people were to be told of it.
-    #[serde(skip_serializing_if = "Noticed::is_nothing")]
-    pub(crate) noticed: Noticed,
+    #[serde(skip_serializing_if = "NoticeFacts::is_nothing")]
+    pub(crate) noticed: NoticeFacts,
 }
 
 fn is_none(start: &u32) -> bool {

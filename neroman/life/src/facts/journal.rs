@@ -632,7 +632,7 @@ mod float {
 
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Either {
+    enum NumberOrText {
         Number(f64),
         Text(String),
     }
@@ -646,9 +646,9 @@ mod float {
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-        match Either::deserialize(from)? {
-            Either::Number(x) => Ok(x),
-            Either::Text(text) => text.parse().map_err(D::Error::custom),
+        match NumberOrText::deserialize(from)? {
+            NumberOrText::Number(x) => Ok(x),
+            NumberOrText::Text(text) => text.parse().map_err(D::Error::custom),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use nero_format::{
-    Again, DataDef, Definition, NodeProbe, NodeResources, Precedence, Processing, Scheduling,
+    DataDef, Definition, FollowUp, NodeProbe, NodeResources, Precedence, Processing, Scheduling,
 };
 use nero_model::units::print_duration_ms;
 use nero_model::{RunId, RunToken};
@@ -47,7 +47,7 @@ pub struct Made {
     pub all_made: bool,
     /// The demands on its node.
     #[serde(default)]
-    pub takes: Takes,
+    pub takes: RunDemands,
     /// The first run of those that were made together with this one, by one `start` or
     /// `restart`; it names the batch. Unknown for a run that was taken over, or made by
     /// an earlier build.
@@ -57,8 +57,8 @@ pub struct Made {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<u32>,
     /// The runs that follow its end by themselves.
-    #[serde(default, skip_serializing_if = "Again::is_none")]
-    pub again: Again,
+    #[serde(default, skip_serializing_if = "FollowUp::is_none")]
+    pub again: FollowUp,
     /// Whether its experiment names checkpoints.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub checkpoint: bool,
@@ -124,7 +124,7 @@ impl Made {
 /// The resources that a run takes of its node, and its requirements.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Takes {
+pub struct RunDemands {
     /// Processors; 0 means 1.
     pub cpus: f64,
     /// Memory; 0 if not stated.
@@ -177,7 +177,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-impl Takes {
+impl RunDemands {
     /// What it takes on a node.
     pub fn on(&self, node: &str) -> Cow<'_, Self> {
         if self.on_nodes.is_empty() {

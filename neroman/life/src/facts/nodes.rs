@@ -15,7 +15,7 @@ pub struct NodeLedger {
 
 /// What is still to be learnt after a home was restored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Restored {
+pub struct RestoreState {
     /// When the backup was made.
     pub made_ms: i64,
     /// Nodes that have not told yet what they know.
@@ -25,7 +25,7 @@ pub struct Restored {
     pub other_host: String,
 }
 
-impl Restored {
+impl RestoreState {
     /// Whether a node has told what it knows.
     pub(crate) fn has_told(&self, node: &str) -> bool {
         !self.nodes.contains(node) && (node != LOCAL || self.other_host.is_empty())

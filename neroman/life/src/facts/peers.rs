@@ -27,7 +27,7 @@ mod maybe_float {
 
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Either {
+    enum TextOrNumber {
         Number(f64),
         Text(String),
     }
@@ -42,10 +42,10 @@ mod maybe_float {
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
-        Ok(match Option::<Either>::deserialize(from)? {
+        Ok(match Option::<TextOrNumber>::deserialize(from)? {
             None => None,
-            Some(Either::Number(value)) => Some(value),
-            Some(Either::Text(text)) => Some(text.parse().map_err(D::Error::custom)?),
+            Some(TextOrNumber::Number(value)) => Some(value),
+            Some(TextOrNumber::Text(text)) => Some(text.parse().map_err(D::Error::custom)?),
         })
     }
 }

@@ -9,7 +9,7 @@ use super::journal::Metric;
 /// What was made of a run's outputs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Processed {
+pub struct ProcessedOutputs {
     /// Summaries of the series, by name. A name that the job printed, too, is the job's.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, Metric>,
@@ -33,7 +33,7 @@ pub struct Processed {
     pub version: u32,
 }
 
-impl Processed {
+impl ProcessedOutputs {
     /// What is left when its run's outputs or records are others.
     pub(crate) fn outdated(self) -> Self {
         Self {

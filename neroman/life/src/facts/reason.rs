@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use nero_expr::{NodeFact, Unmet};
+use nero_expr::{NodeFact, UnmetRequirement};
 use nero_model::RunId;
 use nero_model::units::print_less_bytes;
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ pub enum Misfit {
     /// No partition of its cluster can ever take the run.
     Cluster(NoPartition),
     /// The parts of `requires` that it does not meet.
-    Unmet(Vec<Unmet>),
+    Unmet(Vec<UnmetRequirement>),
     /// `requires` is of a later version.
     Unreadable {
         requires: String,
@@ -110,7 +110,7 @@ impl fmt::Display for Obstacle {
             Self::Refused(why) => write!(f, "refused: {why}"),
             Self::Away(why) => f.write_str(why),
             Self::Locked { lock, by, is_lost } => {
-                write!(f, "{} holds the lock {lock}", OrAnother(*by))?;
+                write!(f, "{} holds the lock {lock}", NamedRun(*by))?;
                 lost_remedy(f, *by, *is_lost)
             }
             Self::SameAs { of, there } => match there {
@@ -118,7 +118,7 @@ impl fmt::Display for Obstacle {
                 None => write!(f, "it has to be where {of} will be, which has no node yet"),
             },
             Self::ApartFrom { beside, is_lost } => {
-                let beside_it = OrAnother(*beside);
+                let beside_it = NamedRun(*beside);
                 write!(f, "{beside_it} is there, from which it is kept apart")?;
                 lost_remedy(f, *beside, *is_lost)
             }
@@ -132,9 +132,9 @@ impl fmt::Display for Obstacle {
 }
 
 /// A run, if it is named.
-struct OrAnother(Option<RunId>);
+struct NamedRun(Option<RunId>);
 
-impl fmt::Display for OrAnother {
+impl fmt::Display for NamedRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(run) => run.fmt(f),

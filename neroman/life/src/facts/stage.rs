@@ -35,7 +35,7 @@ pub(crate) enum Stage {
         node: String,
         recall: Recall,
         /// How far the hand-over had come.
-        from: Handing,
+        from: HandOverStage,
     },
     /// Its journal has a start.
     Begun {
@@ -63,7 +63,7 @@ pub(crate) enum Stage {
 /// How far a hand-over has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Handing {
+pub(crate) enum HandOverStage {
     /// Durable in our database.
     #[default]
     Queued,
@@ -124,19 +124,19 @@ impl Stage {
     }
 
     /// How far the hand-over to its node has come.
-    pub fn handing(&self) -> Handing {
+    pub fn handing(&self) -> HandOverStage {
         match self {
-            Self::Behind { .. } | Self::Unplaced => Handing::Queued,
+            Self::Behind { .. } | Self::Unplaced => HandOverStage::Queued,
             Self::Chosen { sending, .. } | Self::Offered { sending, .. } => match sending {
-                true => Handing::Staging,
-                false => Handing::Queued,
+                true => HandOverStage::Staging,
+                false => HandOverStage::Queued,
             },
-            Self::Accepted { queued: false, .. } => Handing::Submitted,
+            Self::Accepted { queued: false, .. } => HandOverStage::Submitted,
             Self::Recalled { from, .. } => *from,
-            Self::Accepted { queued: true, .. } | Self::Begun { .. } => Handing::Pending,
+            Self::Accepted { queued: true, .. } | Self::Begun { .. } => HandOverStage::Pending,
             Self::Over { accepted, .. } => match accepted {
-                true => Handing::Pending,
-                false => Handing::Queued,
+                true => HandOverStage::Pending,
+                false => HandOverStage::Queued,
             },
         }
     }
@@ -144,7 +144,7 @@ impl Stage {
     /// Whether its node certainly got it: by its answer or, if that was lost, by
     /// records of its journal.
     pub fn is_accepted(&self) -> bool {
-        self.handing() >= Handing::Submitted
+        self.handing() >= HandOverStage::Submitted
     }
 
     /// Whether it has a node, which has not accepted it.
@@ -230,28 +230,28 @@ impl Stage {
     /// The phase of a run whose journal proves nothing.
     pub fn waits_in(&self) -> Phase {
         match self.handing() {
-            Handing::Queued => Phase::Queued,
-            Handing::Staging => Phase::Staging,
-            Handing::Submitted => Phase::Submitted,
-            Handing::Pending => Phase::Pending,
+            HandOverStage::Queued => Phase::Queued,
+            HandOverStage::Staging => Phase::Staging,
+            HandOverStage::Submitted => Phase::Submitted,
+            HandOverStage::Pending => Phase::Pending,
         }
     }
 
     /// The hand-over has come so far, if it had not come farther.
-    pub fn advance(&mut self, to: Handing) {
+    pub fn advance(&mut self, to: HandOverStage) {
         match self {
             Self::Chosen { sending, .. } | Self::Offered { sending, .. } => {
-                *sending |= to == Handing::Staging;
-                if to >= Handing::Submitted {
+                *sending |= to == HandOverStage::Staging;
+                if to >= HandOverStage::Submitted {
                     let node = self.name();
-                    let queued = to == Handing::Pending;
+                    let queued = to == HandOverStage::Pending;
                     *self = Self::Accepted { node, queued };
                 }
             }
-            Self::Accepted { queued, .. } => *queued |= to == Handing::Pending,
+            Self::Accepted { queued, .. } => *queued |= to == HandOverStage::Pending,
             Self::Recalled { from, .. } => *from = to.max(*from),
             // A late answer: what was sent lies there after all.
-            Self::Over { accepted, .. } => *accepted |= to >= Handing::Submitted,
+            Self::Over { accepted, .. } => *accepted |= to >= HandOverStage::Submitted,
             Self::Behind { .. } | Self::Unplaced | Self::Begun { .. } => {}
         }
     }

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use nero_format::{Definition, RuleDef};
 use nero_model::{DeploymentId, ExperimentId, RunId};
 
-use super::experiment::{ByHand, Experiment, Origin};
+use super::experiment::{Experiment, Origin, PersonalMarks};
 use super::run::Run;
 use crate::facts::cells::CellRecord;
 use crate::facts::dispatch::Dispatch;
 use crate::facts::journal::Journal;
 use crate::facts::made::Made;
 use crate::facts::mail::post::PostChange;
-use crate::facts::nodes::{NodeLedger, Restored};
+use crate::facts::nodes::{NodeLedger, RestoreState};
 use crate::facts::now::Tick;
 
 /// One change of the state.
@@ -57,7 +57,7 @@ pub enum Change {
     /// Notices for people, and their deliveries.
     Post(Arc<PostChange>),
     /// What is still to be learnt after this home was restored from a backup.
-    Restored(Arc<Restored>),
+    Restored(Arc<RestoreState>),
     /// The ledgers with which the nodes answered last.
     Ledgers(Arc<BTreeMap<String, NodeLedger>>),
 }
@@ -140,7 +140,7 @@ pub struct Described {
     /// The same moment on our boot clock; none if an earlier build stored it.
     pub modified: Option<Tick>,
     pub extra_rules: Arc<[u64]>,
-    pub by_hand: Arc<ByHand>,
+    pub by_hand: Arc<PersonalMarks>,
 }
 
 impl Described {

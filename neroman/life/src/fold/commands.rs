@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::change::Rule;
 use super::run::Run;
-use crate::facts::actions::{Acted, StepEnd};
+use crate::facts::actions::{ActionEnd, StepEnd};
 use crate::facts::journal::AskedStep;
 
 impl Run {
     /// The ends of commands that this machine ran, by id of the rule.
-    pub fn acted(&self) -> &BTreeMap<u64, Acted> {
+    pub fn acted(&self) -> &BTreeMap<u64, ActionEnd> {
         &self.dispatch.acted
     }
 

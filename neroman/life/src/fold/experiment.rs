@@ -32,7 +32,7 @@ pub struct Experiment {
     pub modified: Option<Tick>,
     /// Rules added by hand; later runs take them, too.
     pub extra_rules: Arc<[u64]>,
-    pub by_hand: Arc<ByHand>,
+    pub by_hand: Arc<PersonalMarks>,
     /// All tags, separated by blanks.
     pub tags_text: Arc<str>,
     /// Oldest first; the index is the number less one.
@@ -44,7 +44,7 @@ pub struct Experiment {
 /// What a person typed about one experiment; its source does not contain it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct ByHand {
+pub struct PersonalMarks {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub note: String,
     /// In the order of the alphabet, each once.
@@ -58,7 +58,7 @@ pub struct ByHand {
     pub copy_of: Option<ExperimentId>,
 }
 
-impl ByHand {
+impl PersonalMarks {
     /// Whether nothing was typed.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -161,7 +161,7 @@ pub fn params_text(definition: &Definition) -> Arc<str> {
 }
 
 /// All tags of an experiment in one text: those of its source and those typed.
-pub fn tags_text(definition: &Definition, by_hand: &ByHand) -> Arc<str> {
+pub fn tags_text(definition: &Definition, by_hand: &PersonalMarks) -> Arc<str> {
     let all: BTreeSet<&str> = [&definition.tags, &by_hand.tags]
         .into_iter()
         .flatten()

@@ -11,7 +11,7 @@ use crate::facts::journal::Journal;
 use crate::facts::leaving::Recall;
 use crate::facts::made::Made;
 use crate::facts::reason::Why;
-use crate::facts::stage::{Handing, Stage, TAKE_OVER, Verdict};
+use crate::facts::stage::{HandOverStage, Stage, TAKE_OVER, Verdict};
 
 /// All of a run that changes, apart from its journal and its rules.
 #[derive(Debug, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ pub struct Kept {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 struct Fields {
-    handing: Handing,
+    handing: HandOverStage,
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<String>,
     /// Whether its node may have it although it has not accepted it.
@@ -141,7 +141,7 @@ impl Fields {
     /// node of a run with a verdict does not know it.
     fn stage(self, made: &Made, journal: &Journal) -> Stage {
         let begun = !journal.incarnations.is_empty();
-        let accepted = begun || self.handing >= Handing::Submitted;
+        let accepted = begun || self.handing >= HandOverStage::Submitted;
         let (closed, unknown_ms) = (self.closed, self.unknown_ms);
         if let Some(run) = self.after {
             let node = self.node;
@@ -174,7 +174,7 @@ impl Fields {
         let Some(node) = self.node.or_else(asked) else {
             return Stage::Unplaced;
         };
-        let sending = self.handing == Handing::Staging;
+        let sending = self.handing == HandOverStage::Staging;
         if begun || closed || unknown_ms.is_some() {
             return Stage::Begun {
                 node,
@@ -187,12 +187,14 @@ impl Fields {
             return Stage::Recalled { node, recall, from };
         }
         match self.handing {
-            Handing::Submitted | Handing::Pending => Stage::Accepted {
+            HandOverStage::Submitted | HandOverStage::Pending => Stage::Accepted {
                 node,
-                queued: self.handing == Handing::Pending,
+                queued: self.handing == HandOverStage::Pending,
             },
-            Handing::Queued | Handing::Staging if self.offered => Stage::Offered { node, sending },
-            Handing::Queued | Handing::Staging => Stage::Chosen { node, sending },
+            HandOverStage::Queued | HandOverStage::Staging if self.offered => {
+                Stage::Offered { node, sending }
+            }
+            HandOverStage::Queued | HandOverStage::Staging => Stage::Chosen { node, sending },
         }
     }
 }
@@ -203,7 +205,7 @@ mod tests {
 
     use super::*;
     use crate::facts::journal::Incarnation;
-    use crate::fold::run::Takes;
+    use crate::fold::run::RunDemands;
 
     /// What a row has besides the fields of the stage.
     const REST: &str = r#""why":"w","ended_told":false,"settled":false,"unsupervised":false,"far_host":"","rules_version":1,"rules_delivered":1,"results":"open","later":[{"node":"a","why":"full","since_ms":5}],"turns":2,"avoid":["b"],"abandoned":["c"],"fired":{"7":{"times":2,"at_ms":5,"action":"warn","text":"crashed","values":"exit = 1"}},"acted":{"7":{"times":2,"ran":{"at_ms":6,"how":"exit code 0"}}}"#;
@@ -225,10 +227,10 @@ mod tests {
             time_ms: 0,
             outputs: false,
             all_made: false,
-            takes: Takes::default(),
+            takes: RunDemands::default(),
             resume: None,
             batch: None,
-            again: nero_format::Again::default(),
+            again: nero_format::FollowUp::default(),
             checkpoint: false,
             processing: nero_format::Processing::default(),
             precedence: nero_format::Precedence::default(),
@@ -318,7 +320,7 @@ mod tests {
                         to: String::new(),
                         asked: true,
                     },
-                    from: Handing::Submitted,
+                    from: HandOverStage::Submitted,
                 },
             ),
             // A start in the journal ends a recall.

@@ -20,6 +20,6 @@ pub mod state;
 pub mod taken_over;
 
 pub use records::{
-    Folded, Measured, Notable, NotableKind, Part, Point, Position, Taken, emptied, fold,
+    Folded, Measurement, Notable, NotableKind, Part, Point, Position, Taken, emptied, fold,
     holds_series,
 };

@@ -3,7 +3,7 @@
 use super::run::Run;
 use crate::facts::dispatch::Dispatch;
 use crate::facts::journal::Metric;
-use crate::facts::processed::Processed;
+use crate::facts::processed::ProcessedOutputs;
 
 impl Run {
     /// Every series: those that its job printed, and those that were made of its outputs.
@@ -22,7 +22,7 @@ impl Run {
     }
 
     /// What was made of its outputs; none: nothing yet, or nothing is to be made.
-    pub fn processed(&self) -> Option<&Processed> {
+    pub fn processed(&self) -> Option<&ProcessedOutputs> {
         self.dispatch.processed.as_deref()
     }
 

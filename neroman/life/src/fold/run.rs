@@ -13,7 +13,7 @@ use crate::facts::actions::Firing;
 pub use crate::facts::dispatch::{Cancel, Dispatch, Unreadable};
 use crate::facts::journal::{Exit, Journal};
 use crate::facts::leaving::Deferral;
-pub use crate::facts::made::{Line, Made, Takes};
+pub use crate::facts::made::{Line, Made, RunDemands};
 use crate::facts::now::{Now, Tick};
 pub use crate::facts::results::Results;
 use crate::facts::stage::{Stage, Verdict};

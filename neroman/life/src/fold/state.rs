@@ -15,7 +15,7 @@ use super::run::Run;
 use super::shelf::{Drawers, Shelf};
 use crate::facts::hold::BatchCount;
 use crate::facts::mail::post::Post;
-use crate::facts::nodes::{NodeLedger, Restored};
+use crate::facts::nodes::{NodeLedger, RestoreState};
 
 /// The counts of one node's runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -116,7 +116,7 @@ pub struct State {
     /// Notices for people, and their deliveries.
     pub post: Arc<Post>,
     /// What is still to be learnt after this home was restored from a backup.
-    pub restored: Arc<Restored>,
+    pub restored: Arc<RestoreState>,
     /// The ledgers with which the nodes answered last.
     pub ledgers: Arc<BTreeMap<String, NodeLedger>>,
     /// Grows with every change.

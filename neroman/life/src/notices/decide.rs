@@ -1,5 +1,5 @@
 //! Decides notices. Each is made once from its evidence: a run remembers what was noticed of it
-//! ([`Noticed`]), and that survives its journal, which may be folded anew.
+//! ([`NoticeFacts`]), and that survives its journal, which may be folded anew.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nero_model::{Phase, RunId};
 
 use crate::facts::journal::Journal;
-use crate::facts::mail::notice::{FoundNotice, Notice, NoticeKind, Noticed, key};
+use crate::facts::mail::notice::{FoundNotice, Notice, NoticeFacts, NoticeKind, key};
 use crate::facts::mail::post::PostChange;
 use crate::fold::change::{Change, dispatch_changed};
 use crate::fold::records::{Notable, NotableKind};
@@ -95,7 +95,7 @@ fn of_run(
     after: &Run,
     records: &[Notable],
     wants: &dyn Fn(&NoticeKind) -> bool,
-    noticed: &mut Noticed,
+    noticed: &mut NoticeFacts,
 ) -> Vec<FoundNotice> {
     let run = after.made.id;
     let mut found = Vec::new();

@@ -8,7 +8,7 @@ mod decide;
 mod plan;
 
 pub use crate::facts::mail::delivery::{Delivery, DeliveryState, DeliveryWay, SendResult};
-pub use crate::facts::mail::notice::{FoundNotice, Notice, NoticeKind, Noticed};
+pub use crate::facts::mail::notice::{FoundNotice, Notice, NoticeFacts, NoticeKind};
 pub use crate::facts::mail::post::{Post, PostChange};
 pub use decide::{decide, notices, relayed};
 pub use plan::{

@@ -23,16 +23,16 @@ const LATE_MS: i64 = 5 * MINUTE_MS;
 const PACE_MS: [i64; 4] = [0, MINUTE_MS, 5 * MINUTE_MS, 15 * MINUTE_MS];
 
 /// How long notices are gathered: until none came for `quiet_ms`, at most `most_ms`.
-struct Gathering {
+struct GatherWindow {
     quiet_ms: i64,
     most_ms: i64,
 }
-const FRESH: Gathering = Gathering {
+const FRESH: GatherWindow = GatherWindow {
     quiet_ms: 100,
     most_ms: 700,
 };
 /// After a sleep, the nodes tell what they have one after the other.
-const LATE: Gathering = Gathering {
+const LATE: GatherWindow = GatherWindow {
     quiet_ms: 5_000,
     most_ms: 60_000,
 };
@@ -279,7 +279,7 @@ impl NoticeGroup {
 }
 
 /// When notices that are gathered together are complete.
-fn gathered_ms<'a>(groups: impl IntoIterator<Item = &'a NoticeGroup>, how: &Gathering) -> i64 {
+fn gathered_ms<'a>(groups: impl IntoIterator<Item = &'a NoticeGroup>, how: &GatherWindow) -> i64 {
     let (mut first_ms, mut newest_ms) = (i64::MAX, 0);
     for group in groups {
         first_ms = first_ms.min(group.first_ms);

@@ -3,7 +3,7 @@
 
 use nero_format::{Definition, Scheduling};
 
-use crate::facts::made::Takes;
+use crate::facts::made::RunDemands;
 use crate::facts::partition::{NoPartition, Shortage};
 
 /// A scheduler, as far as the placer tells one from another.
@@ -49,7 +49,7 @@ impl Cluster {
     ///
     /// # Errors
     /// What each partition that may be meant lacks.
-    pub fn ever_fits(&self, takes: &Takes, node: &str) -> Result<(), NoPartition> {
+    pub fn ever_fits(&self, takes: &RunDemands, node: &str) -> Result<(), NoPartition> {
         self.has_environment(takes, node)?;
         let partitions = self.meant(takes, node)?;
         let mut short = Vec::new();
@@ -67,7 +67,7 @@ impl Cluster {
     }
 
     /// The partitions that the run may be started in.
-    fn meant(&self, takes: &Takes, node: &str) -> Result<Vec<&Partition>, NoPartition> {
+    fn meant(&self, takes: &RunDemands, node: &str) -> Result<Vec<&Partition>, NoPartition> {
         let named = |of: fn(&Scheduling) -> &nero_format::OnNodes<String>| {
             let own = of(&takes.scheduling).on(node);
             own.or_else(|| of(&self.defaults).on(node)).cloned()
@@ -111,7 +111,7 @@ impl Cluster {
         names.map(|one| one.name.clone()).collect()
     }
 
-    fn has_environment(&self, takes: &Takes, node: &str) -> Result<(), NoPartition> {
+    fn has_environment(&self, takes: &RunDemands, node: &str) -> Result<(), NoPartition> {
         let own = takes.scheduling.parallel_env.on(node);
         let name = own.or_else(|| self.defaults.parallel_env.on(node));
         match name {
@@ -129,7 +129,7 @@ impl Cluster {
         }
     }
 
-    fn shortage(&self, partition: &Partition, takes: &Takes, node: &str) -> Option<Shortage> {
+    fn shortage(&self, partition: &Partition, takes: &RunDemands, node: &str) -> Option<Shortage> {
         let less = |has: u64, asks: u64| has > 0 && has < asks;
         let hosts = takes.hosts(node);
         if less(partition.hosts, hosts.into()) {
@@ -169,13 +169,18 @@ impl Cluster {
     }
 
     /// Runs that share its task there, for the time of all of them.
-    fn packed(&self, takes: &Takes, node: &str) -> u32 {
+    fn packed(&self, takes: &RunDemands, node: &str) -> u32 {
         let pack = takes.scheduling.pack.on(node);
         let pack = pack.or_else(|| self.defaults.pack.on(node)).copied();
         pack.unwrap_or(1).min(takes.together).max(1)
     }
 
-    fn lacks_gpus(&self, partition: &Partition, takes: &Takes, node: &str) -> Option<Shortage> {
+    fn lacks_gpus(
+        &self,
+        partition: &Partition,
+        takes: &RunDemands,
+        node: &str,
+    ) -> Option<Shortage> {
         let asks = takes.scheduling.gpus.on(node).copied().unwrap_or(0);
         if asks == 0 {
             return None;
@@ -231,37 +236,37 @@ mod tests {
         }
     }
 
-    fn said(site: &Cluster, takes: &Takes) -> String {
+    fn said(site: &Cluster, takes: &RunDemands) -> String {
         match site.ever_fits(takes, "triton") {
             Ok(()) => "fits".to_owned(),
             Err(why) => why.to_string(),
         }
     }
 
-    fn in_partition(name: &str) -> Takes {
-        Takes {
+    fn in_partition(name: &str) -> RunDemands {
+        RunDemands {
             scheduling: Scheduling {
                 partition: on(name.to_owned()),
                 ..Scheduling::default()
             },
-            ..Takes::default()
+            ..RunDemands::default()
         }
     }
 
     #[test]
     fn a_run_is_compared_with_the_partition_that_it_names_or_with_the_default() {
         let site = site(Scheduler::Slurm);
-        let wide = Takes {
+        let wide = RunDemands {
             cpus: 4.0,
-            ..Takes::default()
+            ..RunDemands::default()
         };
         assert_eq!(said(&site, &wide), "fits");
-        let narrow = Takes {
+        let narrow = RunDemands {
             cpus: 4.0,
             ..in_partition("short")
         };
         assert_eq!(said(&site, &narrow), "short: cpus 2 < 4");
-        let long = Takes {
+        let long = RunDemands {
             limit_s: 1900,
             ..in_partition("short")
         };
@@ -270,7 +275,7 @@ mod tests {
         let packed = |together| {
             let mut one = in_partition("short");
             one.scheduling.pack = on(8);
-            Takes {
+            RunDemands {
                 limit_s: 360,
                 together,
                 ..one
@@ -279,9 +284,9 @@ mod tests {
         assert_eq!(said(&site, &packed(5)), "fits");
         let expected = "short: time 30m < 41m of a pack of 8 runs (grace and a margin included)";
         assert_eq!(said(&site, &packed(20)), expected);
-        let large = Takes {
+        let large = RunDemands {
             memory_bytes: 16 << 30,
-            ..Takes::default()
+            ..RunDemands::default()
         };
         assert_eq!(said(&site, &large), "main: memory 8.0G < 16G");
         let nowhere = in_partition("huge");
@@ -291,7 +296,7 @@ mod tests {
             defaults: in_partition("huge").scheduling,
             ..site.clone()
         };
-        assert_eq!(said(&by_default, &Takes::default()), expected);
+        assert_eq!(said(&by_default, &RunDemands::default()), expected);
         assert_eq!(said(&by_default, &in_partition("main")), "fits");
     }
 
@@ -346,11 +351,11 @@ mod tests {
         let mut slurm = site(Scheduler::Slurm);
         slurm.partitions[0].is_default = false;
         let expected = "it has no default partition: `partition:` names one of main, short, gpu";
-        assert_eq!(said(&slurm, &Takes::default()), expected);
+        assert_eq!(said(&slurm, &RunDemands::default()), expected);
         let engine = site(Scheduler::GridEngine);
-        let wide = |cpus| Takes {
+        let wide = |cpus| RunDemands {
             cpus,
-            ..Takes::default()
+            ..RunDemands::default()
         };
         assert_eq!(said(&engine, &wide(8.0)), "fits");
         let each = "main: cpus 8 < 9, short: cpus 2 < 9, gpu: cpus 8 < 9";

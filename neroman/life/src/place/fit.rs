@@ -3,7 +3,7 @@
 
 use super::judge;
 use super::judge::Figures;
-use crate::facts::made::Takes;
+use crate::facts::made::RunDemands;
 use crate::facts::reason::{Misfit, NoNode, Obstacle};
 use crate::step::placed::Choice;
 
@@ -33,10 +33,10 @@ pub struct Candidate {
 }
 
 /// Judges an expression over a node.
-pub type Judge<'a> = &'a dyn Fn(&Takes, &Figures) -> Result<(), Misfit>;
+pub type Judge<'a> = &'a dyn Fn(&RunDemands, &Figures) -> Result<(), Misfit>;
 
 /// Chooses for one run and counts it in, so that the next choice sees it.
-pub fn choose(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Choice {
+pub fn choose(takes: &RunDemands, nodes: &mut [Candidate], judge: Judge<'_>) -> Choice {
     if let Some(choice) = preferred(takes, nodes, judge) {
         return choice;
     }
@@ -104,7 +104,7 @@ pub fn choose(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Choic
 }
 
 /// The preferred node, if it fits or may do so soon.
-fn preferred(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Option<Choice> {
+fn preferred(takes: &RunDemands, nodes: &mut [Candidate], judge: Judge<'_>) -> Option<Choice> {
     let node = nodes.iter_mut().find(|node| node.name == takes.prefer)?;
     match &mut node.standing {
         Standing::Asked | Standing::Late => Some(Choice::Wait),
@@ -119,7 +119,7 @@ fn preferred(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Option
 }
 
 /// Whether a later node in the list comes before an earlier one, since it can start the run now.
-fn starts_first(takes: &Takes, later: &Candidate, earlier: &Candidate) -> bool {
+fn starts_first(takes: &RunDemands, later: &Candidate, earlier: &Candidate) -> bool {
     let has_room = |one: &Candidate| match &one.standing {
         Standing::Known(figures) => {
             let cores = figures.cores + takes.on(&one.name).cores();
@@ -157,7 +157,7 @@ fn busy(figures: &Figures) -> f64 {
 }
 
 /// Whether a node can take the run now.
-fn fits(takes: &Takes, node: &str, figures: &Figures, judge: Judge<'_>) -> Result<(), Misfit> {
+fn fits(takes: &RunDemands, node: &str, figures: &Figures, judge: Judge<'_>) -> Result<(), Misfit> {
     has_data(takes, node)?;
     ever_fits(takes, figures)?;
     if takes.disk_bytes > figures.disk_free_bytes {
@@ -173,15 +173,15 @@ fn fits(takes: &Takes, node: &str, figures: &Figures, judge: Judge<'_>) -> Resul
 }
 
 /// Whether the configuration has a path for the run's data on a node.
-pub fn has_data(takes: &Takes, node: &str) -> Result<(), Misfit> {
+pub fn has_data(takes: &RunDemands, node: &str) -> Result<(), Misfit> {
     match takes.data.iter().find(|data| data.path_on(node).is_none()) {
         Some(data) => Err(Misfit::NoData(data.name.clone())),
         None => Ok(()),
     }
 }
 
-/// Whether a node can ever take the run, by what it takes there ([`Takes::on`]).
-pub fn ever_fits(takes: &Takes, figures: &Figures) -> Result<(), Misfit> {
+/// Whether a node can ever take the run, by what it takes there ([`RunDemands::on`]).
+pub fn ever_fits(takes: &RunDemands, figures: &Figures) -> Result<(), Misfit> {
     match &figures.cluster {
         Some(cluster) => {
             let fits = cluster.ever_fits(takes, &figures.facts.name);
@@ -196,7 +196,7 @@ pub fn ever_fits(takes: &Takes, figures: &Figures) -> Result<(), Misfit> {
 }
 
 /// Whether a node that starts runs itself has what the run takes.
-fn has_room(takes: &Takes, figures: &Figures) -> Result<(), Misfit> {
+fn has_room(takes: &RunDemands, figures: &Figures) -> Result<(), Misfit> {
     if takes.cores() > figures.cpus {
         return Err(Misfit::Cpus {
             has: figures.cpus,
@@ -244,15 +244,15 @@ mod tests {
         Misfit::Unmet(Vec::new())
     }
 
-    fn any(_: &Takes, _: &Figures) -> Result<(), Misfit> {
+    fn any(_: &RunDemands, _: &Figures) -> Result<(), Misfit> {
         Ok(())
     }
 
-    fn takes(cpus: f64, memory: u64) -> Takes {
-        Takes {
+    fn takes(cpus: f64, memory: u64) -> RunDemands {
+        RunDemands {
             cpus,
             memory_bytes: memory,
-            ..Takes::default()
+            ..RunDemands::default()
         }
     }
 
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn in_the_order_of_the_list_a_node_gets_what_it_can_start_and_then_the_next_one() {
         let mut nodes = [known("small", 2.0, 1.0), known("big", 6.0, 5.0)];
-        let run = Takes {
+        let run = RunDemands {
             in_order: true,
             ..takes(1.0, 0)
         };
@@ -363,8 +363,8 @@ mod tests {
         );
         // A busy node is a candidate, and no run ends before each has refused
         // it.
-        let busy = |_: &Takes, _: &Figures| Err(unmet());
-        let asks = Takes {
+        let busy = |_: &RunDemands, _: &Figures| Err(unmet());
+        let asks = RunDemands {
             requires: "load < 4".to_owned(),
             ..run.clone()
         };
@@ -405,7 +405,7 @@ mod tests {
 
     #[test]
     fn the_node_that_is_preferred_is_not_once_it_refused() {
-        let run = Takes {
+        let run = RunDemands {
             prefer: "a".to_owned(),
             ..takes(1.0, 0)
         };
@@ -418,11 +418,11 @@ mod tests {
 
     #[test]
     fn an_expression_has_the_last_word() {
-        let asked = Takes {
+        let asked = RunDemands {
             requires: "load < 4".to_owned(),
-            ..Takes::default()
+            ..RunDemands::default()
         };
-        let judge = |_: &Takes, figures: &Figures| match figures.cpus > 4.0 {
+        let judge = |_: &RunDemands, figures: &Figures| match figures.cpus > 4.0 {
             true => Ok(()),
             false => Err(unmet()),
         };

@@ -6,7 +6,7 @@ use nero_expr::{NodeFact, NodeScope, ParseContext, Requirement, Value};
 use nero_format::NodeProbe;
 
 use super::cluster::Cluster;
-use crate::facts::made::Takes;
+use crate::facts::made::RunDemands;
 use crate::facts::reason::Misfit;
 
 /// A node's own figures, and the resources that our runs take there.
@@ -76,7 +76,7 @@ pub struct GpuFacts {
 ///
 /// # Errors
 /// The parts that it does not meet, with their values.
-pub fn judge(takes: &Takes, figures: &Figures) -> Result<(), Misfit> {
+pub fn judge(takes: &RunDemands, figures: &Figures) -> Result<(), Misfit> {
     unmet(takes, figures, |_| true)
 }
 
@@ -85,14 +85,14 @@ pub fn judge(takes: &Takes, figures: &Figures) -> Result<(), Misfit> {
 ///
 /// # Errors
 /// The parts that it does not meet and never will, with their values.
-pub fn ever(takes: &Takes, figures: &Figures) -> Result<(), Misfit> {
+pub fn ever(takes: &RunDemands, figures: &Figures) -> Result<(), Misfit> {
     unmet(takes, figures, |unmet| unmet.for_good)
 }
 
 fn unmet(
-    takes: &Takes,
+    takes: &RunDemands,
     figures: &Figures,
-    counts: impl Fn(&nero_expr::Unmet) -> bool,
+    counts: impl Fn(&nero_expr::UnmetRequirement) -> bool,
 ) -> Result<(), Misfit> {
     // The text was checked when the experiment was added; a later version may
     // know less.
@@ -213,10 +213,10 @@ impl NodeScope for Figures {
 mod tests {
     use super::*;
 
-    fn asks(requires: &str) -> Takes {
-        Takes {
+    fn asks(requires: &str) -> RunDemands {
+        RunDemands {
             requires: requires.to_owned(),
-            ..Takes::default()
+            ..RunDemands::default()
         }
     }
 
@@ -275,7 +275,7 @@ mod tests {
             name: name.to_owned(),
             command: command.to_owned(),
         };
-        let asks = |requires: &str| Takes {
+        let asks = |requires: &str| RunDemands {
             probes: vec![
                 probe("has_env", "test -d env"),
                 probe("users", "who | wc -l"),

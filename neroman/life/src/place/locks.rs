@@ -25,7 +25,7 @@ pub struct Locks<'a> {
     /// By the lock's name.
     held: HashMap<String, Vec<HeldLock>>,
     /// By node.
-    settling: HashMap<String, Vec<Settling>>,
+    settling: HashMap<String, Vec<SettlePause>>,
     /// Where the experiments are that `place` names, by source and word.
     whereabouts: Mutex<HashMap<(u64, String), Whereabouts>>,
     /// The nodes of the runs that were placed since.
@@ -42,7 +42,7 @@ struct HeldLock {
 }
 
 #[derive(Debug)]
-struct Settling {
+struct SettlePause {
     after: RunId,
     /// Time until the next start; `None`: it has not started.
     left_ms: Option<i64>,
@@ -182,7 +182,7 @@ impl<'a> Locks<'a> {
             if !is_over {
                 let after = run.made.id;
                 let those = self.settling.entry(node.to_owned()).or_default();
-                those.push(Settling { after, left_ms });
+                those.push(SettlePause { after, left_ms });
             }
         }
     }

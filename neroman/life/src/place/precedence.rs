@@ -107,7 +107,7 @@ type OpenGroups<'a> = Vec<(u64, AwaitedGroup<'a>)>;
 
 /// The experiments of a group that are not far enough.
 #[derive(Clone, Default)]
-struct Lacking<'a> {
+struct UnmetGroup<'a> {
     /// The first ones, those before that need a person.
     first: Vec<(Option<&'a Experiment>, Lack)>,
     count: usize,
@@ -116,7 +116,7 @@ struct Lacking<'a> {
 /// The experiments that runs wait for, each group looked at once.
 pub struct Precedents<'a> {
     state: &'a State,
-    lacking: Mutex<HashMap<(u64, AwaitedGroup<'a>), Lacking<'a>>>,
+    lacking: Mutex<HashMap<(u64, AwaitedGroup<'a>), UnmetGroup<'a>>>,
 }
 
 impl fmt::Debug for Precedents<'_> {
@@ -218,7 +218,7 @@ impl<'a> Precedents<'a> {
         source: u64,
         group: AwaitedGroup<'a>,
         open: &mut OpenGroups<'a>,
-    ) -> Lacking<'a> {
+    ) -> UnmetGroup<'a> {
         let key = (source, group);
         let known = || self.lacking.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lacking) = known().get(&key) {
@@ -226,7 +226,7 @@ impl<'a> Precedents<'a> {
         }
         // In a circle no run is the one that a person has to act on: none counts as stuck.
         if open.contains(&key) || open.len() >= DEPTH_MAX {
-            return Lacking::default();
+            return UnmetGroup::default();
         }
         open.push(key);
         let mut all: Vec<(Option<&Experiment>, Lack)> = Vec::new();
@@ -250,7 +250,7 @@ impl<'a> Precedents<'a> {
         let count = all.len();
         all.sort_by_key(|(_, lack)| matches!(lack, Lack::Live(_)));
         all.truncate(LACKING_MAX);
-        let lacking = Lacking { first: all, count };
+        let lacking = UnmetGroup { first: all, count };
         known().insert(key, lacking.clone());
         lacking
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use nero_model::{RunId, RunToken};
 
-pub use crate::facts::nodes::Restored;
+pub use crate::facts::nodes::RestoreState;
 use crate::facts::stage::Stage;
 use crate::fold::change::{Change, dispatch_changed};
 use crate::fold::run::Run;
@@ -26,12 +26,12 @@ pub struct OnNode {
 }
 
 /// The changes that begin it.
-pub fn begin(state: &State, restored: Restored) -> Vec<Change> {
+pub fn begin(state: &State, restored: RestoreState) -> Vec<Change> {
     let live = runs(state).filter(|run| run.phase().is_live());
     let mut changes: Vec<Change> = live
         .filter_map(|run| {
             let may_be_followed =
-                run.made.again != nero_format::Again::default() || !run.rules.is_empty();
+                run.made.again != nero_format::FollowUp::default() || !run.rules.is_empty();
             dispatch_changed(run, |dispatch| {
                 dispatch.restored = true;
                 if may_be_followed && dispatch.no_retry.is_empty() {

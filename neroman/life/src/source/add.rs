@@ -20,7 +20,7 @@ use super::edits::{self, EditedOnes};
 use super::impossible::impossible;
 use crate::facts::now::Moment;
 use crate::fold::change::{Change, Described};
-use crate::fold::experiment::{ByHand, Experiment, Origin, Stamp};
+use crate::fold::experiment::{Experiment, Origin, PersonalMarks, Stamp};
 use crate::fold::state::State;
 use crate::fold::taken_over;
 use crate::step::input::Input;
@@ -72,7 +72,7 @@ pub struct Seen {
 
 /// The changes from reading these sources.
 #[derive(Clone, Debug, Default)]
-pub struct Merged {
+pub struct MergeOutcome {
     pub changes: Vec<Change>,
     pub seen: Vec<Seen>,
     /// One line for each note on a whole source.
@@ -90,8 +90,13 @@ pub struct Merged {
 /// Compares sources with the state. Pure: the caller applies the changes. A source
 /// that is `missing` from the disk may have moved: a similar new source takes its
 /// place, with all its experiments.
-pub fn merge(state: &State, sources: &[Read], missing: &HashSet<u64>, now: &Moment) -> Merged {
-    let mut merged = Merged::default();
+pub fn merge(
+    state: &State,
+    sources: &[Read],
+    missing: &HashSet<u64>,
+    now: &Moment,
+) -> MergeOutcome {
+    let mut merged = MergeOutcome::default();
     let mut known = recognised(state, sources, missing);
     across(state, &mut known, missing);
     merged.refuse_names_of_copies(state, &known);
@@ -141,12 +146,12 @@ pub fn merge(state: &State, sources: &[Read], missing: &HashSet<u64>, now: &Mome
                         holder,
                     }),
                     None => {
-                        let by_hand = ByHand::default();
+                        let by_hand = PersonalMarks::default();
                         merged.added(ExperimentId(number), definition, by_hand, origin.id, now);
                     }
                 }
             } else {
-                let by_hand = ByHand::default();
+                let by_hand = PersonalMarks::default();
                 merged.added(ExperimentId(next_id), definition, by_hand, origin.id, now);
                 next_id += 1;
             }
@@ -212,12 +217,12 @@ fn named(definition: &Definition, name: impl FnOnce() -> String) -> Cow<'_, Defi
     }
 }
 
-impl Merged {
+impl MergeOutcome {
     fn added(
         &mut self,
         id: ExperimentId,
         definition: &Definition,
-        by_hand: ByHand,
+        by_hand: PersonalMarks,
         source: u64,
         now: &Moment,
     ) {
@@ -255,10 +260,10 @@ impl Merged {
                 false
             }
             Ok(effective) => {
-                let by_hand = ByHand {
+                let by_hand = PersonalMarks {
                     overrides: effective.overrides.clone(),
                     copy_of: Some(old.id),
-                    ..ByHand::default()
+                    ..PersonalMarks::default()
                 };
                 self.added(id, &effective.definition, by_hand, source, now);
                 true
@@ -274,7 +279,7 @@ impl Merged {
         definition: &'d Definition,
         edited: &EditedOnes<'d>,
         source: u64,
-    ) -> (&'d Definition, ByHand, Vec<String>) {
+    ) -> (&'d Definition, PersonalMarks, Vec<String>) {
         let by_hand = (*old.by_hand).clone();
         let is_edited = !by_hand.overrides.is_empty() || by_hand.copy_of.is_some();
         match edited.of_experiment(old.id) {
@@ -283,7 +288,7 @@ impl Merged {
                 Ok(effective) => {
                     let overrides = effective.overrides.clone();
                     let dropped = effective.dropped.clone();
-                    let by_hand = ByHand {
+                    let by_hand = PersonalMarks {
                         overrides,
                         ..by_hand
                     };
@@ -300,7 +305,7 @@ impl Merged {
                 let overrides = Vec::new();
                 (
                     definition,
-                    ByHand {
+                    PersonalMarks {
                         overrides,
                         ..by_hand
                     },

@@ -1,6 +1,6 @@
 //! A cancel request for one run, and its node's answer.
 
-use super::late::{Late, Stepped};
+use super::late::{Late, StepResult};
 use super::lost;
 use crate::facts::dispatch::Cancel;
 use crate::facts::stage::{Stage, Verdict};
@@ -47,7 +47,7 @@ fn is_known_here_alone(run: &Run) -> bool {
 }
 
 /// Records a cancel request.
-pub(crate) fn cancel(run: &Run, cancel: &Cancel) -> Stepped {
+pub(crate) fn cancel(run: &Run, cancel: &Cancel) -> StepResult {
     let change = match comes_to(run) {
         CancelOutcome::GivenUp => {
             return Ok(lost::given_up(run, &cancel.author, cancel.asked_ms));

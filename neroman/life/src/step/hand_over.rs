@@ -2,13 +2,13 @@
 //! node's answer. A run that is elsewhere meanwhile, or that has ended, does not
 //! change.
 
-use super::late::{Late, Stepped};
+use super::late::{Late, StepResult};
 use super::report::{self, Report};
 use super::{deferred, needs, refusal};
 use crate::facts::leaving::Refusal;
 use crate::facts::now::Moment;
 use crate::facts::reason::Why;
-use crate::facts::stage::{Handing, Stage};
+use crate::facts::stage::{HandOverStage, Stage};
 use crate::facts::text::bounded;
 use crate::fold::change::dispatch_changed;
 use crate::fold::run::Run;
@@ -36,7 +36,7 @@ pub fn is_asked_for(run: &Run, node: &str) -> bool {
 
 /// The result of sending a run's files, before its node is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sending {
+pub enum SendState {
     /// Its files are being sent.
     FilesGo,
     /// It is sent later, with the reason.
@@ -50,26 +50,26 @@ pub enum Sending {
 }
 
 /// Records the result of sending a run.
-pub(crate) fn sending(run: &Run, node: &str, sending: &Sending, now: &Moment) -> Stepped {
+pub(crate) fn sending(run: &Run, node: &str, sending: &SendState, now: &Moment) -> StepResult {
     if !is_due(run, node) {
         return Err(Late);
     }
     let change = dispatch_changed(run, |dispatch| match sending {
-        Sending::FilesGo => {
-            dispatch.stage.advance(Handing::Staging);
+        SendState::FilesGo => {
+            dispatch.stage.advance(HandOverStage::Staging);
             dispatch.why = Why::Unknown;
         }
-        Sending::Waits(why) => dispatch.why = bounded(why).into(),
+        SendState::Waits(why) => dispatch.why = bounded(why).into(),
         // Its node has the run, and reports itself what the run lacks there.
-        Sending::Never(_) if dispatch.send_spec => dispatch.send_spec = false,
-        Sending::Deferred(why) => {
+        SendState::Never(_) if dispatch.send_spec => dispatch.send_spec = false,
+        SendState::Deferred(why) => {
             let why = bounded(why);
             deferred::said(dispatch, node, &why, now);
             dispatch.why = why.into();
         }
-        Sending::Never(why) if run.movable() => dispatch.never_starts(bounded(why), now.ms),
+        SendState::Never(why) if run.movable() => dispatch.never_starts(bounded(why), now.ms),
         // Its node may have it and go on with it: the node is asked.
-        Sending::Never(why) => {
+        SendState::Never(why) => {
             let why = format!("{why}; node {node} is asked whether it has the run");
             dispatch.why = bounded(&why).into();
         }
@@ -79,7 +79,7 @@ pub(crate) fn sending(run: &Run, node: &str, sending: &Sending, now: &Moment) ->
 
 /// Records that a run may reach this node from now on, where another node could
 /// get it. This is synced before the run is sent.
-pub(crate) fn offered(run: &Run, node: &str) -> Stepped {
+pub(crate) fn offered(run: &Run, node: &str) -> StepResult {
     if !run.movable() || run.node() != Some(node) {
         return Err(Late);
     }
@@ -131,16 +131,16 @@ pub enum Answer {
 }
 
 /// The changes from a node's answer.
-pub(crate) fn answered(run: &Run, node: &str, answer: &Answer, now: &Moment) -> Stepped {
+pub(crate) fn answered(run: &Run, node: &str, answer: &Answer, now: &Moment) -> StepResult {
     let change = match answer {
         Answer::Accepted { rules_version } => dispatch_changed(run, |dispatch| {
-            dispatch.stage.advance(Handing::Submitted);
+            dispatch.stage.advance(HandOverStage::Submitted);
             dispatch.rules_delivered = dispatch.rules_delivered.max(*rules_version);
             dispatch.send_spec = false;
             deferred::taken(dispatch, node);
         }),
         Answer::Later { why, lacks, hint } => dispatch_changed(run, |dispatch| {
-            dispatch.stage.advance(Handing::Staging);
+            dispatch.stage.advance(HandOverStage::Staging);
             dispatch.why = bounded(&refusal::with_hint(why, hint)).into();
             deferred::said(dispatch, node, &bounded(lacks.as_ref().unwrap_or(why)), now);
         }),

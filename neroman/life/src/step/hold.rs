@@ -1,6 +1,6 @@
 //! Holds of a run, its wait for other experiments, and their ends.
 
-use super::late::{Late, Stepped};
+use super::late::{Late, StepResult};
 use crate::facts::hold::{Hold, HoldCause};
 use crate::fold::change::{Change, dispatch_changed};
 use crate::fold::run::Run;
@@ -12,7 +12,7 @@ pub(crate) fn may_be_held(run: &Run) -> bool {
 }
 
 /// Holds a run.
-pub(crate) fn hold(run: &Run, cause: HoldCause) -> Stepped {
+pub(crate) fn hold(run: &Run, cause: HoldCause) -> StepResult {
     if !may_be_held(run) {
         return Err(Late);
     }
@@ -24,7 +24,7 @@ pub(crate) fn hold(run: &Run, cause: HoldCause) -> Stepped {
 }
 
 /// Lifts the hold of a run. A node that has accepted the run may hold it, and is told.
-pub(crate) fn lifted(run: &Run) -> Stepped {
+pub(crate) fn lifted(run: &Run) -> StepResult {
     let cause = run.hold_cause();
     if cause.is_none() && !run.awaits_nodes() {
         return Err(Late);
@@ -44,7 +44,7 @@ pub(crate) fn lifted(run: &Run) -> Stepped {
 }
 
 /// Records a node's answer to a hold or to its end: whether it holds the run now.
-pub(crate) fn answered(run: &Run, holds: bool) -> Stepped {
+pub(crate) fn answered(run: &Run, holds: bool) -> StepResult {
     let change = dispatch_changed(run, |dispatch| match &mut dispatch.hold {
         Some(Hold::On { told, .. }) if holds => *told = true,
         // The run has begun or ended there.
@@ -56,7 +56,7 @@ pub(crate) fn answered(run: &Run, holds: bool) -> Stepped {
 }
 
 /// Records that a run needs no other experiment now.
-pub(crate) fn met(run: &Run, now_ms: i64) -> Stepped {
+pub(crate) fn met(run: &Run, now_ms: i64) -> StepResult {
     if !run.waits_for_others() {
         return Err(Late);
     }

@@ -1,7 +1,7 @@
 //! How the results of a run come home, as far as it is kept: begun, complete, given
 //! up; and that its folder on the node was taken away.
 
-use super::late::{Late, Stepped};
+use super::late::{Late, StepResult};
 use super::needs;
 use crate::facts::results::Results;
 use crate::facts::stage::Stage;
@@ -20,7 +20,7 @@ pub(crate) fn begun(run: &Run, folder: &str) -> Option<Change> {
 }
 
 /// Records what results wait for on this machine; empty: nothing any more.
-pub(crate) fn waits(run: &Run, why: &str) -> Stepped {
+pub(crate) fn waits(run: &Run, why: &str) -> StepResult {
     let known = match &run.dispatch.results {
         Results::Fetching { why, .. } => why,
         Results::Open => "",
@@ -58,7 +58,7 @@ pub(crate) fn given_up(run: &Run, why: &str) -> Option<Change> {
 }
 
 /// Records that a person wants the run cleaned before all of it was home.
-pub(crate) fn forgone(run: &Run) -> Stepped {
+pub(crate) fn forgone(run: &Run) -> StepResult {
     if !needs::of(run).results {
         return Err(Late);
     }

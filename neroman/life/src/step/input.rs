@@ -26,7 +26,7 @@ pub enum Input {
     /// clock of this machine.
     Sending {
         node: String,
-        sending: hand_over::Sending,
+        sending: hand_over::SendState,
         tick: Tick,
     },
     /// It may reach its node from now on: synced before it is sent.

@@ -8,25 +8,25 @@ use crate::fold::change::Change;
 
 /// An input that does not fit where a run stands: it came too late. Nothing changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OutOfOrder {
+pub struct LateInputError {
     pub run: RunId,
     /// The stage of the run.
     pub stage: &'static str,
     pub input: &'static str,
 }
 
-impl fmt::Display for OutOfOrder {
+impl fmt::Display for LateInputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { run, stage, input } = self;
         write!(f, "run {run} is {stage}, so it takes no {input}")
     }
 }
 
-impl std::error::Error for OutOfOrder {}
+impl std::error::Error for LateInputError {}
 
 /// An input came too late; [`step`](crate::step()) adds the run and both names.
 #[derive(Debug)]
 pub(crate) struct Late;
 
 /// The changes of a step.
-pub(crate) type Stepped = Result<Vec<Change>, Late>;
+pub(crate) type StepResult = Result<Vec<Change>, Late>;

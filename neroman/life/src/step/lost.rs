@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::late::{Late, Stepped};
+use super::late::{Late, StepResult};
 use super::needs;
 use crate::facts::dispatch::Dispatch;
 use crate::facts::results::Results;
@@ -75,7 +75,7 @@ pub(crate) fn ended_there(run: &Run, node: &str) -> Option<Change> {
 }
 
 /// Records that a run needs nothing more of its node, and forgets its positions.
-pub(crate) fn closed(run: &Run) -> Stepped {
+pub(crate) fn closed(run: &Run) -> StepResult {
     if !needs::of(run).close {
         return Err(Late);
     }
@@ -136,7 +136,7 @@ pub(crate) fn comes_to(run: &Run, others: bool) -> Option<Gone> {
 }
 
 /// The changes of a run whose node is gone.
-pub(crate) fn gone(run: &Run, node: &str, who: &str, others: bool, now_ms: i64) -> Stepped {
+pub(crate) fn gone(run: &Run, node: &str, who: &str, others: bool, now_ms: i64) -> StepResult {
     if run.node() != Some(node) {
         return Err(Late);
     }

@@ -21,8 +21,8 @@ use std::collections::BTreeMap;
 use nero_model::RunId;
 
 use self::input::Input;
-pub use self::late::OutOfOrder;
-use self::late::{Late, Stepped};
+pub use self::late::LateInputError;
+use self::late::{Late, StepResult};
 use crate::facts::now::{Moment, Tick};
 use crate::fold::change::{Change, dispatch_changed};
 use crate::fold::run::Run;
@@ -32,15 +32,15 @@ use crate::fold::state::State;
 ///
 /// # Errors
 /// When the input does not fit where the run stands.
-pub fn step(run: &Run, input: &Input, now_ms: i64) -> Result<Vec<Change>, OutOfOrder> {
-    stepped(run, input, now_ms).map_err(|Late| OutOfOrder {
+pub fn step(run: &Run, input: &Input, now_ms: i64) -> Result<Vec<Change>, LateInputError> {
+    stepped(run, input, now_ms).map_err(|Late| LateInputError {
         run: run.made.id,
         stage: run.dispatch.stage.word(),
         input: input.word(),
     })
 }
 
-fn stepped(run: &Run, input: &Input, now_ms: i64) -> Stepped {
+fn stepped(run: &Run, input: &Input, now_ms: i64) -> StepResult {
     let at = |tick: &Tick| Moment {
         ms: now_ms,
         tick: tick.clone(),
@@ -106,7 +106,7 @@ pub fn steps<'a>(
     state: &State,
     inputs: impl IntoIterator<Item = (RunId, &'a Input)>,
     now_ms: i64,
-    mut late: impl FnMut(OutOfOrder),
+    mut late: impl FnMut(LateInputError),
 ) -> Vec<Change> {
     let mut changed: BTreeMap<RunId, Run> = BTreeMap::new();
     let mut all = Vec::new();
@@ -135,7 +135,7 @@ pub fn with_points(mut run: Run, held: u64) -> Run {
 }
 
 /// The changes of an input that was found to fit: its condition was looked at just now.
-pub(crate) fn fits(stepped: Result<Vec<Change>, OutOfOrder>) -> Vec<Change> {
+pub(crate) fn fits(stepped: Result<Vec<Change>, LateInputError>) -> Vec<Change> {
     debug_assert!(stepped.is_ok(), "{stepped:?}");
     stepped.unwrap_or_default()
 }

@@ -4,7 +4,7 @@
 use nero_model::Phase;
 
 use crate::facts::hold::Hold;
-use crate::facts::stage::{Handing, Stage, Verdict};
+use crate::facts::stage::{HandOverStage, Stage, Verdict};
 use crate::fold::run::Run;
 
 /// Work to do for a run.
@@ -160,12 +160,15 @@ pub fn deferred(before: Option<&Run>, after: Option<&Run>) -> bool {
 
 /// Progress of a run, without `Staging`: the sender of the files records that,
 /// and would only be woken again by its own record.
-fn begun(run: &Run) -> (Handing, Phase) {
+fn begun(run: &Run) -> (HandOverStage, Phase) {
     let phase = match run.phase() {
         Phase::Queued => Phase::Staging,
         other => other,
     };
-    (run.dispatch.stage.handing().max(Handing::Staging), phase)
+    (
+        run.dispatch.stage.handing().max(HandOverStage::Staging),
+        phase,
+    )
 }
 
 /// Whether a node may have a folder of this run.

@@ -1,6 +1,6 @@
 //! The changes from a decision about a run's node.
 
-use super::late::{Late, Stepped};
+use super::late::{Late, StepResult};
 use super::{deferred, refusal};
 use crate::facts::reason::{NoNode, Why};
 use crate::facts::stage::Stage;
@@ -9,7 +9,7 @@ use crate::fold::change::{Change, dispatch_changed};
 use crate::fold::run::Run;
 
 /// The change of a run whose earlier run is over.
-pub(crate) fn released(run: &Run) -> Stepped {
+pub(crate) fn released(run: &Run) -> StepResult {
     let Stage::Behind { node, .. } = &run.dispatch.stage else {
         return Err(Late);
     };
@@ -25,7 +25,7 @@ pub(crate) fn released(run: &Run) -> Stepped {
 }
 
 /// The changes from a choice, if the run still waits for one.
-pub(crate) fn decided(run: &Run, choice: &Choice, now_ms: i64) -> Stepped {
+pub(crate) fn decided(run: &Run, choice: &Choice, now_ms: i64) -> StepResult {
     if !run.unplaced() {
         return Err(Late);
     }
@@ -65,7 +65,7 @@ pub(crate) fn decided(run: &Run, choice: &Choice, now_ms: i64) -> Stepped {
 }
 
 /// The changes of a run that waits for the placer again, if its node still never got it.
-pub(crate) fn unplaced(run: &Run, node: &str, why: &str, now_ms: i64) -> Stepped {
+pub(crate) fn unplaced(run: &Run, node: &str, why: &str, now_ms: i64) -> StepResult {
     if run.node() != Some(node) || !run.movable() {
         return Err(Late);
     }

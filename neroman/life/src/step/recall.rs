@@ -4,15 +4,15 @@
 //! and answers the same.
 
 use super::deferred;
-use super::late::{Late, Stepped};
-use super::refusal::{self, Leaves, become_so};
+use super::late::{Late, StepResult};
+use super::refusal::{self, DepartureKind, become_so};
 use crate::facts::dispatch::Dispatch;
 pub(crate) use crate::facts::leaving::Cause;
 pub use crate::facts::leaving::Recall;
 use crate::facts::leaving::Refusal;
 use crate::facts::now::Moment;
 use crate::facts::reason::Why;
-use crate::facts::stage::{Handing, Stage};
+use crate::facts::stage::{HandOverStage, Stage};
 use crate::fold::change::{Change, dispatch_changed};
 use crate::fold::run::Run;
 
@@ -53,12 +53,12 @@ pub(crate) fn refused(run: &Run, dispatch: &mut Dispatch, why: String, at_ms: i6
             asked,
         },
         node,
-        from: Handing::Pending,
+        from: HandOverStage::Pending,
     };
 }
 
 /// Recalls a run that its node cannot take for now.
-pub(crate) fn deferred(run: &Run, now: &Moment) -> Stepped {
+pub(crate) fn deferred(run: &Run, now: &Moment) -> StepResult {
     let deferred = run.deferred().ok_or(Late)?;
     let refusal = Refusal {
         node: deferred.node.clone(),
@@ -67,7 +67,11 @@ pub(crate) fn deferred(run: &Run, now: &Moment) -> Stepped {
         at_ms: now.ms,
     };
     if run.movable() {
-        return Ok(refusal::leave_node(run, refusal, &Leaves::ForNow(now)));
+        return Ok(refusal::leave_node(
+            run,
+            refusal,
+            &DepartureKind::ForNow(now),
+        ));
     }
     let mut dispatch = run.dispatch.clone();
     dispatch.stage = Stage::Recalled {
@@ -95,7 +99,7 @@ pub fn is_leaving(run: &Run, node: &str) -> bool {
 }
 
 /// Records that the node may have been asked for its promise.
-pub(crate) fn asked(run: &Run) -> Stepped {
+pub(crate) fn asked(run: &Run) -> StepResult {
     if !run.dispatch.leaves() {
         return Err(Late);
     }
@@ -108,7 +112,7 @@ pub(crate) fn asked(run: &Run) -> Stepped {
 }
 
 /// The changes from the node's answer.
-pub(crate) fn answered(run: &Run, said: Said, now: &Moment) -> Stepped {
+pub(crate) fn answered(run: &Run, said: Said, now: &Moment) -> StepResult {
     let recall = run.dispatch.recall().ok_or(Late)?;
     if said == Said::Begun {
         return Ok(stays(run, String::new()));
@@ -119,17 +123,17 @@ pub(crate) fn answered(run: &Run, said: Said, now: &Moment) -> Stepped {
     // again.
     let comes_back = said == Said::Nothing;
     let how = match recall.cause() {
-        Cause::NoRoomNow if comes_back => Leaves::ForNow(now),
-        Cause::CannotStart | Cause::NoRoomNow => Leaves::Refused,
-        Cause::RoomElsewhere if comes_back => Leaves::ForNow(now),
-        Cause::RoomElsewhere => Leaves::ForGood(now),
+        Cause::NoRoomNow if comes_back => DepartureKind::ForNow(now),
+        Cause::CannotStart | Cause::NoRoomNow => DepartureKind::Refused,
+        Cause::RoomElsewhere if comes_back => DepartureKind::ForNow(now),
+        Cause::RoomElsewhere => DepartureKind::ForGood(now),
     };
     Ok(refusal::leave_node(run, refusal, &how))
 }
 
 /// Keeps the run on a node that cannot give its promise; a run that it refused
 /// ends.
-pub(crate) fn cannot(run: &Run) -> Stepped {
+pub(crate) fn cannot(run: &Run) -> StepResult {
     let leaves = run.dispatch.leaves();
     let recall = run.dispatch.recall().filter(|_| leaves).ok_or(Late)?;
     let why = recall.refusal.why.clone();
@@ -174,7 +178,7 @@ pub fn waits_freely(run: &Run) -> bool {
 }
 
 /// The changes that recall a run for a node with room.
-pub(crate) fn for_room(run: &Run, node: &str, to: &str, now: &Moment) -> Stepped {
+pub(crate) fn for_room(run: &Run, node: &str, to: &str, now: &Moment) -> StepResult {
     if run.node() != Some(node) || !waits_freely(run) {
         return Err(Late);
     }
@@ -185,7 +189,11 @@ pub(crate) fn for_room(run: &Run, node: &str, to: &str, now: &Moment) -> Stepped
         at_ms: now.ms,
     };
     if run.movable() {
-        return Ok(refusal::leave_node(run, refusal, &Leaves::ForNow(now)));
+        return Ok(refusal::leave_node(
+            run,
+            refusal,
+            &DepartureKind::ForNow(now),
+        ));
     }
     let mut dispatch = run.dispatch.clone();
     dispatch.why = Why::GoesTo {

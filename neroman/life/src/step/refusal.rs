@@ -11,7 +11,7 @@ use crate::fold::run::Run;
 
 /// How a run leaves a node that never starts it.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Leaves<'a> {
+pub(super) enum DepartureKind<'a> {
     /// The node refused it: it never goes there again.
     Refused,
     /// The node had no room for it, or another one had: it may go there again.
@@ -33,7 +33,7 @@ pub(crate) fn refused(
     if only_here && may_move(run) {
         // With several nodes each is named beside its words anyway.
         refusal.why = lacks.map_or(refusal.why, bounded);
-        return leave_node(run, refusal, &Leaves::Refused);
+        return leave_node(run, refusal, &DepartureKind::Refused);
     }
     // A refusal that comes late does not end a run that has begun.
     if !run.dispatch.stage.is_before_start() {
@@ -46,11 +46,11 @@ pub(crate) fn refused(
 }
 
 /// Takes a run back from a node that will not start it.
-pub(super) fn leave_node(run: &Run, refusal: Refusal, leaves: &Leaves<'_>) -> Vec<Change> {
+pub(super) fn leave_node(run: &Run, refusal: Refusal, leaves: &DepartureKind<'_>) -> Vec<Change> {
     let id = run.made.id;
     let how = match leaves {
-        Leaves::Refused => "refused by",
-        Leaves::ForNow(_) | Leaves::ForGood(_) => "recalled from",
+        DepartureKind::Refused => "refused by",
+        DepartureKind::ForNow(_) | DepartureKind::ForGood(_) => "recalled from",
     };
     let event = Change::Event {
         experiment: id.experiment,
@@ -77,19 +77,21 @@ fn may_move(run: &Run) -> bool {
     run.of_several() && waits
 }
 
-fn without_node(run: &Run, refusal: Refusal, leaves: &Leaves<'_>) -> Dispatch {
+fn without_node(run: &Run, refusal: Refusal, leaves: &DepartureKind<'_>) -> Dispatch {
     let mut dispatch = run.dispatch.clone();
     if dispatch.cancel.is_some() {
         dispatch.never_starts(refusal.why, refusal.at_ms);
         return dispatch;
     }
     match leaves {
-        Leaves::ForNow(now) => deferred::left(&mut dispatch, &refusal.node, &refusal.why, now),
-        Leaves::ForGood(now) => {
+        DepartureKind::ForNow(now) => {
+            deferred::left(&mut dispatch, &refusal.node, &refusal.why, now)
+        }
+        DepartureKind::ForGood(now) => {
             deferred::left(&mut dispatch, &refusal.node, &refusal.why, now);
             dispatch.excluded.push(refusal.node);
         }
-        Leaves::Refused => {
+        DepartureKind::Refused => {
             dispatch.excluded.push(refusal.node.clone());
             dispatch.refused.push(refusal);
         }
@@ -125,8 +127,8 @@ mod tests {
 
     use super::*;
     use crate::facts::journal::Journal;
-    use crate::facts::stage::{Handing, Stage};
-    use crate::fold::run::{Cancel, Made, Takes};
+    use crate::facts::stage::{HandOverStage, Stage};
+    use crate::fold::run::{Cancel, Made, RunDemands};
 
     fn placed(asked: &str, node: &str) -> Run {
         let made = Made {
@@ -145,10 +147,10 @@ mod tests {
             time_ms: 0,
             outputs: false,
             all_made: false,
-            takes: Takes::default(),
+            takes: RunDemands::default(),
             resume: None,
             batch: None,
-            again: nero_format::Again::default(),
+            again: nero_format::FollowUp::default(),
             checkpoint: false,
             processing: nero_format::Processing::default(),
             precedence: nero_format::Precedence::default(),
@@ -231,7 +233,7 @@ mod tests {
         journal.incarnations.insert(1, Default::default());
         begun.update(None, Some(Arc::new(journal)));
         let mut accepted = placed("lab", "h1");
-        accepted.dispatch.stage.advance(Handing::Submitted);
+        accepted.dispatch.stage.advance(HandOverStage::Submitted);
         for run in [begun, accepted] {
             let (run, _) = after(run, true);
             assert_eq!(run.node(), Some("h1"));

@@ -1,11 +1,11 @@
 //! Reports of a node about a run that it has, and the changes that follow here.
 //! Records of its journal come separately and count more.
 
-use super::late::{Late, Stepped};
+use super::late::{Late, StepResult};
 use super::{deferred, recall};
 use crate::facts::dispatch::{Dispatch, Sent, Unreadable};
 use crate::facts::reason::Why;
-use crate::facts::stage::{Handing, Stage};
+use crate::facts::stage::{HandOverStage, Stage};
 use crate::fold::change::{Change, dispatch_changed};
 use crate::fold::run::Run;
 
@@ -132,7 +132,7 @@ fn heard(run: &Run, dispatch: &mut Dispatch, report: &Report, now_ms: i64) {
     dispatch.made_checkpoint = report.made_checkpoint.or(dispatch.made_checkpoint);
     match report.standing {
         Standing::Waiting | Standing::Starting => {
-            dispatch.stage.advance(Handing::Pending);
+            dispatch.stage.advance(HandOverStage::Pending);
             dispatch.why = match report.needs_person {
                 true => Why::NeedsPerson(report.why.clone()),
                 false => report.why.clone().into(),
@@ -141,7 +141,7 @@ fn heard(run: &Run, dispatch: &mut Dispatch, report: &Report, now_ms: i64) {
         }
         Standing::Running => {
             dispatch.stage.keep();
-            dispatch.stage.advance(Handing::Pending);
+            dispatch.stage.advance(HandOverStage::Pending);
             // A scheduler may have suspended it.
             dispatch.why = report.why.clone().into();
         }
@@ -151,7 +151,7 @@ fn heard(run: &Run, dispatch: &mut Dispatch, report: &Report, now_ms: i64) {
         }
         Standing::Settled => {
             dispatch.stage.keep();
-            dispatch.stage.advance(Handing::Pending);
+            dispatch.stage.advance(HandOverStage::Pending);
             dispatch.sent = Sent::All {
                 made_nothing: report.made_nothing,
                 missing: report.why.clone(),
@@ -198,7 +198,7 @@ fn heard(run: &Run, dispatch: &mut Dispatch, report: &Report, now_ms: i64) {
 }
 
 /// What a node's report changes of a run that is on it still.
-pub(crate) fn reported(run: &Run, node: &str, report: &Report, now_ms: i64) -> Stepped {
+pub(crate) fn reported(run: &Run, node: &str, report: &Report, now_ms: i64) -> StepResult {
     if !run.open() || run.node() != Some(node) {
         return Err(Late);
     }
@@ -208,8 +208,8 @@ pub(crate) fn reported(run: &Run, node: &str, report: &Report, now_ms: i64) -> S
         dispatch.points_again &= !report.standing.has_sent_all();
         if !closed {
             heard(run, dispatch, report, now_ms);
-            goes_again =
-                dispatch.stage.handing() == Handing::Queued && dispatch.stage.is_before_start();
+            goes_again = dispatch.stage.handing() == HandOverStage::Queued
+                && dispatch.stage.is_before_start();
         }
     });
     let (id, why) = (run.made.id, &report.why);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nero_model::RunId;
 
 use super::input::Input;
-use super::late::OutOfOrder;
+use super::late::LateInputError;
 use super::report::Report;
 use super::step;
 use crate::fold::change::{Change, dispatch_changed};
@@ -21,7 +21,7 @@ pub fn said(
     node: &str,
     reports: impl IntoIterator<Item = (RunId, Report)>,
     now_ms: i64,
-    mut late: impl FnMut(OutOfOrder),
+    mut late: impl FnMut(LateInputError),
 ) -> Vec<Change> {
     let mut runs: BTreeMap<RunId, Run> = BTreeMap::new();
     let mut events = Vec::new();

@@ -72,7 +72,7 @@ proptest! {
                     for run in experiment.live() { lab.cancel(run.made.id); }
                 }
                 Step::Hand(id) => if let Some(id) = sent(&lab, id) {
-                    lab.dispatch(id, |dispatch| dispatch.stage.advance(Handing::Submitted));
+                    lab.dispatch(id, |dispatch| dispatch.stage.advance(HandOverStage::Submitted));
                 },
                 Step::Run(id) => if let Some(id) = sent(&lab, id) { lab.say(id, running()); },
                 Step::End(id, code) => if let Some(id) = sent(&lab, id) { lab.say(id, ended(code)); },

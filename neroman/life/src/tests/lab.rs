@@ -14,13 +14,13 @@ use crate::facts::now::{Moment, Tick};
 use crate::fold::change::{Change, NewRun};
 use crate::fold::experiment::Stamp;
 use crate::fold::groups;
-use crate::fold::run::{Cancel, Dispatch, Line, Made, Takes};
+use crate::fold::run::{Cancel, Dispatch, Line, Made, RunDemands};
 use crate::fold::state::State;
 use crate::place::batch;
 use crate::place::start::{self, Plan, Wanted};
 use crate::place::waits::Waits;
 use crate::source::abort::{self, CancelOutcome};
-use crate::source::add::{self, Merged, Read};
+use crate::source::add::{self, MergeOutcome, Read};
 use crate::step::input::Input;
 
 pub(crate) fn definition(name: &str, lr: &str) -> Definition {
@@ -69,7 +69,7 @@ pub(crate) fn definition(name: &str, lr: &str) -> Definition {
         custom_msg: None,
         sbatch_args: None,
         scheduling: nero_format::Scheduling::default(),
-        again: nero_format::Again::default(),
+        again: nero_format::FollowUp::default(),
         priority: 0,
         tags: Vec::new(),
         not_built: Vec::new(),
@@ -129,7 +129,7 @@ impl Lab {
         self.state.check_invariants();
     }
 
-    pub(crate) fn add(&mut self, path: &str, definitions: Vec<Definition>) -> Merged {
+    pub(crate) fn add(&mut self, path: &str, definitions: Vec<Definition>) -> MergeOutcome {
         self.now_ms += 1;
         let reads = [source(path, definitions)];
         let merged = add::merge(&self.state, &reads, &HashSet::new(), &moment(self.now_ms));
@@ -215,11 +215,11 @@ impl Lab {
                 outputs: false,
                 all_made: false,
                 placing: batch.is_some(),
-                takes: Takes {
+                takes: RunDemands {
                     memory_bytes: experiment.definition.resources.memory_bytes.unwrap_or(0),
                     limit_s: experiment.definition.scheduler_limit_s(),
                     on_nodes: experiment.definition.resources.on_nodes.clone(),
-                    ..Takes::default()
+                    ..RunDemands::default()
                 },
                 resume: None,
                 batch,

@@ -5,7 +5,7 @@ use nero_format::{Dependency, DependsUntil, InStage, Precedence};
 use super::*;
 use crate::facts::hold::HoldCause;
 use crate::fold::change::Described;
-use crate::fold::experiment::ByHand;
+use crate::fold::experiment::PersonalMarks;
 use crate::place::held::Held;
 use crate::place::precedence::Precedents;
 
@@ -217,7 +217,7 @@ fn a_waiting_run_comes_back_waiting() {
 #[test]
 fn numbers_of_nothing_and_circles_over_sources_are_refused() {
     let until = DependsUntil::Finished;
-    let refused = |merged: &add::Merged| merged.refused[0].1.message.clone();
+    let refused = |merged: &add::MergeOutcome| merged.refused[0].1.message.clone();
     let merged = Lab::default().add("/lab", vec![needing("a", until, &["9"])]);
     assert!(refused(&merged).contains("experiment 9, which does not exist"));
     let mut lab = self::lab(vec![definition("a", "1"), definition("b", "1")]);
@@ -285,9 +285,9 @@ fn a_copy_is_waited_for_by_its_own_name_alone() {
         needing("copy", DependsUntil::Finished, &["p_copy"]),
     ]);
     let refused = by_hand(&mut lab, 2, |copy| {
-        let by_hand = ByHand {
+        let by_hand = PersonalMarks {
             copy_of: Some(ExperimentId(1)),
-            ..ByHand::default()
+            ..PersonalMarks::default()
         };
         copy.by_hand = Arc::new(by_hand);
         Arc::make_mut(&mut copy.definition).block = "p".to_owned();
@@ -307,9 +307,9 @@ fn a_value_that_names_an_experiment_which_nobody_defines_is_refused_where_it_is_
     let mut lab = chain();
     let mut set = |text: &str| {
         by_hand(&mut lab, 2, |one| {
-            let by_hand = ByHand {
+            let by_hand = PersonalMarks {
                 overrides: vec![nero_format::Override::typed("of", text)],
-                ..ByHand::default()
+                ..PersonalMarks::default()
             };
             one.by_hand = Arc::new(by_hand);
             let needs = &mut Arc::make_mut(&mut one.definition).precedence.needs;

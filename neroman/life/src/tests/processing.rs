@@ -8,7 +8,7 @@ use super::*;
 use crate::after::processed;
 use crate::facts::journal::{Key, Metric};
 use crate::facts::now::Now;
-use crate::facts::processed::Processed;
+use crate::facts::processed::ProcessedOutputs;
 use crate::fold::run::Results;
 use crate::fold::scope::Sight;
 use crate::step::input::Input;
@@ -55,7 +55,7 @@ fn home(lab: &mut Lab) {
     lab.happens(RUN, &Input::ResultsDone { done, hints });
 }
 
-fn made(version: u32) -> Processed {
+fn made(version: u32) -> ProcessedOutputs {
     let metric = Metric {
         key: (0, Key::default()),
         last: 0.5,
@@ -65,11 +65,11 @@ fn made(version: u32) -> Processed {
         count: 3,
         at_ms: 7,
     };
-    Processed {
+    ProcessedOutputs {
         metrics: [("err".to_owned(), metric)].into(),
         pictures: vec!["err.svg".to_owned()],
         version,
-        ..Processed::default()
+        ..ProcessedOutputs::default()
     }
 }
 

@@ -1,6 +1,6 @@
 //! A home restored from a backup: nothing that waited starts before its nodes told what they know.
 
-use crate::facts::nodes::Restored;
+use crate::facts::nodes::RestoreState;
 use crate::place::fit::Candidate;
 use crate::place::locks::Locks;
 use crate::place::restored::{self, OnNode};
@@ -15,7 +15,7 @@ fn restored(nodes: &[&str], other_host: &str) -> Lab {
     lab.start(&[1, 2], Wanted::default());
     let changes = restored::begin(
         &lab.state,
-        Restored {
+        RestoreState {
             made_ms: 1,
             nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
             other_host: other_host.to_owned(),
@@ -108,10 +108,10 @@ fn a_lock_of_all_nodes_waits_for_the_word_of_each() {
     };
     lab.add("/lab", vec![locked("a", true), locked("b", false)]);
     lab.start(&[1, 2], Wanted::default());
-    let restored = Restored {
+    let restored = RestoreState {
         made_ms: 1,
         nodes: ["local", "beta"].map(str::to_owned).into(),
-        ..Restored::default()
+        ..RestoreState::default()
     };
     lab.take(restored::begin(&lab.state, restored));
     let local = |_: &str| vec!["local".to_owned()];

@@ -1,7 +1,7 @@
 //! Runs that neroman makes by itself after the end of one.
 
 use nero_format::{
-    AfterError, Again, ErrorHandler, NodeResources, OnNode, OnNodes, Resources, Retry, RetryOn,
+    AfterError, ErrorHandler, FollowUp, NodeResources, OnNode, OnNodes, Resources, Retry, RetryOn,
 };
 use nero_journal::v1::{StopCause, lost};
 
@@ -20,7 +20,7 @@ use crate::step::placed::Choice;
 
 impl Lab {
     /// An experiment whose runs have this policy, one gigabyte and an hour; its first run.
-    fn with_again(again: &Again) -> (Self, RunId) {
+    fn with_again(again: &FollowUp) -> (Self, RunId) {
         let mut lab = Self::default();
         let resources = Resources {
             memory_bytes: Some(1 << 30),
@@ -76,8 +76,8 @@ impl Lab {
     }
 }
 
-pub(crate) fn retrying(on: &[RetryOn], max: u32) -> Again {
-    Again {
+pub(crate) fn retrying(on: &[RetryOn], max: u32) -> FollowUp {
+    FollowUp {
         retry: Some(Retry {
             on: on.to_vec(),
             max,
@@ -85,7 +85,7 @@ pub(crate) fn retrying(on: &[RetryOn], max: u32) -> Again {
             time: 1.5,
             ..Retry::default()
         }),
-        ..Again::default()
+        ..FollowUp::default()
     }
 }
 
@@ -213,7 +213,7 @@ fn a_retry_after_the_time_limit_has_more_time_and_the_same_margin() {
 #[test]
 fn a_known_exit_code_stands_when_nothing_more_can_be_known_of_the_tree() {
     let lost_after = |code_unknown: bool, reason: lost::Reason| {
-        let (mut lab, id) = Lab::with_again(&Again::default());
+        let (mut lab, id) = Lab::with_again(&FollowUp::default());
         let mut one = ended(0);
         one.gone = None;
         one.exit.as_mut().unwrap().code_unknown = code_unknown;
@@ -257,7 +257,7 @@ fn what_is_not_named_and_what_people_and_rules_ended_is_not_run_again() {
         (&every, stopped(StopCause::Warden, 0), false),
         (&retrying(&[RetryOn::Crashed], 1), out_of_memory(), true),
         (&retrying(&[RetryOn::NodeFailure], 1), ended(1), false),
-        (&Again::default(), ended(1), false),
+        (&FollowUp::default(), ended(1), false),
     ];
     for (again, end, follows) in ends {
         let (mut lab, id) = Lab::with_again(again);
@@ -283,9 +283,9 @@ fn an_abort_before_the_end_and_a_newer_run_win_over_a_retry() {
 
 #[test]
 fn a_time_limit_is_requeued_while_new_checkpoints_are_left() {
-    let again = Again {
+    let again = FollowUp {
         requeues_timeout: true,
-        ..Again::default()
+        ..FollowUp::default()
     };
     let report = |made_checkpoint| Input::Reported {
         node: "local".to_owned(),
@@ -335,7 +335,7 @@ fn a_time_limit_is_requeued_while_new_checkpoints_are_left() {
 #[test]
 fn rules_restart_there_and_requeue_anywhere_three_times_in_a_row() {
     for (action, unplaced) in [("restart", false), ("requeue", true)] {
-        let (mut lab, mut id) = Lab::with_again(&Again::default());
+        let (mut lab, mut id) = Lab::with_again(&FollowUp::default());
         lab.take(vec![Change::Rule(Arc::new(Rule {
             id: 7,
             action: action.to_owned(),
@@ -409,7 +409,7 @@ fn the_first_item_of_a_list_that_fits_an_end_decides_with_its_own_count() {
         max,
         ..Retry::default()
     };
-    let again = Again {
+    let again = FollowUp {
         retry: Some(Retry {
             after_ms: 10_000,
             ..item(RetryOn::Crashed, &[255], Some("^ssh: "), 2)
@@ -418,7 +418,7 @@ fn the_first_item_of_a_list_that_fits_an_end_decides_with_its_own_count() {
             item(RetryOn::Crashed, &[255], None, 0),
             item(RetryOn::Crashed, &[], None, 1),
         ],
-        ..Again::default()
+        ..FollowUp::default()
     };
     let crashed = |code, line: &str| {
         let mut one = ended(code);
@@ -459,13 +459,13 @@ fn on_error_decides_from_the_records_of_an_end_whether_it_is_one() {
         run: Vec::new(),
         then,
     };
-    let again = Again {
+    let again = FollowUp {
         on_error: Some(vec![
             handler(&[0], Some("^Cloning "), AfterError::Continue),
             handler(&[], Some("^ssh: "), AfterError::Retry),
             handler(&[3], None, AfterError::Continue),
         ]),
-        ..Again::default()
+        ..FollowUp::default()
     };
     let phase = |code, line: &str| {
         let mut one = ended(code);
@@ -494,14 +494,14 @@ fn on_error_decides_from_the_records_of_an_end_whether_it_is_one() {
         is_handler: true,
         ..Retry::default()
     };
-    let both = Again {
+    let both = FollowUp {
         retry: Some(handled),
         more: retrying(&[RetryOn::OutOfMemory], 1)
             .retry
             .into_iter()
             .collect(),
         on_error: Some(vec![handler(&[], None, AfterError::Abort)]),
-        ..Again::default()
+        ..FollowUp::default()
     };
     let mut starved = ended(1);
     starved.exit.as_mut().unwrap().oom_kills = 1;
@@ -533,13 +533,13 @@ fn nothing_follows_an_error_before_its_response_has_ended() {
         is_handler: true,
         ..Retry::default()
     };
-    let again = Again {
+    let again = FollowUp {
         retry: Some(retry),
         on_error: Some(vec![
             handler(3, AfterError::Continue),
             handler(4, AfterError::Retry),
         ]),
-        ..Again::default()
+        ..FollowUp::default()
     };
     let ran = Ran {
         at_ms: 90,

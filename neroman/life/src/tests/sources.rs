@@ -12,7 +12,7 @@ use crate::fold::change::{Change, Described};
 use crate::fold::experiment::Stamp;
 use crate::fold::run::Results;
 use crate::place::start::Wanted;
-use crate::source::add::{self, Merged, Read, What};
+use crate::source::add::{self, MergeOutcome, Read, What};
 use crate::source::edits::{self, Pending};
 use crate::source::pick::Rows;
 
@@ -41,18 +41,18 @@ impl Desk {
 
     /// Reads a folder and applies the changes; a source that is not on the disk
     /// any more is missing.
-    fn read(&mut self, folder: &str) -> Merged {
+    fn read(&mut self, folder: &str) -> MergeOutcome {
         self.read_pending(folder, &Pending::default())
     }
 
     /// The same with what a person typed of its experiments.
-    fn read_pending(&mut self, folder: &str, pending: &Pending) -> Merged {
+    fn read_pending(&mut self, folder: &str, pending: &Pending) -> MergeOutcome {
         let merged = self.merged(folder, pending);
         self.lab.take(merged.changes.clone());
         merged
     }
 
-    fn merged(&self, folder: &str, pending: &Pending) -> Merged {
+    fn merged(&self, folder: &str, pending: &Pending) -> MergeOutcome {
         let first = self.loaded(folder, Edits::new());
         let missing = self.missing();
         let edits = edits::edits(&self.lab.state, &first, &missing, pending);
@@ -91,7 +91,7 @@ impl Desk {
     }
 
     /// `set 1 k=v`.
-    fn set(&mut self, folder: &str, id: u64, key: &str, text: &str) -> Merged {
+    fn set(&mut self, folder: &str, id: u64, key: &str, text: &str) -> MergeOutcome {
         let pending = Pending {
             of: HashSet::from([ExperimentId(id)]),
             set: vec![(key.to_owned(), text.to_owned())],
@@ -105,7 +105,7 @@ impl Desk {
         &one.definition.command_text
     }
 
-    fn add(&mut self, folder: &str, yaml: &str) -> Merged {
+    fn add(&mut self, folder: &str, yaml: &str) -> MergeOutcome {
         self.write(folder, yaml);
         self.read(folder)
     }
@@ -130,7 +130,7 @@ impl Desk {
     }
 }
 
-fn count(merged: &Merged, what: What) -> usize {
+fn count(merged: &MergeOutcome, what: What) -> usize {
     merged.seen.iter().filter(|seen| seen.what == what).count()
 }
 

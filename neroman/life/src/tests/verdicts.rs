@@ -5,7 +5,7 @@ use crate::facts::reason::Why;
 use crate::facts::stage::Stage;
 use crate::fold::kept::Kept;
 use crate::fold::run::Run;
-use crate::step::hand_over::{Answer, Sending};
+use crate::step::hand_over::{Answer, SendState};
 use crate::step::input::Placement;
 use crate::step::placed::Choice;
 
@@ -27,10 +27,10 @@ fn stands(stage: Stage) -> Run {
         outputs: false,
         all_made: false,
         placing: true,
-        takes: Takes::default(),
+        takes: RunDemands::default(),
         resume: None,
         batch: None,
-        again: nero_format::Again::default(),
+        again: nero_format::FollowUp::default(),
         checkpoint: false,
         processing: nero_format::Processing::default(),
         precedence: nero_format::Precedence::default(),
@@ -122,7 +122,7 @@ fn cancel() -> Input {
 fn cannot_be_sent() -> Input {
     Input::Sending {
         node: NODE.to_owned(),
-        sending: Sending::Never("its files are gone".to_owned()),
+        sending: SendState::Never("its files are gone".to_owned()),
         tick: moment(1000).tick,
     }
 }

@@ -150,12 +150,15 @@ fn a_login_that_needs_a_person_is_told_apart() {
         other => panic!("{other:?}"),
     };
     let accepted = "debug1: Server accepts key: /home/me/.ssh/id_rsa RSA SHA256:NqdK\r\n";
-    assert_eq!(need(""), Need::Password);
-    assert_eq!(need(accepted), Need::Unlock);
+    assert_eq!(need(""), SecretKind::Password);
+    assert_eq!(need(accepted), SecretKind::Unlock);
     let partial = "Authenticated using \"publickey\" with partial success.\r\n";
-    assert_eq!(need(&format!("{accepted}{partial}")), Need::SecondFactor);
+    assert_eq!(
+        need(&format!("{accepted}{partial}")),
+        SecretKind::SecondFactor
+    );
     let agent = "sign_and_send_pubkey: signing failed for ED25519 \"/home/me/.ssh/id_ed25519\" from agent: agent refused operation\r\n";
-    assert_eq!(need(&format!("{accepted}{agent}")), Need::Agent);
+    assert_eq!(need(&format!("{accepted}{agent}")), SecretKind::Agent);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use nero_model::names::JOINED;
 use nero_model::safe::Safe;
 
-use super::{Asks, Need, Trouble, may_pass};
+use super::{Asks, SecretKind, Trouble, may_pass};
 
 impl Trouble {
     /// The hint for the node of this name at this address.
@@ -65,8 +65,10 @@ impl Trouble {
     pub(super) fn asks(&self) -> Asks {
         match self {
             Self::NeedsPerson { need, .. } => match need {
-                Need::Unlock | Need::Password | Need::SecondFactor => Asks::InTerminal,
-                Need::Agent => Asks::ToConnect,
+                SecretKind::Unlock | SecretKind::Password | SecretKind::SecondFactor => {
+                    Asks::InTerminal
+                }
+                SecretKind::Agent => Asks::ToConnect,
             },
             Self::HostKeyUnknown { .. } | Self::Control { .. } => Asks::ToConnect,
             Self::Jump { trouble, .. } if asks_at_jump(trouble) => Asks::InTerminal,
@@ -133,14 +135,14 @@ impl Trouble {
                                          IdentityFile, and IdentitiesOnly yes"
                 .to_owned(),
             Self::NeedsPerson { need, .. } => match need {
-                Need::Unlock => format!(
+                SecretKind::Unlock => format!(
                     "`neroman node connect {node}` asks in the terminal, \
                      or takes the key when you `ssh-add` it before"
                 ),
-                Need::Agent => format!(
+                SecretKind::Agent => format!(
                     "`neroman node connect {node}`, and unlock or confirm the key in your agent"
                 ),
-                Need::Password | Need::SecondFactor => {
+                SecretKind::Password | SecretKind::SecondFactor => {
                     format!("`neroman node connect {node}` asks for it in the terminal")
                 }
             },

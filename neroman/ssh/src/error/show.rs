@@ -5,12 +5,12 @@ use std::fmt;
 use nero_model::safe::Safe;
 
 /// `: OUTPUT`, in one safe line of bounded length.
-pub(super) struct Quoted<'a>(pub(super) &'a [u8]);
+pub(super) struct QuotedOutput<'a>(pub(super) &'a [u8]);
 
 /// Longest quotation in a message.
 const QUOTED_BYTES_MAX: usize = 600;
 
-impl fmt::Display for Quoted<'_> {
+impl fmt::Display for QuotedOutput<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.0.trim_ascii();
         let shown = &text[..text.len().min(QUOTED_BYTES_MAX)];
@@ -51,9 +51,9 @@ impl fmt::Display for Key<'_> {
 }
 
 /// `; the known one is in FILE:LINE`.
-pub(super) struct KnownAt<'a>(pub(super) &'a Option<String>);
+pub(super) struct KnownHostPlace<'a>(pub(super) &'a Option<String>);
 
-impl fmt::Display for KnownAt<'_> {
+impl fmt::Display for KnownHostPlace<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(place) => write!(f, "; the known one is in {}", Safe::line(place)),

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use nero_table::book::{BookCell, ChartKind, ChartSeries, NewChart};
 use nero_wire::v1::ExperimentView;
 
-use super::{Making, NoBook, is_step, repeats_parameter, text};
+use super::{BookBuilder, NoBook, is_step, repeats_parameter, text};
 use crate::Value;
 use crate::json::run_id;
 use crate::results::Runs;
@@ -27,7 +27,11 @@ type PlacedSeries<'s> = (usize, usize, &'s ThinSeries);
 type SeriesRows = (u32, u32);
 
 /// Adds the sheet of points and its charts, if there are any.
-pub(super) fn add(making: &mut Making, runs: &Runs, series: &[ThinSeries]) -> Result<(), NoBook> {
+pub(super) fn add(
+    making: &mut BookBuilder,
+    runs: &Runs,
+    series: &[ThinSeries],
+) -> Result<(), NoBook> {
     let place: HashMap<(u64, u32), usize> = (runs.views.iter().enumerate())
         .map(|(at, view)| ((view.id, view.run), at))
         .collect();
@@ -49,7 +53,7 @@ pub(super) fn add(making: &mut Making, runs: &Runs, series: &[ThinSeries]) -> Re
 
 /// Adds the sheet of points.
 fn points(
-    making: &mut Making,
+    making: &mut BookBuilder,
     runs: &Runs,
     ordered: &[PlacedSeries<'_>],
 ) -> Result<(usize, Vec<SeriesRows>), NoBook> {
@@ -103,7 +107,7 @@ fn points(
 }
 
 /// Tells how many series have fewer points here than were reported.
-fn note_thinned(making: &mut Making, runs: &Runs, ordered: &[PlacedSeries<'_>]) {
+fn note_thinned(making: &mut BookBuilder, runs: &Runs, ordered: &[PlacedSeries<'_>]) {
     let thinned = ordered
         .iter()
         .filter(|(_, _, one)| one.points.len() < one.count);
@@ -122,7 +126,7 @@ fn note_thinned(making: &mut Making, runs: &Runs, ordered: &[PlacedSeries<'_>]) 
 
 /// Adds a chart for each of the first metrics.
 fn charts(
-    making: &mut Making,
+    making: &mut BookBuilder,
     runs: &Runs,
     sheet: usize,
     with_places: &[(PlacedSeries<'_>, SeriesRows)],

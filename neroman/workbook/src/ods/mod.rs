@@ -11,7 +11,7 @@ use crate::error::WorkbookError;
 use crate::formula::{NamedAreas, Reads, Sheets};
 use crate::package::{Changed, Package};
 use crate::xml::{Elements, XmlError, local, pieces, unescaped};
-use crate::{BookValue, Edited, LeftAlone, SheetFacts, TargetSheet, WantedCells, find_sheet};
+use crate::{BookValue, CellObstacle, Edited, SheetFacts, TargetSheet, WantedCells, find_sheet};
 
 use scan::{Layout, Shape};
 
@@ -191,10 +191,10 @@ fn choose<'a>(
         let cell = slot.cell.map(|cell| &layout.rows[slot.row].cells[cell]);
         let is_filled = || layout.filled.iter().any(|area| area.has(*place));
         let found = match cell.map(|cell| &cell.shape) {
-            _ if is_filled() => Err(LeftAlone::Formula),
+            _ if is_filled() => Err(CellObstacle::Formula),
             None => Ok(&BookValue::Nothing),
-            Some(Shape::Covered) => Err(LeftAlone::Merged),
-            Some(Shape::Formula) => Err(LeftAlone::Formula),
+            Some(Shape::Covered) => Err(CellObstacle::Merged),
+            Some(Shape::Formula) => Err(CellObstacle::Formula),
             Some(Shape::Value(value)) => Ok(value),
         };
         if let Some(value) = wanted.decide(*place, found, text::alike, text::alike) {

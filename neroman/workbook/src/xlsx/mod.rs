@@ -14,7 +14,7 @@ use crate::formula::Sheets;
 use crate::package::{Changed, Package};
 use crate::place::{Rect, Spot};
 use crate::xml::{Elements, local, pieces};
-use crate::{BookValue, Edited, LeftAlone, SheetFacts, WantedCells};
+use crate::{BookValue, CellObstacle, Edited, SheetFacts, WantedCells};
 
 use book::Book;
 use scan::{CellContent, Layout};
@@ -202,7 +202,7 @@ fn choose<'a>(
     has_chain: bool,
 ) -> BTreeMap<Spot, &'a BookValue> {
     let mut guarded = BTreeMap::new();
-    let mut guard = |areas: &[Rect], is_covered: fn(&Rect, Spot) -> bool, left: &LeftAlone| {
+    let mut guard = |areas: &[Rect], is_covered: fn(&Rect, Spot) -> bool, left: &CellObstacle| {
         for area in areas {
             let rows = (area.rows.0, 0)..=(area.rows.1, u32::MAX);
             for (place, _) in wanted.at.range(rows) {
@@ -215,20 +215,20 @@ fn choose<'a>(
     let all = |_: &Rect, _: Spot| true;
     // The first cell of a merged area is the one that is seen.
     let but_first = |area: &Rect, place: Spot| place != (area.rows.0, area.columns.0);
-    guard(&layout.merged, but_first, &LeftAlone::Merged);
-    guard(headers, all, &LeftAlone::Header);
-    guard(&layout.filled, all, &LeftAlone::Formula);
+    guard(&layout.merged, but_first, &CellObstacle::Merged);
+    guard(headers, all, &CellObstacle::Header);
+    guard(&layout.filled, all, &CellObstacle::Formula);
     let mut chosen = BTreeMap::new();
     for (place, slot) in &layout.slots {
         let found = match &slot.content {
-            CellContent::Formula => Err(LeftAlone::Formula),
+            CellContent::Formula => Err(CellObstacle::Formula),
             // The list of formulas stays as it is, so what it lists must stay a formula.
-            CellContent::Constant(_) if has_chain => Err(LeftAlone::Formula),
+            CellContent::Constant(_) if has_chain => Err(CellObstacle::Formula),
             CellContent::Constant(value) => Ok(BookValue::Bool(*value)),
             CellContent::Value(value) => Ok(value.clone()),
             CellContent::Shared(index) => match texts.get(index) {
                 Some(text) => Ok(BookValue::Text(text.clone())),
-                None => Err(LeftAlone::Owner {
+                None => Err(CellObstacle::Owner {
                     shows: format!("text {index} of the list, which is not there"),
                 }),
             },
@@ -239,7 +239,7 @@ fn choose<'a>(
         };
         if let Some(value) = wanted.decide(
             *place,
-            found.as_ref().map_err(LeftAlone::clone),
+            found.as_ref().map_err(CellObstacle::clone),
             text::alike,
             text::alike,
         ) {

@@ -1,6 +1,6 @@
 //! Tables as text keep their dialect, and every byte that was not asked for.
 
-use nero_workbook::{BookValue, CellChange, CellOutcome, LeftAlone, WorkbookError};
+use nero_workbook::{BookValue, CellChange, CellObstacle, CellOutcome, WorkbookError};
 
 use crate::rig::{Csv, Tsv, cell, text, write, written};
 
@@ -96,7 +96,7 @@ fn what_the_owner_typed_is_left() {
         1,
         &[ours(1), ours(2), ours(7), ours(0)],
     );
-    let owner = LeftAlone::Owner {
+    let owner = CellObstacle::Owner {
         shows: "0,7".to_owned(),
     };
     assert_eq!(
@@ -104,8 +104,8 @@ fn what_the_owner_typed_is_left() {
         [
             CellOutcome::Written,
             CellOutcome::Left(owner),
-            CellOutcome::Left(LeftAlone::Outside),
-            CellOutcome::Left(LeftAlone::Header),
+            CellOutcome::Left(CellObstacle::Outside),
+            CellOutcome::Left(CellObstacle::Header),
         ]
     );
     let bytes = edited.bytes.unwrap();
@@ -161,7 +161,7 @@ fn a_number_that_a_program_saved_with_fewer_digits_is_still_ours() {
     for (hers, value) in [("0.1235", 0.123_456_789), ("1000003", 1e6), ("0.0", 1e-9)] {
         let before = format!("nr,loss\n1,{hers}\n");
         let edited = write(Csv, before.as_bytes(), 1, &[ours(value)]);
-        let left = LeftAlone::Owner {
+        let left = CellObstacle::Owner {
             shows: hers.to_owned(),
         };
         assert_eq!(edited.outcomes, [CellOutcome::Left(left)]);

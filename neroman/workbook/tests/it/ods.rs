@@ -1,6 +1,6 @@
 //! `.ods`: cells and rows that stand for many are split.
 
-use nero_workbook::{BookFormat, BookValue, CellChange, CellOutcome, LeftAlone};
+use nero_workbook::{BookFormat, BookValue, CellChange, CellObstacle, CellOutcome};
 
 use crate::rig::{
     OdsBook, cell, cells, different_cells, different_parts, golden, open_document, part, text,
@@ -149,8 +149,8 @@ fn formulas_and_covered_cells_are_left_and_what_they_showed_goes() {
         edited.outcomes,
         [
             CellOutcome::Written,
-            CellOutcome::Left(LeftAlone::Merged),
-            CellOutcome::Left(LeftAlone::Formula),
+            CellOutcome::Left(CellObstacle::Merged),
+            CellOutcome::Left(CellObstacle::Formula),
             CellOutcome::Written,
         ]
     );
@@ -185,6 +185,6 @@ fn truth_values_stay_ours_when_libre_office_makes_formulas_of_them() {
 fn a_cell_behind_the_last_row_is_outside() {
     let bytes = open_document("<table:table table:name=\"A\"><table:table-row/></table:table>");
     let edited = write(OdsBook, &bytes, 0, &[cell(1, 0, BookValue::Number(1.0))]);
-    assert_eq!(edited.outcomes, [CellOutcome::Left(LeftAlone::Outside)]);
+    assert_eq!(edited.outcomes, [CellOutcome::Left(CellObstacle::Outside)]);
     assert!(edited.bytes.is_none());
 }

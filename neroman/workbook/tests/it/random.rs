@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nero_workbook::{BookFormat, BookValue, CellChange, CellOutcome, LeftAlone, TargetSheet, edit};
+use nero_workbook::{
+    BookFormat, BookValue, CellChange, CellObstacle, CellOutcome, TargetSheet, edit,
+};
 
 use crate::rig::{
     OdsBook, XlsxBook, book, cells, different_cells, different_parts, open_document, package, text,
@@ -273,13 +275,13 @@ fn changes(dice: &mut Dice, grid: &Grid) -> (Vec<CellChange>, Vec<CellOutcome>) 
         let mut ours = Vec::new();
         outcomes.push(match grid.get(&place) {
             None | Some(Content::Styled) => CellOutcome::Written,
-            Some(Content::Formula) => CellOutcome::Left(LeftAlone::Formula),
+            Some(Content::Formula) => CellOutcome::Left(CellObstacle::Formula),
             Some(Content::Value(held)) if *held == value => CellOutcome::Same,
             Some(Content::Value(held)) if dice.chance(50) => {
                 ours = vec![text("before"), held.clone(), text("after")];
                 CellOutcome::Written
             }
-            Some(Content::Value(held)) => CellOutcome::Left(LeftAlone::Owner {
+            Some(Content::Value(held)) => CellOutcome::Left(CellObstacle::Owner {
                 shows: held.to_string(),
             }),
         });

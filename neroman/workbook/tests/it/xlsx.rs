@@ -1,7 +1,7 @@
 //! `.xlsx`: what is written, what is left, and how the sheet's text looks then.
 
 use nero_workbook::{
-    BookFormat, BookValue, CellChange, CellOutcome, LeftAlone, TargetSheet, WorkbookError, edit,
+    BookFormat, BookValue, CellChange, CellObstacle, CellOutcome, TargetSheet, WorkbookError, edit,
     has_sorted_area,
 };
 
@@ -228,7 +228,7 @@ fn a_cell_is_ours_while_it_is_empty_or_holds_what_we_wrote_once() {
     ];
     let edited = write(XlsxBook, &book(sheet, &[texts]), 0, &wanted);
     let owner = |shows: &str| {
-        CellOutcome::Left(LeftAlone::Owner {
+        CellOutcome::Left(CellObstacle::Owner {
             shows: shows.to_owned(),
         })
     };
@@ -291,17 +291,17 @@ fn formulas_merged_cells_headers_and_arrays_are_left_and_reported() {
     assert_eq!(
         edited.outcomes,
         [
-            left(LeftAlone::Header),
-            left(LeftAlone::Formula),
-            left(LeftAlone::Formula),
-            left(LeftAlone::Formula),
+            left(CellObstacle::Header),
+            left(CellObstacle::Formula),
+            left(CellObstacle::Formula),
+            left(CellObstacle::Formula),
             CellOutcome::Written,
-            left(LeftAlone::Merged),
-            left(LeftAlone::Merged),
-            left(LeftAlone::Header),
+            left(CellObstacle::Merged),
+            left(CellObstacle::Merged),
+            left(CellObstacle::Header),
             CellOutcome::Written,
-            left(LeftAlone::Header),
-            left(LeftAlone::Outside),
+            left(CellObstacle::Header),
+            left(CellObstacle::Outside),
         ]
     );
 }
@@ -377,7 +377,7 @@ fn truth_values_stay_ours_when_libre_office_makes_formulas_of_them() {
     );
     let listed = with_relations(sheet, &chain);
     let edited = write(XlsxBook, &listed, 0, &[over]);
-    assert_eq!(edited.outcomes, [CellOutcome::Left(LeftAlone::Formula)]);
+    assert_eq!(edited.outcomes, [CellOutcome::Left(CellObstacle::Formula)]);
 }
 
 #[test]

@@ -23,7 +23,7 @@ use nero_wire::v1;
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
-use self::log::{Copied, copied};
+use self::log::{LogCopy, copied};
 use super::ends::ACCOUNTED_MAX;
 use super::over::of_ended;
 use super::submit::remove;
@@ -43,7 +43,7 @@ const WATCHERS_MAX: usize = 16;
 const WATCHER_AGAIN: Duration = Duration::from_secs(30);
 
 /// The logs of adopted jobs, after a look that began at this time.
-pub(in crate::agent) type CopiedLogs = (Instant, Vec<(SubmissionId, Copied)>);
+pub(in crate::agent) type CopiedLogs = (Instant, Vec<(SubmissionId, LogCopy)>);
 
 /// What neromum has of an adopted job, beside its submission.
 #[derive(Debug)]

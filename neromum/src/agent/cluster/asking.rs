@@ -36,7 +36,7 @@ pub(in crate::agent) enum Ask {
 
 /// Answers to the commands of one question.
 #[derive(Debug)]
-pub(in crate::agent) struct Answered {
+pub(in crate::agent) struct CommandAnswers {
     pub(super) ask: Ask,
     pub(super) said: Vec<Said>,
     pub(super) site: Option<Result<Arc<Site>, String>>,
@@ -215,7 +215,7 @@ impl Agent {
             | Ask::Start(..)
             | Ask::Tell => None,
         };
-        let lost = Done::Asked(Box::new(Answered {
+        let lost = Done::Asked(Box::new(CommandAnswers {
             ask: ask.clone(),
             said: Vec::new(),
             site: None,
@@ -253,7 +253,7 @@ impl Agent {
                 true => named(&front, &said).await,
                 false => HashMap::new(),
             };
-            report.end(Done::Asked(Box::new(Answered {
+            report.end(Done::Asked(Box::new(CommandAnswers {
                 ask,
                 said,
                 site,
@@ -262,12 +262,12 @@ impl Agent {
         });
     }
 
-    pub(in crate::agent) fn answered(&mut self, answered: Answered) {
+    pub(in crate::agent) fn answered(&mut self, answered: CommandAnswers) {
         let Some(cluster) = &mut self.cluster else {
             return;
         };
         cluster.is_asking = false;
-        let Answered {
+        let CommandAnswers {
             ask,
             said,
             site,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use nero_model::paths::NodePaths;
 use nero_model::{DeploymentId, RunId, RunToken, SubmissionId};
-use nero_warden::group::{Room, Waiting, group};
+use nero_warden::group::{Room, WaitingRun, group};
 use nero_warden::{Order, Warden};
 
 use super::submit::remove;
@@ -98,7 +98,7 @@ impl Maker {
     }
 
     /// What these runs ask for; those that cannot be submitted go to `made`.
-    fn read(&self, runs: &[(RunToken, RunId)], made: &mut Made) -> Vec<Waiting<Planned>> {
+    fn read(&self, runs: &[(RunToken, RunId)], made: &mut Made) -> Vec<WaitingRun<Planned>> {
         let mut waiting = Vec::new();
         for (token, id) in runs {
             let planned = Planned {
@@ -109,7 +109,7 @@ impl Maker {
                 // The scheduler has its job already.
                 Ok(spec) if spec.adopted.is_some() => {}
                 Ok(spec) => match Asked::of(&spec, &*self.warden) {
-                    Ok(asked) => waiting.push(Waiting {
+                    Ok(asked) => waiting.push(WaitingRun {
                         run: planned,
                         resources: asked.resources,
                         fields: asked.fields,
@@ -128,7 +128,7 @@ impl Maker {
 
     fn make_one(
         &self,
-        like: &Waiting<Planned>,
+        like: &WaitingRun<Planned>,
         tasks: &[Vec<Planned>],
         limit: Option<u32>,
     ) -> io::Result<Result<Group, String>> {

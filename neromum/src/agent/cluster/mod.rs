@@ -39,10 +39,10 @@ use crate::ledger::{Answer, Intent};
 use crate::submission::{Files, News};
 use crate::warden::front::Front;
 pub(super) use adopted::CopiedLogs;
-pub(super) use asking::{Answered, Ask};
+pub(super) use asking::{Ask, CommandAnswers};
 pub(super) use make::Made;
 use task::{Seen, Task};
-pub(super) use watch::Looked;
+pub(super) use watch::SubmissionNews;
 
 /// First and longest pause between two listings while nothing changes.
 const LIST_EVERY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(60));
@@ -104,7 +104,7 @@ pub(super) struct Cluster {
     /// Zero of the times of listings.
     began: Instant,
     /// When the last whole listing was asked for, and its number of jobs.
-    counted: Option<(Instant, Counted)>,
+    counted: Option<(Instant, JobCounts)>,
     /// When the jobs of all users were asked for last, and their number together with
     /// those that were submitted since.
     counted_all: Option<(Instant, u64)>,
@@ -131,7 +131,7 @@ pub(super) struct Cluster {
 
 /// Jobs of this user, those included that were submitted since they were counted.
 #[derive(Clone, Copy, Debug)]
-struct Counted {
+struct JobCounts {
     /// Jobs and tasks that did not end.
     queued: u64,
     /// Those and the ended ones that the scheduler still keeps.

@@ -9,7 +9,7 @@ use nero_model::paths::NodePaths;
 use nero_model::{RunId, RunToken, SubmissionId};
 use nero_warden::group::Room;
 use nero_warden::standing::{Doubt, Standing, Step};
-use nero_warden::{Call, Order, Said, Submitted, Warden};
+use nero_warden::{Call, Order, Said, SubmissionResult, Warden};
 use tokio::time::Instant;
 
 use super::adopted::Hand;
@@ -266,18 +266,18 @@ impl Agent {
         };
         let answer = match said {
             Some(said) => cluster.warden.read_submit(said),
-            None => Submitted::Ambiguous("its task panicked".to_owned()),
+            None => SubmissionResult::Ambiguous("its task panicked".to_owned()),
         };
         tracing::info!(submission = %id, ?answer, "the scheduler answered");
         let not_sent = match &answer {
-            Submitted::NotSent(why) => Some(why.clone()),
-            Submitted::Accepted(_)
-            | Submitted::Refused(_)
-            | Submitted::Full(_)
-            | Submitted::Ambiguous(_) => None,
+            SubmissionResult::NotSent(why) => Some(why.clone()),
+            SubmissionResult::Accepted(_)
+            | SubmissionResult::Refused(_)
+            | SubmissionResult::Full(_)
+            | SubmissionResult::Ambiguous(_) => None,
         };
-        let is_full = matches!(answer, Submitted::Full(_));
-        if matches!(answer, Submitted::Accepted(_)) {
+        let is_full = matches!(answer, SubmissionResult::Full(_));
+        if matches!(answer, SubmissionResult::Accepted(_)) {
             cluster.at_most = cluster.at_most.map(|tasks| tasks.saturating_mul(2));
         }
         let Some(submission) = cluster.submissions.get_mut(&id) else {

@@ -29,7 +29,7 @@ const SILENT_MAX: u8 = 3;
 
 /// A run whose task is over, and which began no user code.
 #[derive(Debug)]
-struct Vanished {
+struct UnbegunRun {
     token: RunToken,
     submission: SubmissionId,
     task: u32,
@@ -60,7 +60,7 @@ impl Agent {
         for token in adopted {
             self.adopted_is_gone(*token);
         }
-        let found: Vec<Vanished> = tokens
+        let found: Vec<UnbegunRun> = tokens
             .into_iter()
             .filter_map(|one| self.gone(*one))
             .collect();
@@ -89,14 +89,14 @@ impl Agent {
     }
 
     /// What is known of a run's task that is over, before it is closed.
-    fn gone(&self, token: RunToken) -> Option<Vanished> {
+    fn gone(&self, token: RunToken) -> Option<UnbegunRun> {
         let (submission, task) = self.cluster.as_ref()?.task(&token)?;
         let Seen::Gone(how) = task.seen else {
             return None;
         };
         let facts = |run: &Planned| self.entries.get(&run.token).map(|entry| &entry.facts);
         let mut facts = task.runs.iter().filter_map(facts);
-        Some(Vanished {
+        Some(UnbegunRun {
             token,
             submission: submission.id,
             task: task.index,
@@ -113,7 +113,7 @@ impl Agent {
         })
     }
 
-    fn did_vanish(&mut self, vanished: &Vanished) {
+    fn did_vanish(&mut self, vanished: &UnbegunRun) {
         let token = vanished.token;
         match vanished.how {
             // Another run of a pack has it closed, which says nothing about this one.
@@ -145,7 +145,7 @@ impl Agent {
     /// Whether a job that failed before its run began is made again: its host could not open
     /// the file of its output, or the disk had no room for its start. A line of `setup` that
     /// fails says why.
-    fn is_tried_again(&mut self, vanished: &Vanished) -> bool {
+    fn is_tried_again(&mut self, vanished: &UnbegunRun) -> bool {
         let Some(cluster) = &mut self.cluster else {
             return false;
         };

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::submit::{in_doubt, needs_person};
 use super::waiting::{RowText, shown};
-use super::{Agent, Counted, Done, LIST_EVERY, LOOK_EVERY, Seen, Submission, Task};
+use super::{Agent, Done, JobCounts, LIST_EVERY, LOOK_EVERY, Seen, Submission, Task};
 use crate::core::Stage;
 use crate::submission::{Files, News, StartId, began};
 
@@ -23,7 +23,7 @@ const MISSED: std::time::Duration =
 const READ_MAX: usize = 64;
 
 /// The news of each submission.
-pub(in crate::agent) type Looked = Vec<(SubmissionId, io::Result<Vec<News>>)>;
+pub(in crate::agent) type SubmissionNews = Vec<(SubmissionId, io::Result<Vec<News>>)>;
 
 impl Agent {
     /// Reads the names in each submission's folder when that is due.
@@ -50,7 +50,7 @@ impl Agent {
         });
     }
 
-    pub(in crate::agent) fn looked_at_news(&mut self, looked: Looked) {
+    pub(in crate::agent) fn looked_at_news(&mut self, looked: SubmissionNews) {
         let Some(cluster) = &mut self.cluster else {
             return;
         };
@@ -167,7 +167,7 @@ impl Agent {
         let asked_ms = cluster.ms(at);
         let queued = queue.not_ended();
         let kept = queued + queue.kept;
-        cluster.counted = Some((at, Counted { queued, kept }));
+        cluster.counted = Some((at, JobCounts { queued, kept }));
         cluster.is_full = false;
         cluster.answered = Some(Instant::now());
         let (mut stands, mut refused) = (Vec::new(), Vec::new());

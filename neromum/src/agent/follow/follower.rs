@@ -16,7 +16,7 @@ use crate::config;
 use crate::core::{Run, Stage};
 use crate::files::made;
 use crate::runs::control::newest_cancel;
-use crate::runs::segments::{self, Fresh, Seg};
+use crate::runs::segments::{self, Seg, SegmentBytes};
 use crate::staging;
 
 /// Result of sending to a follower.
@@ -292,7 +292,7 @@ fn unread(position: &mut SegmentOffset, path: &std::path::Path, error: &std::io:
 
 /// Bytes of a segment in memory from an offset on, with the chain value before.
 fn in_memory(seg: &Seg, offset: u64) -> Option<(u32, bytes::Bytes)> {
-    let Fresh {
+    let SegmentBytes {
         offset: first,
         chain,
         data,

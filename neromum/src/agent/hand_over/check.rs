@@ -9,17 +9,17 @@ use nero_model::plain::plain;
 use nero_model::{DeploymentId, ExperimentId, RunId, RunToken};
 use nero_wire::v1::RunSpec;
 
-use super::{No, lacks, no, passes};
+use super::{Rejection, lacks, no, passes};
 use crate::config;
 use crate::runs::{folders, gone};
-use crate::staging::data::{DataError, Lying};
+use crate::staging::data::{DataError, DataPaths};
 use crate::staging::store::Store;
 use crate::staging::tree::{self, TreeError};
 
 const OURS: &str = "this is a mistake in neroman; please report it";
 
 /// Finds a fault in the description of the run.
-pub(super) fn check(spec: &RunSpec, deployment: DeploymentId) -> Result<(), No> {
+pub(super) fn check(spec: &RunSpec, deployment: DeploymentId) -> Result<(), Rejection> {
     if spec.deployment != deployment.as_bytes() {
         return Err(no("it belongs to another deployment", OURS));
     }
@@ -42,7 +42,7 @@ pub(super) fn check(spec: &RunSpec, deployment: DeploymentId) -> Result<(), No> 
 
 /// The run whose checkpoints are to be carried over, when it is here and
 /// over. Only the agent knows whether it waits or is being cleaned.
-pub(super) fn earlier(paths: &NodePaths, spec: &RunSpec) -> Result<Option<RunToken>, No> {
+pub(super) fn earlier(paths: &NodePaths, spec: &RunSpec) -> Result<Option<RunToken>, Rejection> {
     const HINT: &str = "start it without --resume";
     let Some(earlier) = &spec.resume else {
         return Ok(None);
@@ -54,7 +54,7 @@ pub(super) fn earlier(paths: &NodePaths, spec: &RunSpec) -> Result<Option<RunTok
     let token = RunToken::from_slice(&earlier.token)
         .ok_or_else(|| no(format!("run {id} is named without its token"), HINT))?;
     let node = &spec.node;
-    let unread = |error: &io::Error| No {
+    let unread = |error: &io::Error| Rejection {
         later: passes(error),
         ..no(format!("cannot read run {id}: {error}"), HINT).here()
     };
@@ -116,8 +116,8 @@ pub(super) struct Flaw {
 }
 
 impl Flaw {
-    pub(super) fn refusal(&self) -> No {
-        No {
+    pub(super) fn refusal(&self) -> Rejection {
+        Rejection {
             later: self.missing,
             ..no(
                 self.why.clone(),
@@ -128,7 +128,7 @@ impl Flaw {
 }
 
 /// The token and the number of the run.
-pub(super) fn identify(spec: &RunSpec) -> Result<(RunToken, RunId), No> {
+pub(super) fn identify(spec: &RunSpec) -> Result<(RunToken, RunId), Rejection> {
     let token =
         RunToken::from_slice(&spec.token).ok_or_else(|| no("its token is not 16 bytes", OURS))?;
     if spec.experiment == 0 || spec.number == 0 {
@@ -142,13 +142,13 @@ pub(super) fn identify(spec: &RunSpec) -> Result<(RunToken, RunId), No> {
 }
 
 /// Finds the run's data, and writes its paths into the spec.
-pub(super) fn find_data(spec: &mut RunSpec) -> Result<Lying, No> {
+pub(super) fn find_data(spec: &mut RunSpec) -> Result<DataPaths, Rejection> {
     let no_data = |error: &DataError| {
         let why = match std::error::Error::source(error) {
             Some(source) => format!("{error}: {source}"),
             None => error.to_string(),
         };
-        No {
+        Rejection {
             // A place without data is a fault on every node.
             here: !matches!(error, DataError::Place(_)),
             later: matches!(error, DataError::Missing { source, .. } if passes(source)),
@@ -160,7 +160,7 @@ pub(super) fn find_data(spec: &mut RunSpec) -> Result<Lying, No> {
         }
     };
     // A place without data is a fault that no later start repairs.
-    let data = Lying::of(spec).and_then(|data| data.check().map(|()| data));
+    let data = DataPaths::of(spec).and_then(|data| data.check().map(|()| data));
     let data = data.map_err(|error| no_data(&error))?;
     let argv = data.argv(&spec.argv).map_err(|error| no_data(&error))?;
     let values = spec.env.iter().map(|var| &var.value);
@@ -179,14 +179,14 @@ pub(super) fn find_data(spec: &mut RunSpec) -> Result<Lying, No> {
 }
 
 /// The refusal when the run to go on from may still write.
-pub(super) fn still_live(id: impl std::fmt::Display) -> No {
+pub(super) fn still_live(id: impl std::fmt::Display) -> Rejection {
     no(
         format!("run {id} is not over: its checkpoints may still be written"),
         "abort it first, or wait for its end",
     )
 }
 
-fn check_command(spec: &RunSpec) -> Result<(), No> {
+fn check_command(spec: &RunSpec) -> Result<(), Rejection> {
     const HINT: &str = "correct the command or its variables";
     if spec.adopted.is_none() && spec.argv.first().is_none_or(String::is_empty) {
         return Err(no("it has no command", HINT));
@@ -228,11 +228,11 @@ fn check_command(spec: &RunSpec) -> Result<(), No> {
     Ok(())
 }
 
-trait Encoded {
+trait EncodedLength {
     fn encoded(&self) -> usize;
 }
 
-impl Encoded for RunSpec {
+impl EncodedLength for RunSpec {
     fn encoded(&self) -> usize {
         prost::Message::encoded_len(self)
     }

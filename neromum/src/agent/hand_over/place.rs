@@ -14,7 +14,7 @@ use nero_wire::v1::hand_over_reply::Refusal;
 
 use super::check::{Flaw, check, check_tree, earlier, find_data, identify};
 use super::program::Programs;
-use super::{DISK, No, disk, lacks, no, recalled, unknown};
+use super::{DISK, Rejection, disk, lacks, no, recalled, unknown};
 use crate::agent::recover::{request_of, turn_of};
 use crate::cards::{Cards, CardsKnown};
 use crate::containers::ImagesKnown;
@@ -110,7 +110,7 @@ struct RequestFacts {
 
 /// Whether a run was handed over before.
 #[derive(Debug)]
-enum Lies {
+enum EarlierHandOver {
     /// It was accepted: whatever is missing now, it is not refused any more.
     Here,
     /// It was recalled, or given to another node that has this folder.
@@ -183,7 +183,7 @@ impl Placer {
         sent_again: bool,
         store: &Store,
         found: &mut RequestFacts,
-    ) -> Result<Placed, No> {
+    ) -> Result<Placed, Rejection> {
         let (token, id) = identify(&spec)?;
         // Without a command it only asks whether the run is here.
         let question = sent_again && spec.argv.is_empty() && spec.adopted.is_none();
@@ -194,7 +194,7 @@ impl Placer {
             return Ok(Placed::known(token, id, spec.generation, Folder::Old));
         }
         let run_dir = self.paths.run(id);
-        let unread = |error: io::Error| No {
+        let unread = |error: io::Error| Rejection {
             later: true,
             ..disk(format!("cannot read {}: {error}", run_dir.display()), None)
         };
@@ -204,30 +204,30 @@ impl Placer {
             false => exists(&run_dir).map(|there| !there),
         };
         match lies(&run_dir, &spec).map_err(unread)? {
-            Lies::Here => Ok(Placed::known(token, id, generation, Folder::Old)),
-            Lies::Leftover => Ok(Placed::known(token, id, generation, Folder::Leftover)),
-            Lies::Recalled => Err(recalled(&run_dir)),
-            Lies::Nowhere if sent_again && gone().map_err(unread)? => Err(unknown()),
-            Lies::Nowhere | Lies::Unclear if question => {
+            EarlierHandOver::Here => Ok(Placed::known(token, id, generation, Folder::Old)),
+            EarlierHandOver::Leftover => Ok(Placed::known(token, id, generation, Folder::Leftover)),
+            EarlierHandOver::Recalled => Err(recalled(&run_dir)),
+            EarlierHandOver::Nowhere if sent_again && gone().map_err(unread)? => Err(unknown()),
+            EarlierHandOver::Nowhere | EarlierHandOver::Unclear if question => {
                 let path = self.paths.run(id).join(names::SPEC);
-                Err(No {
+                Err(Rejection {
                     later: true,
                     ..no(format!("{} is missing or damaged", path.display()), DISK)
                 })
             }
-            Lies::Nowhere => self.take(spec, (token, id), sent_again, store, found),
+            EarlierHandOver::Nowhere => self.take(spec, (token, id), sent_again, store, found),
             // The run may live, so it must not be refused for good.
-            Lies::Unread(error) => {
+            EarlierHandOver::Unread(error) => {
                 let path = run_dir.join(names::SPEC);
-                Err(No {
+                Err(Rejection {
                     later: true,
                     ..disk(format!("cannot read {}: {error}", path.display()), None)
                 })
             }
             // The run may have been started, so no other node is to get it.
-            Lies::Unclear => self
+            EarlierHandOver::Unclear => self
                 .take(spec, (token, id), sent_again, store, found)
-                .map_err(|no| No { here: false, ..no }),
+                .map_err(|no| Rejection { here: false, ..no }),
         }
     }
 
@@ -238,7 +238,7 @@ impl Placer {
         sent_again: bool,
         store: &Store,
         found: &mut RequestFacts,
-    ) -> Result<Placed, No> {
+    ) -> Result<Placed, Rejection> {
         let resources = spec.resources.unwrap_or_default();
         let needs = Needs::of(resources.cpus, resources.memory_bytes);
         self.capacity
@@ -302,7 +302,7 @@ impl Placer {
 
     /// Whether the run was here, ended, and was cleaned. Then its end can be
     /// reported again.
-    fn was_cleaned(&self, token: RunToken, id: RunId) -> Result<bool, No> {
+    fn was_cleaned(&self, token: RunToken, id: RunId) -> Result<bool, Rejection> {
         let path = gone::path(&self.paths, id);
         let unusable = |why: &str, kernel: Option<&io::Error>| {
             disk(format!("cannot use {}: {why}", path.display()), kernel)
@@ -324,7 +324,7 @@ impl Placer {
         id: RunId,
         spec: &RunSpec,
         experiment_made: &mut Option<u64>,
-    ) -> io::Result<Result<bool, No>> {
+    ) -> io::Result<Result<bool, Rejection>> {
         if *experiment_made != Some(id.experiment.0) {
             make_private(run_dir.parent().unwrap_or(run_dir))?;
             *experiment_made = Some(id.experiment.0);
@@ -369,14 +369,14 @@ impl Placer {
         run_dir: &Path,
         spec: &RunSpec,
         error: &FrameError,
-    ) -> io::Result<Result<bool, No>> {
+    ) -> io::Result<Result<bool, Rejection>> {
         let was_started = segments::newest(run_dir)? > 0;
         let mut spec = spec.clone();
         match claimed_by(run_dir) {
             Err(error) => {
                 let why = format!("cannot read the claim in {}: {error}", run_dir.display());
                 let no = disk(why, None);
-                return Ok(Err(No { later: true, ..no }));
+                return Ok(Err(Rejection { later: true, ..no }));
             }
             Ok(Some(token)) if token == *spec.token => {}
             Ok(Some(_)) => {
@@ -394,8 +394,8 @@ impl Placer {
 }
 
 /// Writes into the spec how the run's container is started.
-fn settle_image(spec: &mut RunSpec, images: &ImagesKnown, store: &Store) -> Result<(), No> {
-    images.settle(spec, store).map_err(|lack| No {
+fn settle_image(spec: &mut RunSpec, images: &ImagesKnown, store: &Store) -> Result<(), Rejection> {
+    images.settle(spec, store).map_err(|lack| Rejection {
         later: lack.may_pass,
         here: true,
         ..lacks(&spec.node, lack.why, lack.hint)
@@ -408,42 +408,42 @@ fn has_claim_of(run_dir: &Path, token: &[u8]) -> io::Result<bool> {
 }
 
 /// Finds out from its folder whether this run was handed over before.
-fn lies(run_dir: &Path, asked: &RunSpec) -> io::Result<Lies> {
+fn lies(run_dir: &Path, asked: &RunSpec) -> io::Result<EarlierHandOver> {
     Ok(
         match frame::read::<RunSpec>(FrameKind::Spec, &run_dir.join(names::SPEC)) {
             // An earlier neroman counted no generations.
             Ok(found) if found.token == asked.token => {
                 match found.generation.max(1) < asked.generation {
                     true => of_earlier(run_dir, found.node == asked.node)?,
-                    false => Lies::Here,
+                    false => EarlierHandOver::Here,
                 }
             }
             // The spec is another run's, so this run was never accepted.
-            Ok(_) => Lies::Nowhere,
+            Ok(_) => EarlierHandOver::Nowhere,
             Err(FrameError::Io(error)) => match error.kind() {
                 io::ErrorKind::NotFound if exists(&run_dir.join(names::RECALLED))? => {
-                    Lies::Recalled
+                    EarlierHandOver::Recalled
                 }
-                io::ErrorKind::NotFound => Lies::Nowhere,
-                io::ErrorKind::NotADirectory => Lies::Unclear,
-                _ => Lies::Unread(error),
+                io::ErrorKind::NotFound => EarlierHandOver::Nowhere,
+                io::ErrorKind::NotADirectory => EarlierHandOver::Unclear,
+                _ => EarlierHandOver::Unread(error),
             },
-            Err(_) => Lies::Unclear,
+            Err(_) => EarlierHandOver::Unclear,
         },
     )
 }
 
 /// The meaning of a spec of an earlier generation. `ours`: it was handed to this node,
 /// and not to another one of the same folder.
-fn of_earlier(run_dir: &Path, ours: bool) -> io::Result<Lies> {
+fn of_earlier(run_dir: &Path, ours: bool) -> io::Result<EarlierHandOver> {
     if segments::is_claimed(run_dir)? {
-        return Ok(Lies::Here);
+        return Ok(EarlierHandOver::Here);
     }
     let prepared = exists(&work_folder(run_dir, 1))? || segments::newest(run_dir)? > 0;
     let may_start = prepared || newest_cancel(run_dir) > 0;
     Ok(match ours && !may_start {
-        true => Lies::Leftover,
-        false => Lies::Recalled,
+        true => EarlierHandOver::Leftover,
+        false => EarlierHandOver::Recalled,
     })
 }
 

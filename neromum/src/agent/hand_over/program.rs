@@ -7,11 +7,11 @@ use std::path::Path;
 use nero_model::RunId;
 use nero_wire::v1::RunSpec;
 
-use super::No;
+use super::Rejection;
 use crate::staging::environment::{self, Base, JobContext};
 use crate::staging::program::{self, HEAD_BYTES};
 use crate::staging::store::Store;
-use crate::staging::{self, data::Lying, tree, work_folder};
+use crate::staging::{self, data::DataPaths, tree, work_folder};
 
 /// Cache of searches for programs.
 #[derive(Default)]
@@ -25,12 +25,12 @@ impl Programs {
     /// Checks that the program is here; `data` is where the run's data lies.
     pub(super) fn find(
         &mut self,
-        (spec, data): (&RunSpec, &Lying),
+        (spec, data): (&RunSpec, &DataPaths),
         base: &Base,
         id: RunId,
         run_dir: &Path,
         store: &Store,
-    ) -> Result<(), No> {
+    ) -> Result<(), Rejection> {
         // What its lines of the shell make of `PATH` shows at the start.
         let is_contained = staging::container::asked(spec).is_some();
         if is_contained || staging::prelude::lines(spec, false).is_some() {

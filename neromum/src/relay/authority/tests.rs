@@ -57,7 +57,7 @@ async fn meet(
 fn client_with(place: &TempAuthority, own: CertifiedKey) -> (ClientConfig, ServerName<'static>) {
     let config = place
         .authority
-        .client_with(Arc::new(Single(Arc::new(own))))
+        .client_with(Arc::new(SingleCertificate(Arc::new(own))))
         .unwrap();
     let name = name(place.deployment, NODE, 3);
     (config, ServerName::try_from(name).unwrap())
@@ -113,7 +113,7 @@ async fn a_leader_of_another_deployment_is_refused() {
     let own = other.authority.certify(Role::Leader, &name, now()).unwrap();
     let server = other
         .authority
-        .server_with(Arc::new(Single(Arc::new(own))))
+        .server_with(Arc::new(SingleCertificate(Arc::new(own))))
         .unwrap();
     meet(server, place.authority.client(NODE, 3).unwrap())
         .await

@@ -13,7 +13,7 @@ use regex::bytes::Regex;
 use crate::job::{JobName, Known, Listed, Queue, Record, State};
 use crate::order::{Order, OrderError};
 use crate::site::Accounting;
-use crate::{Call, Kind, Said, Site, Submitted, Unreadable, Warden};
+use crate::{Call, Kind, Said, Site, SubmissionResult, Unreadable, Warden};
 
 pub use recipe::{Recipe, RecipeError, WordValue};
 use template::Template;
@@ -262,7 +262,7 @@ impl Warden for Generic {
         submit::call(self, order, script)
     }
 
-    fn read_submit(&self, said: &Said) -> Submitted {
+    fn read_submit(&self, said: &Said) -> SubmissionResult {
         submit::read(self, said)
     }
 

@@ -139,12 +139,12 @@ fn take(warden: &Generic, row: &Captures<'_>, known: &[Known<'_>], queue: &mut Q
     let state = state(warden, part("state").unwrap_or_default());
     let job = part("id").and_then(JobId::read);
     let name = match whose(part("name"), job, known) {
-        Whose::Ours(name) => name,
-        Whose::Foreign => {
+        RowOwner::Ours(name) => name,
+        RowOwner::Foreign => {
             queue.foreign += u64::from(!matches!(state, State::Ended(_)));
             return;
         }
-        Whose::OneOf(names) => {
+        RowOwner::OneOf(names) => {
             queue.hidden.extend(names);
             return;
         }
@@ -176,7 +176,7 @@ fn text_of(bytes: &[u8]) -> Option<&str> {
 }
 
 /// Whose a row is.
-enum Whose {
+enum RowOwner {
     Ours(JobName),
     Foreign,
     /// Its name is cut so short that it may be any of these.
@@ -184,27 +184,27 @@ enum Whose {
 }
 
 /// A name may be cut; where none is shown, the id tells.
-fn whose(name: Option<&str>, job: Option<JobId>, known: &[Known<'_>]) -> Whose {
+fn whose(name: Option<&str>, job: Option<JobId>, known: &[Known<'_>]) -> RowOwner {
     let by_id = known.iter().find(|one| job.is_some() && one.job == job);
     let Some(shown) = name else {
-        return by_id.map_or(Whose::Foreign, |one| Whose::Ours(one.name.clone()));
+        return by_id.map_or(RowOwner::Foreign, |one| RowOwner::Ours(one.name.clone()));
     };
     if let Some(name) = JobName::read(shown) {
-        return Whose::Ours(name);
+        return RowOwner::Ours(name);
     }
     let shown = shown.trim_end_matches(['*', '+']);
     if !shown.starts_with(PREFIX) {
-        return Whose::Foreign;
+        return RowOwner::Foreign;
     }
     let alike = known.iter().map(|one| one.name);
     let alike: Vec<&JobName> = alike
         .filter(|name| name.as_str().starts_with(shown))
         .collect();
     match (by_id, &alike[..]) {
-        (_, []) => Whose::Foreign,
-        (Some(one), [..]) if alike.contains(&one.name) => Whose::Ours(one.name.clone()),
-        (_, [name]) if shown.len() >= CUT_CHARS => Whose::Ours((*name).clone()),
-        (_, [..]) => Whose::OneOf(alike.into_iter().cloned().collect()),
+        (_, []) => RowOwner::Foreign,
+        (Some(one), [..]) if alike.contains(&one.name) => RowOwner::Ours(one.name.clone()),
+        (_, [name]) if shown.len() >= CUT_CHARS => RowOwner::Ours((*name).clone()),
+        (_, [..]) => RowOwner::OneOf(alike.into_iter().cloned().collect()),
     }
 }
 

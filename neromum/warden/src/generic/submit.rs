@@ -3,7 +3,7 @@
 use super::template::Template;
 use super::{Generic, call as command, with_user};
 use crate::order::{Order, OrderError};
-use crate::submit::Submitted;
+use crate::submit::SubmissionResult;
 use crate::{Call, End, JobId, JobName, Listed, Said};
 
 /// Characters of a name where a scheduler takes no longer ones.
@@ -163,7 +163,7 @@ pub(super) fn call(warden: &Generic, order: &Order, script: &str) -> Call {
     call
 }
 
-pub(super) fn read(warden: &Generic, said: &Said) -> Submitted {
+pub(super) fn read(warden: &Generic, said: &Said) -> SubmissionResult {
     let found = warden.id.captures(&said.out);
     let found = found.and_then(|found| found.get(1));
     let id = found.and_then(|id| JobId::read(&String::from_utf8_lossy(id.as_bytes())));
@@ -171,11 +171,11 @@ pub(super) fn read(warden: &Generic, said: &Said) -> Submitted {
     let refused =
         refused.is_some_and(|words| words.is_match(&said.out) || words.is_match(&said.err));
     match (&said.end, id) {
-        (End::Code(0), Some(id)) => Submitted::Accepted(id),
-        (End::NotExecuted(why), _) => Submitted::NotSent(why.clone()),
-        (End::Code(_), None) if refused => Submitted::Refused(said.complaint()),
+        (End::Code(0), Some(id)) => SubmissionResult::Accepted(id),
+        (End::NotExecuted(why), _) => SubmissionResult::NotSent(why.clone()),
+        (End::Code(_), None) if refused => SubmissionResult::Refused(said.complaint()),
         (End::Code(_) | End::Signal(_) | End::TimedOut | End::TooMuch, _) => {
-            Submitted::Ambiguous(said.complaint())
+            SubmissionResult::Ambiguous(said.complaint())
         }
     }
 }

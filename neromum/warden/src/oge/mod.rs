@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::adopted::{Adopted, FoundJob, JobRef, NotFound, Sighting};
 use crate::job::{JobId, JobName, Known, Listed, Queue, Record};
 use crate::order::{Order, OrderError};
-use crate::{Call, GpusPer, Kind, Said, Site, Submitted, Unreadable, Warden};
+use crate::{Call, GpusPer, Kind, Said, Site, SubmissionResult, Unreadable, Warden};
 
 pub use state::state;
 pub use submit::check_options;
@@ -73,7 +73,7 @@ impl Warden for Oge {
         submit::call(order, script, self.gpus_per.unwrap_or_default())
     }
 
-    fn read_submit(&self, said: &Said) -> Submitted {
+    fn read_submit(&self, said: &Said) -> SubmissionResult {
         submit::read(said)
     }
 

@@ -3,7 +3,7 @@
 use crate::job::Listed;
 use crate::options::{self, OptionError, Refused};
 use crate::order::{Order, OrderError};
-use crate::submit::Submitted;
+use crate::submit::SubmissionResult;
 use crate::{Call, End, GpusPer, JobId, Said};
 
 /// Options of `qsub` that are ours.
@@ -237,7 +237,7 @@ const REFUSALS: &[&str] = &[
     "unknown resource",
 ];
 
-pub(super) fn read(said: &Said) -> Submitted {
+pub(super) fn read(said: &Said) -> SubmissionResult {
     let out = String::from_utf8_lossy(&said.out);
     // `7`, or `9.1-3:1` of an array. Remarks of the site may stand before it.
     let id = out.lines().last().and_then(|line| {
@@ -245,18 +245,18 @@ pub(super) fn read(said: &Said) -> Submitted {
         JobId::read(line.split_once('.').map_or(line, |(id, _)| id))
     });
     match (&said.end, id) {
-        (End::Code(0), Some(id)) => Submitted::Accepted(id),
-        (End::NotExecuted(why), _) => Submitted::NotSent(why.clone()),
+        (End::Code(0), Some(id)) => SubmissionResult::Accepted(id),
+        (End::NotExecuted(why), _) => SubmissionResult::NotSent(why.clone()),
         // A bad option is found before anything is sent.
-        (End::Code(2), None) => Submitted::Refused(said.complaint()),
+        (End::Code(2), None) => SubmissionResult::Refused(said.complaint()),
         // So is one of its neighbours, which its parser knows (`qalter -ot`).
         (End::Code(5), None) if said.complaint().contains("Unknown option") => {
-            Submitted::Refused(said.complaint())
+            SubmissionResult::Refused(said.complaint())
         }
-        (End::Code(1), None) if is_full(said) => Submitted::Full(said.complaint()),
-        (End::Code(1), None) if is_refusal(said) => Submitted::Refused(said.complaint()),
+        (End::Code(1), None) if is_full(said) => SubmissionResult::Full(said.complaint()),
+        (End::Code(1), None) if is_refusal(said) => SubmissionResult::Refused(said.complaint()),
         (End::Code(_) | End::Signal(_) | End::TimedOut | End::TooMuch, _) => {
-            Submitted::Ambiguous(said.complaint())
+            SubmissionResult::Ambiguous(said.complaint())
         }
     }
 }

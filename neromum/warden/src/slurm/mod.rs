@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use crate::adopted::{Adopted, FoundJob, JobRef, NotFound, Sighting};
 use crate::job::{JobName, Known, Listed, Queue, Record};
 use crate::order::{Order, OrderError};
-use crate::{Call, Kind, Said, Site, Submitted, Unreadable, Warden};
+use crate::{Call, Kind, Said, Site, SubmissionResult, Unreadable, Warden};
 
 pub use state::{never_passes, state};
 pub use submit::check_options;
@@ -79,7 +79,7 @@ impl Warden for Slurm {
         submit::call(order, script)
     }
 
-    fn read_submit(&self, said: &Said) -> Submitted {
+    fn read_submit(&self, said: &Said) -> SubmissionResult {
         submit::read(said)
     }
 

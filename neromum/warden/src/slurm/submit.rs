@@ -3,7 +3,7 @@
 use super::state;
 use crate::options::{self, OptionError, Refused};
 use crate::order::{Order, OrderError};
-use crate::submit::Submitted;
+use crate::submit::SubmissionResult;
 use crate::{Call, End, JobId, Listed, Said};
 
 /// Options of `sbatch` that are ours.
@@ -361,21 +361,21 @@ const OWN_REFUSALS: &[&str] = &[
     "unrecognized --",
 ];
 
-pub(super) fn read(said: &Said) -> Submitted {
+pub(super) fn read(said: &Said) -> SubmissionResult {
     let out = String::from_utf8_lossy(&said.out);
     let id = out.lines().last().and_then(|line| {
         // `7;cluster` where several clusters share the database.
         JobId::read(line.trim().split(';').next()?)
     });
     match (&said.end, id) {
-        (End::Code(0), Some(id)) => Submitted::Accepted(id),
-        (End::NotExecuted(why), _) => Submitted::NotSent(why.clone()),
+        (End::Code(0), Some(id)) => SubmissionResult::Accepted(id),
+        (End::NotExecuted(why), _) => SubmissionResult::NotSent(why.clone()),
         // A bad option is found before anything is sent.
-        (End::Code(255), None) => Submitted::Refused(said.complaint()),
-        (End::Code(1), None) if is_refusal(said) => Submitted::Refused(said.complaint()),
-        (End::Code(1), None) if is_full(said) => Submitted::Full(said.complaint()),
+        (End::Code(255), None) => SubmissionResult::Refused(said.complaint()),
+        (End::Code(1), None) if is_refusal(said) => SubmissionResult::Refused(said.complaint()),
+        (End::Code(1), None) if is_full(said) => SubmissionResult::Full(said.complaint()),
         (End::Code(_) | End::Signal(_) | End::TimedOut | End::TooMuch, _) => {
-            Submitted::Ambiguous(said.complaint())
+            SubmissionResult::Ambiguous(said.complaint())
         }
     }
 }

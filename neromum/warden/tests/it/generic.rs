@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use nero_warden::generic::{Generic, Recipe, RecipeError, WordValue};
 use nero_warden::{
     End, Ended, Fields, Job, JobId, JobName, Known, Listed, Order, OrderError, Queue, Reason,
-    Resources, Said, State, Submitted, Tasks, Warden, Word,
+    Resources, Said, State, SubmissionResult, Tasks, Warden, Word,
 };
 
 use crate::recorded;
@@ -210,7 +210,7 @@ fn answers_to_a_submission_are_an_id_a_known_refusal_or_a_doubt() {
     let (pbs, lsf) = (named("pbs"), named("lsf"));
     assert_eq!(
         pbs.read_submit(&said(0, "71[].server.example.org\n", "")),
-        Submitted::Accepted(JobId(71))
+        SubmissionResult::Accepted(JobId(71))
     );
     assert_eq!(
         lsf.read_submit(&said(
@@ -218,16 +218,19 @@ fn answers_to_a_submission_are_an_id_a_known_refusal_or_a_doubt() {
             "note\nJob <9> is submitted to queue <normal>.\n",
             ""
         )),
-        Submitted::Accepted(JobId(9))
+        SubmissionResult::Accepted(JobId(9))
     );
     let unknown = "qsub: Unknown queue";
     assert_eq!(
         pbs.read_submit(&said(170, "", unknown)),
-        Submitted::Refused(unknown.to_owned())
+        SubmissionResult::Refused(unknown.to_owned())
     );
     for (code, out, err) in [(1, "", "cannot connect"), (0, "", ""), (1, "71.server", "")] {
         let answer = pbs.read_submit(&said(code, out, err));
-        assert!(matches!(answer, Submitted::Ambiguous(_)), "{answer:?}");
+        assert!(
+            matches!(answer, SubmissionResult::Ambiguous(_)),
+            "{answer:?}"
+        );
     }
 }
 

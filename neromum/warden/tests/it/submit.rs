@@ -6,7 +6,7 @@ use nero_warden::oge::Oge;
 use nero_warden::slurm::Slurm;
 use nero_warden::{
     End, Fields, GpusPer, Job, JobId, JobName, Listed, Order, OrderError, Resources, Said, State,
-    Submitted, Tasks, Warden, Word,
+    SubmissionResult, Tasks, Warden, Word,
 };
 
 use crate::recorded;
@@ -378,7 +378,7 @@ fn said(code: i32, out: &str, err: &str) -> Said {
 #[test]
 fn only_a_known_refusal_is_one_and_everything_else_is_ambiguous() {
     let slurm = Slurm::default();
-    let accepted = Submitted::Accepted(JobId(7));
+    let accepted = SubmissionResult::Accepted(JobId(7));
     assert_eq!(slurm.read_submit(&said(0, "7\n", "")), accepted);
     assert_eq!(slurm.read_submit(&said(0, "7;triton\n", "")), accepted);
     for name in [
@@ -389,7 +389,7 @@ fn only_a_known_refusal_is_one_and_everything_else_is_ambiguous() {
     ] {
         let answer = slurm.read_submit(&recorded("slurm-22.05", name));
         assert!(
-            matches!(answer, Submitted::Refused(_)),
+            matches!(answer, SubmissionResult::Refused(_)),
             "{name}: {answer:?}"
         );
     }
@@ -400,7 +400,10 @@ fn only_a_known_refusal_is_one_and_everything_else_is_ambiguous() {
         "Invalid generic resource (gres) specification",
     ] {
         let answer = slurm.read_submit(&said(1, "", &format!("sbatch: error: {own}\n")));
-        assert!(matches!(answer, Submitted::Refused(_)), "{own}: {answer:?}");
+        assert!(
+            matches!(answer, SubmissionResult::Refused(_)),
+            "{own}: {answer:?}"
+        );
     }
     let failed = "sbatch: error: Batch job submission failed: ";
     for (code, out, err) in [
@@ -417,7 +420,7 @@ fn only_a_known_refusal_is_one_and_everything_else_is_ambiguous() {
     ] {
         let answer = slurm.read_submit(&said(code, out, &format!("{failed}{err}\n")));
         assert!(
-            matches!(answer, Submitted::Ambiguous(_)),
+            matches!(answer, SubmissionResult::Ambiguous(_)),
             "{err}: {answer:?}"
         );
     }
@@ -427,18 +430,24 @@ fn only_a_known_refusal_is_one_and_everything_else_is_ambiguous() {
             out: b"7\n".to_vec(),
             err: Vec::new(),
         });
-        assert!(matches!(answer, Submitted::Ambiguous(_)), "{answer:?}");
+        assert!(
+            matches!(answer, SubmissionResult::Ambiguous(_)),
+            "{answer:?}"
+        );
     }
     let missing = Said {
         end: End::NotExecuted("no such file".to_owned()),
         out: Vec::new(),
         err: Vec::new(),
     };
-    assert!(matches!(slurm.read_submit(&missing), Submitted::NotSent(_)));
+    assert!(matches!(
+        slurm.read_submit(&missing),
+        SubmissionResult::NotSent(_)
+    ));
     assert_eq!(Oge::default().read_submit(&said(0, "7\n", "")), accepted);
     assert_eq!(
         Oge::default().read_submit(&said(0, "9.1-3:1\n", "")),
-        Submitted::Accepted(JobId(9))
+        SubmissionResult::Accepted(JobId(9))
     );
     for name in [
         "refused_option",
@@ -450,17 +459,20 @@ fn only_a_known_refusal_is_one_and_everything_else_is_ambiguous() {
     ] {
         let answer = Oge::default().read_submit(&recorded("gridengine-8.1.9", name));
         assert!(
-            matches!(answer, Submitted::Refused(_)),
+            matches!(answer, SubmissionResult::Refused(_)),
             "{name}: {answer:?}"
         );
     }
     // As 8.1.9 says of an option of `qalter`, which its parser knows.
     let odd = Oge::default().read_submit(&said(5, "", "qsub: Unknown option -ot 1\n\n"));
-    assert!(matches!(odd, Submitted::Refused(_)), "{odd:?}");
+    assert!(matches!(odd, SubmissionResult::Refused(_)), "{odd:?}");
     let away = "error: commlib error: got select error (Connection refused)\nUnable to run job: \
                 unable to send message to qmaster using port 6444\nExiting.\n";
     let answer = Oge::default().read_submit(&said(1, "", away));
-    assert!(matches!(answer, Submitted::Ambiguous(_)), "{answer:?}");
+    assert!(
+        matches!(answer, SubmissionResult::Ambiguous(_)),
+        "{answer:?}"
+    );
 }
 
 #[test]
@@ -533,16 +545,16 @@ fn a_limit_of_jobs_that_passes_is_no_refusal_and_no_doubt() {
     let limit = "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job \
                  submit limit, user's size and/or time limits)\n";
     let answer = Slurm::default().read_submit(&said(1, "", limit));
-    assert!(matches!(answer, Submitted::Full(_)), "{answer:?}");
+    assert!(matches!(answer, SubmissionResult::Full(_)), "{answer:?}");
     let named = |word| format!("sbatch: error: {word}\n{limit}");
     let answer = Slurm::default().read_submit(&said(1, "", &named("QOSMaxSubmitJobPerUserLimit")));
-    assert!(matches!(answer, Submitted::Full(_)), "{answer:?}");
+    assert!(matches!(answer, SubmissionResult::Full(_)), "{answer:?}");
     let answer = Slurm::default().read_submit(&said(1, "", &named("QOSMaxGRESPerJob")));
-    assert!(matches!(answer, Submitted::Refused(_)), "{answer:?}");
+    assert!(matches!(answer, SubmissionResult::Refused(_)), "{answer:?}");
     let limit = "Unable to run job: job rejected: Only 5 jobs are allowed per user (current job count: \
                  5).\nExiting.\n";
     let answer = Oge::default().read_submit(&said(1, "", limit));
-    assert!(matches!(answer, Submitted::Full(_)), "{answer:?}");
+    assert!(matches!(answer, SubmissionResult::Full(_)), "{answer:?}");
 }
 
 #[test]
@@ -562,7 +574,7 @@ fn a_mistake_in_an_option_that_the_controller_refuses_is_a_refusal() {
     ] {
         let answer = Slurm::default().read_submit(&said(1, "", &format!("{failed}{text}\n")));
         assert!(
-            matches!(answer, Submitted::Refused(_)),
+            matches!(answer, SubmissionResult::Refused(_)),
             "{text}: {answer:?}"
         );
     }

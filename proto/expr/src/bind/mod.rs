@@ -11,7 +11,7 @@ use self::scope::Scope;
 use crate::tree::ast::{Asked, NameKind, NameRef, Node, loose_fact};
 use crate::tree::expr::Expr;
 use crate::tree::lex;
-use crate::tree::number::{Scanned, scan_number};
+use crate::tree::number::{ScannedNumber, scan_number};
 use crate::tree::print::{qualified, quoted, written_name};
 use crate::words::error::{ErrorKind, ExprError};
 use crate::words::fact::{Fact, FactKind};
@@ -177,7 +177,7 @@ impl Expr {
     /// only a missing `param.x` is an error; other names stay open for
     /// [`Bindings::see`], or are unknown ([`Bindings::warnings`]).
     pub fn bind(&self, scope: &impl Scope) -> Result<Bindings, ExprError> {
-        let mut found = vec![Found::default(); self.names.len()];
+        let mut found = vec![NameMatches::default(); self.names.len()];
         scope.visit_names(&mut |kind, exact| {
             for (name, found) in self.names.iter().zip(&mut found) {
                 found.add(name, kind, exact);
@@ -338,7 +338,7 @@ fn listed(name: &NameRef, known: &[String]) -> String {
 
 /// Whether the text is a number with a unit from end to end.
 fn is_number(text: &str) -> bool {
-    matches!(scan_number(text), Some(Scanned::Number { len, .. }) if len == text.len())
+    matches!(scan_number(text), Some(ScannedNumber::Number { len, .. }) if len == text.len())
 }
 
 /// `near` in the form in which it is typed, with quotes or backticks if needed.
@@ -374,7 +374,7 @@ fn clash_error(name: &NameRef, first: &Bound, second: &Bound) -> ExprError {
 
 /// The names that fit one written name.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct NameMatches {
     pub exact: Vec<Bound>,
     pub loose: Vec<Bound>,
     /// Metrics of the set to train with, whose names are this one but for the set.
@@ -383,7 +383,7 @@ pub(crate) struct Found {
     pub of_set: Vec<Bound>,
 }
 
-impl Found {
+impl NameMatches {
     /// Takes a name that exists, if it fits; a repeat counts once.
     pub fn add(&mut self, name: &NameRef, kind: NameKind, exact: &str) {
         let list = match fit(name, kind, exact) {

@@ -7,9 +7,9 @@
 use std::cell::Cell;
 
 use super::doubt::{fact_as_condition, no_condition};
-use super::{Resolve, value_of};
+use super::{NameResolver, value_of};
 use crate::bind::scope::Scope;
-use crate::bind::{Bound, Found, is_next_part};
+use crate::bind::{Bound, NameMatches, is_next_part};
 use crate::tree::ast::{NameKind, loose_fact};
 use crate::tree::expr::Expr;
 use crate::words::error::{ErrorKind, ExprError};
@@ -19,7 +19,7 @@ use crate::words::value::{Truth, Value};
 /// For each name of an expression its possible meanings, over all experiments.
 #[derive(Clone, Debug)]
 pub struct Candidates {
-    slots: Vec<Found>,
+    slots: Vec<NameMatches>,
     unprinted: Vec<Box<str>>,
     conflict: Cell<Option<u16>>,
     /// By slot as a bit: conditions that were true or false somewhere, and those that were
@@ -57,7 +57,7 @@ impl Expr {
         visit_names: impl Fn(&mut dyn FnMut(NameKind, &str)),
     ) -> Result<Candidates, ExprError> {
         let mut unprinted = Vec::new();
-        let mut slots = vec![Found::default(); self.names.len()];
+        let mut slots = vec![NameMatches::default(); self.names.len()];
         if !slots.is_empty() {
             visit_names(&mut |kind, exact| {
                 for (name, found) in self.names.iter().zip(&mut slots) {
@@ -172,7 +172,7 @@ impl Candidates {
     }
 }
 
-impl Resolve for Candidates {
+impl NameResolver for Candidates {
     fn value<'s, S: Scope>(&self, slot: u16, scope: &'s S) -> Value<'s> {
         let Some(found) = self.slots.get(usize::from(slot)) else {
             return Value::Unknown;

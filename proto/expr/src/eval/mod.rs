@@ -20,7 +20,7 @@ use crate::bind::{Bindings, Bound};
 use crate::tree::ast::{ArithOp, CompareOp, Duration, Node, PickRef};
 use crate::tree::cohort::CohortNumber;
 use crate::tree::expr::Expr;
-use crate::tree::number::{Scanned, date_of, scan_number};
+use crate::tree::number::{ScannedNumber, date_of, scan_number};
 use crate::words::fact::{Fact, FactKind};
 use crate::words::node::compare_versions;
 use crate::words::past::Past;
@@ -28,7 +28,7 @@ use crate::words::state::State;
 use crate::words::value::{Truth, Value};
 
 /// Knows the meaning of an expression's names.
-pub(crate) trait Resolve {
+pub(crate) trait NameResolver {
     /// The value of the name number `slot`.
     fn value<'s, S: Scope>(&self, slot: u16, scope: &'s S) -> Value<'s>;
 
@@ -46,7 +46,7 @@ pub(crate) trait Resolve {
     }
 }
 
-impl Resolve for Bindings {
+impl NameResolver for Bindings {
     fn value<'s, S: Scope>(&self, slot: u16, scope: &'s S) -> Value<'s> {
         self.get(usize::from(slot))
             .map_or(Value::Unknown, |bound| value_of(bound, scope))
@@ -115,7 +115,7 @@ impl Expr {
         begins
     }
 
-    pub(crate) fn evaluator<'r, 's, S: Scope, R: Resolve>(
+    pub(crate) fn evaluator<'r, 's, S: Scope, R: NameResolver>(
         &'r self,
         resolve: &'r R,
         scope: &'s S,
@@ -143,7 +143,7 @@ pub(crate) struct Evaluator<'r, 's, S, R> {
     scope: &'s S,
 }
 
-impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
+impl<'s, S: Scope, R: NameResolver> Evaluator<'_, 's, S, R> {
     pub fn truth(&self, node: &Node) -> Truth {
         match node {
             Node::Bool(truth) => Truth::from_option(Some(*truth)),
@@ -476,7 +476,7 @@ fn number_of(text: &str) -> Option<f64> {
         return None;
     }
     match scan_number(unsigned) {
-        Some(Scanned::Number { value, len }) if len == unsigned.len() => {
+        Some(ScannedNumber::Number { value, len }) if len == unsigned.len() => {
             Some(if unsigned.len() < text.len() {
                 -value
             } else {

@@ -7,7 +7,7 @@ use crate::tree::ast::{Asked, CompareOp, NameKind, NameRef, Node, loose_fact};
 use crate::tree::expr::Expr;
 use crate::words::error::ExprError;
 use crate::words::fact::Fact;
-use crate::words::known::{KnownTo, RulePlace};
+use crate::words::known::{KnowledgeHolder, RulePlace};
 use crate::words::state::State;
 
 impl Expr {
@@ -25,11 +25,11 @@ impl Expr {
                 | Node::At(..)
                 | Node::For(..)
                 | Node::After(..)
-                | Node::Cohort(_) => KnownTo::Watcher,
+                | Node::Cohort(_) => KnowledgeHolder::Watcher,
                 node => states_known_to(node),
             };
-            needs_daemon |= known == KnownTo::Daemon;
-            needs_job |= known == KnownTo::Watcher;
+            needs_daemon |= known == KnowledgeHolder::Daemon;
+            needs_job |= known == KnowledgeHolder::Watcher;
         });
         // A plain name may turn out to be a metric, and the watcher knows parameters, too.
         let may_be_metric = |name: &NameRef| name.asked != Asked::Param;
@@ -72,8 +72,8 @@ impl Expr {
         let mut only_here = None;
         self.root().walk(&mut |node| {
             let word = match node {
-                Node::Fact(fact) if fact.known_to() == KnownTo::Daemon => fact.word(),
-                Node::Is(state) if state.known_to() == KnownTo::Daemon => state.word(),
+                Node::Fact(fact) if fact.known_to() == KnowledgeHolder::Daemon => fact.word(),
+                Node::Is(state) if state.known_to() == KnowledgeHolder::Daemon => state.word(),
                 _ => return,
             };
             only_here.get_or_insert(word);

@@ -54,7 +54,7 @@ pub struct Requirement {
 
 /// A part of a requirement that a node does not meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unmet {
+pub struct UnmetRequirement {
     /// The part with the values beside it: `gpumem > 20G (gpumem is 8G)`.
     pub text: String,
     /// Whether waiting cannot change it: every fact in the part is known and lasting
@@ -100,7 +100,7 @@ impl Requirement {
 
     /// The parts that a node does not meet. Parts joined by `&&` are checked one by
     /// one, any other requirement as a whole. Empty when the node meets all.
-    pub fn unmet(&self, scope: &impl NodeScope) -> Vec<Unmet> {
+    pub fn unmet(&self, scope: &impl NodeScope) -> Vec<UnmetRequirement> {
         let scope = OfNode(scope);
         let nothing = Bindings::default();
         let eval = self.expr.evaluator(&nothing, &scope);
@@ -113,7 +113,7 @@ impl Requirement {
             .iter()
             .filter_map(|part| {
                 let truth = eval.truth(part);
-                (!truth.is_true()).then(|| Unmet {
+                (!truth.is_true()).then(|| UnmetRequirement {
                     text: self.expr.beside_values(part, &nothing, &scope),
                     for_good: truth == Truth::False && is_lasting(part),
                     facts: facts(part),

@@ -10,7 +10,7 @@ use crate::tree::lex::{Tok, Token};
 use crate::tree::print::Printer;
 use crate::words::error::{ErrorKind, ExprError, Span};
 use crate::words::fact::{Fact, FactSet};
-use crate::words::known::KnownTo;
+use crate::words::known::KnowledgeHolder;
 use crate::words::past::Fold;
 use crate::words::state::State;
 use nero_model::names::same_loosely;
@@ -128,7 +128,7 @@ impl<'t> Parser<'t> {
             text.push_str(share);
         }
         text.push(')');
-        self.one_sided.note(KnownTo::Watcher, whole);
+        self.one_sided.note(KnowledgeHolder::Watcher, whole);
         let cohort = Cohort {
             aggregate,
             of_each,

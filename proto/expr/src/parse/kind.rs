@@ -2,7 +2,7 @@
 //! errors that follow from it.
 
 use crate::tree::ast::{ArithOp, Asked, CompareOp, NameRef, Node, Pick};
-use crate::tree::number::{Scanned, scan_number};
+use crate::tree::number::{ScannedNumber, scan_number};
 use crate::words::error::{ErrorKind, ExprError, Span};
 use crate::words::fact::{Fact, FactKind, signal_number};
 use crate::words::pattern::Glob;
@@ -320,8 +320,7 @@ fn check_text_beside(
     let Node::Text(written) = quoted.0 else {
         return Ok(());
     };
-    let is_number =
-        matches!(scan_number(written), Some(Scanned::Number { len, .. }) if len == written.len());
+    let is_number = matches!(scan_number(written), Some(ScannedNumber::Number { len, .. }) if len == written.len());
     let beside_number = kind_of(one, names) == ValueKind::Number;
     if op.is_equality() && is_text_of_number(written) {
         return Ok(());

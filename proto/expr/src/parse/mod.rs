@@ -30,7 +30,7 @@ pub const TEXT_BYTES_MAX: usize = 8 * 1024;
 pub const HEIGHT_MAX: usize = 64;
 
 /// The parsed tree and its tables.
-pub(crate) struct Parsed {
+pub(crate) struct ParsedExpr {
     pub root: Node,
     pub names: Vec<NameRef>,
     pub picks: Vec<PickRef>,
@@ -57,7 +57,7 @@ pub(crate) fn parse(
     text: &str,
     context: &ParseContext,
     wanted: Wanted,
-) -> Result<Parsed, ExprError> {
+) -> Result<ParsedExpr, ExprError> {
     if text.len() > TEXT_BYTES_MAX {
         let message = format!("an expression has at most {TEXT_BYTES_MAX} bytes");
         let span = Span::new(0, 0);
@@ -99,7 +99,7 @@ pub(crate) fn parse(
         (true, Wanted::Progress) => parser.one_sided.check_beside_job(text)?,
         _ => {}
     }
-    Ok(Parsed {
+    Ok(ParsedExpr {
         root: root.node,
         names: parser.names,
         picks: parser.picks,
@@ -145,7 +145,7 @@ impl Expr {
         context: &ParseContext,
         wanted: Wanted,
     ) -> Result<Expr, ExprError> {
-        let Parsed {
+        let ParsedExpr {
             root,
             names,
             picks,
@@ -202,7 +202,7 @@ enum Level {
 }
 
 /// A part that was read and waits for the next value.
-enum Waiting {
+enum PendingPart {
     Left {
         left: Operand,
         tok: Tok,
@@ -222,15 +222,15 @@ enum Waiting {
     },
 }
 
-impl Waiting {
+impl PendingPart {
     /// Whether this is a left side whose operator binds before one of `next`.
     fn binds_at(&self, next: Level) -> bool {
-        matches!(self, Waiting::Left { level, .. } if *level >= next)
+        matches!(self, PendingPart::Left { level, .. } if *level >= next)
     }
 }
 
 /// The end of an expression.
-enum Closed {
+enum ExprEnd {
     End(Operand),
     Inner(Operand),
 }
@@ -402,7 +402,7 @@ impl<'t> Parser<'t> {
     /// Reads the whole text. The stack of waiting parts lies on the heap, so that
     /// no depth of parentheses or signs can overflow the thread's stack.
     fn expression(&mut self) -> Result<Operand, ExprError> {
-        let mut waiting: Vec<Waiting> = Vec::new();
+        let mut waiting: Vec<PendingPart> = Vec::new();
         loop {
             let Some(mut part) = self.operand(&mut waiting)? else {
                 continue;
@@ -418,8 +418,8 @@ impl<'t> Parser<'t> {
                 }
                 let Some(token) = self.take_operator(level) else {
                     match self.closed(&mut waiting, part)? {
-                        Closed::End(part) => return Ok(part),
-                        Closed::Inner(inner) => (part, made) = (inner, None),
+                        ExprEnd::End(part) => return Ok(part),
+                        ExprEnd::Inner(inner) => (part, made) = (inner, None),
                     }
                     continue;
                 };
@@ -446,7 +446,7 @@ impl<'t> Parser<'t> {
     /// bare word that is text.
     fn begin_right(
         &mut self,
-        waiting: &mut Vec<Waiting>,
+        waiting: &mut Vec<PendingPart>,
         left: Operand,
         tok: Tok,
         level: Level,
@@ -459,7 +459,7 @@ impl<'t> Parser<'t> {
             Tok::Compare(op) => self.bare_word(&left.node, op),
             _ => None,
         };
-        waiting.push(Waiting::Left {
+        waiting.push(PendingPart::Left {
             left,
             tok,
             level,
@@ -470,19 +470,19 @@ impl<'t> Parser<'t> {
 
     /// Sets signs and opening parentheses aside and reads the value behind them;
     /// `None` after a parenthesis, when the next value is to be read.
-    fn operand(&mut self, waiting: &mut Vec<Waiting>) -> Result<Option<Operand>, ExprError> {
+    fn operand(&mut self, waiting: &mut Vec<PendingPart>) -> Result<Option<Operand>, ExprError> {
         let span = self.here();
         let function = match (self.peek(), self.peek_second()) {
             (Some(Tok::Word), Some(Tok::Open)) => MathFn::from_word(span.of(self.text)),
             _ => None,
         };
         match self.peek() {
-            Some(Tok::Not) => waiting.push(Waiting::Sign { is_not: true, span }),
-            Some(Tok::Minus) => waiting.push(Waiting::Sign {
+            Some(Tok::Not) => waiting.push(PendingPart::Sign { is_not: true, span }),
+            Some(Tok::Minus) => waiting.push(PendingPart::Sign {
                 is_not: false,
                 span,
             }),
-            Some(Tok::Open) => waiting.push(Waiting::Open {
+            Some(Tok::Open) => waiting.push(PendingPart::Open {
                 open: span,
                 function: None,
             }),
@@ -491,7 +491,7 @@ impl<'t> Parser<'t> {
                     return self.primary().map(Some);
                 };
                 self.next += 1;
-                waiting.push(Waiting::Open {
+                waiting.push(PendingPart::Open {
                     open: self.here(),
                     function: Some((function, span)),
                 });
@@ -502,9 +502,13 @@ impl<'t> Parser<'t> {
     }
 
     /// Applies the signs right before `part`.
-    fn signed(&mut self, waiting: &mut Vec<Waiting>, part: Operand) -> Result<Operand, ExprError> {
+    fn signed(
+        &mut self,
+        waiting: &mut Vec<PendingPart>,
+        part: Operand,
+    ) -> Result<Operand, ExprError> {
         let mut part = part;
-        while let Some(&Waiting::Sign { is_not, span: sign }) = waiting.last() {
+        while let Some(&PendingPart::Sign { is_not, span: sign }) = waiting.last() {
             waiting.pop();
             let span = sign.to(part.span);
             let height = part.height + 1;
@@ -524,14 +528,14 @@ impl<'t> Parser<'t> {
     /// or `made` when there was none.
     fn reduced(
         &mut self,
-        waiting: &mut Vec<Waiting>,
+        waiting: &mut Vec<PendingPart>,
         part: Operand,
         made: Option<Level>,
         level: Level,
     ) -> Result<(Operand, Option<Level>), ExprError> {
         let (mut part, mut made) = (part, made);
         while let Some(top) = waiting.pop_if(|top| top.binds_at(level)) {
-            let Waiting::Left {
+            let PendingPart::Left {
                 left,
                 tok,
                 level,
@@ -552,10 +556,14 @@ impl<'t> Parser<'t> {
 
     /// Reads the end of an expression: `)`, the end of a function, or the end of
     /// the text.
-    fn closed(&mut self, waiting: &mut Vec<Waiting>, inner: Operand) -> Result<Closed, ExprError> {
-        let Some(Waiting::Open { open, function }) = waiting.pop() else {
+    fn closed(
+        &mut self,
+        waiting: &mut Vec<PendingPart>,
+        inner: Operand,
+    ) -> Result<ExprEnd, ExprError> {
+        let Some(PendingPart::Open { open, function }) = waiting.pop() else {
             self.expect_end()?;
-            return Ok(Closed::End(inner));
+            return Ok(ExprEnd::End(inner));
         };
         let close = self.close(open)?;
         let part = match function {
@@ -569,7 +577,7 @@ impl<'t> Parser<'t> {
                 ..inner
             },
         };
-        self.at_step(part).map(Closed::Inner)
+        self.at_step(part).map(ExprEnd::Inner)
     }
 
     /// The level of the next token, when it is an operator.

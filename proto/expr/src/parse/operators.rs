@@ -11,7 +11,7 @@ use crate::tree::lex::{Tok, Token};
 use crate::tree::number::scan_clock;
 use crate::words::error::{ErrorKind, ExprError, Span};
 use crate::words::fact::{Fact, FactKind, signal_number};
-use crate::words::known::KnownTo;
+use crate::words::known::KnowledgeHolder;
 use crate::words::node::NodeFact;
 use crate::words::state::State;
 
@@ -205,7 +205,7 @@ impl Parser<'_> {
         let (duration, end) = self.duration(|error| error.hint(format!("such as `{word} 10m`")))?;
         let span = left.span.to(end);
         let part = sign.span.to(end);
-        self.one_sided.note(KnownTo::Watcher, part);
+        self.one_sided.note(KnowledgeHolder::Watcher, part);
         if self.about_nodes || self.wanted == Wanted::Progress {
             self.note_not_built(part, &format!("`{word}` here"), None);
         }

@@ -3,7 +3,7 @@
 use crate::tree::ast::{Asked, NameRef, Node};
 use crate::words::error::{ErrorKind, ExprError, Span};
 use crate::words::fact::Fact;
-use crate::words::known::KnownTo;
+use crate::words::known::KnowledgeHolder;
 use crate::words::state::State;
 
 /// The first word of a rule that only one side knows, for each side.
@@ -14,13 +14,13 @@ pub(crate) struct OneSided {
 }
 
 impl OneSided {
-    pub fn note(&mut self, known: KnownTo, span: Span) {
+    pub fn note(&mut self, known: KnowledgeHolder, span: Span) {
         match known {
-            KnownTo::Both => {}
-            KnownTo::Watcher => {
+            KnowledgeHolder::Both => {}
+            KnowledgeHolder::Watcher => {
                 self.watcher.get_or_insert(span);
             }
-            KnownTo::Daemon => {
+            KnowledgeHolder::Daemon => {
                 self.daemon.get_or_insert(span);
             }
         }
@@ -41,7 +41,7 @@ impl OneSided {
     /// Refuses a rule that no side knows all of.
     pub fn check(mut self, names: &[NameRef], text: &str) -> Result<(), ExprError> {
         for name in names.iter().filter(|name| name.asked == Asked::Metric) {
-            self.note(KnownTo::Watcher, name.span);
+            self.note(KnowledgeHolder::Watcher, name.span);
         }
         match (self.daemon, self.watcher) {
             (Some(daemon), Some(watcher)) => Err(mixed(daemon.of(text), watcher.of(text), daemon)),
@@ -59,19 +59,19 @@ pub(crate) fn mixed(daemon: &str, watcher: &str, span: Span) -> ExprError {
 }
 
 /// Who knows the states that a comparison or pattern names.
-pub(crate) fn states_known_to(node: &Node) -> KnownTo {
+pub(crate) fn states_known_to(node: &Node) -> KnowledgeHolder {
     let any = |words: &mut dyn Iterator<Item = &str>| {
         words
             .map(known_state)
-            .find(|known| *known != KnownTo::Both)
-            .unwrap_or(KnownTo::Both)
+            .find(|known| *known != KnowledgeHolder::Both)
+            .unwrap_or(KnowledgeHolder::Both)
     };
     match node {
         Node::Is(state) => state.known_to(),
         // `state == crashed`, `state in (crashed, timeout)`.
         Node::Compare(_, pair) => match &**pair {
             [Node::Fact(Fact::State), Node::Text(word)] => known_state(word),
-            _ => KnownTo::Both,
+            _ => KnowledgeHolder::Both,
         },
         Node::Glob(left, glob) if **left == Node::Fact(Fact::State) => {
             any(&mut State::words().filter(|word| glob.fits(word)))
@@ -85,11 +85,11 @@ pub(crate) fn states_known_to(node: &Node) -> KnownTo {
                 _ => None,
             }))
         }
-        _ => KnownTo::Both,
+        _ => KnowledgeHolder::Both,
     }
 }
 
 /// A text or pattern that is no state's word may mean any of them.
-fn known_state(word: &str) -> KnownTo {
-    State::from_word(word).map_or(KnownTo::Daemon, State::known_to)
+fn known_state(word: &str) -> KnowledgeHolder {
+    State::from_word(word).map_or(KnowledgeHolder::Daemon, State::known_to)
 }

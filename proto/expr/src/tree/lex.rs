@@ -8,7 +8,9 @@
 use jiff::tz::TimeZone;
 
 use super::ast::{CompareOp, Pick};
-use super::number::{DateLiteral, Scanned, misshapen_date, scan_clock, scan_date, scan_number};
+use super::number::{
+    DateLiteral, ScannedNumber, misshapen_date, scan_clock, scan_date, scan_number,
+};
 use crate::words::error::{ErrorKind, ExprError, Span};
 use crate::words::pattern::{Glob, Pattern};
 use crate::words::slips;
@@ -277,11 +279,13 @@ impl<'t> Lexer<'t> {
             return Ok(());
         }
         match scan_number(rest) {
-            Some(Scanned::Number { value, len }) => {
+            Some(ScannedNumber::Number { value, len }) => {
                 self.push(Tok::Number(value), len);
                 Ok(())
             }
-            Some(Scanned::Bad { len, message, hint }) => Err(self.error(len, message).hint(hint)),
+            Some(ScannedNumber::Bad { len, message, hint }) => {
+                Err(self.error(len, message).hint(hint))
+            }
             None => Err(self.error(1, "`.` means nothing here")),
         }
     }
@@ -424,8 +428,8 @@ impl<'t> Lexer<'t> {
         let unsigned = raw.strip_prefix('-').unwrap_or(raw);
         match (scan_date(unsigned, self.zone), scan_number(unsigned)) {
             (Some((date, len)), _) => date.is_ok() && len == raw.len(),
-            (None, Some(Scanned::Number { len, .. })) => len == unsigned.len(),
-            (None, Some(Scanned::Bad { .. }) | None) => false,
+            (None, Some(ScannedNumber::Number { len, .. })) => len == unsigned.len(),
+            (None, Some(ScannedNumber::Bad { .. }) | None) => false,
         }
     }
 }

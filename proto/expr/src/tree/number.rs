@@ -7,7 +7,7 @@ use jiff::tz::{Offset, TimeZone};
 use nero_model::units::{parse_duration_ms, size_unit_bytes, time_unit_ms};
 
 /// A number, or the mistake in one, at the start of a text.
-pub(crate) enum Scanned {
+pub(crate) enum ScannedNumber {
     /// A number of so many bytes.
     Number { value: f64, len: usize },
     /// The text begins like a number and is none; the message, and a hint.
@@ -24,7 +24,7 @@ pub(crate) enum Scanned {
 /// Units touch the number and are those of the format ([`nero_model::units`]):
 /// `90min` and `2:00:00` are seconds, `4GB` bytes, `%` hundredths. Units of time
 /// may be joined downwards: `1h30m`.
-pub(crate) fn scan_number(text: &str) -> Option<Scanned> {
+pub(crate) fn scan_number(text: &str) -> Option<ScannedNumber> {
     let plain_len = plain_number_len(text)?;
     let plain = &text[..plain_len];
     let rest = &text[plain_len..];
@@ -59,7 +59,7 @@ fn unit_at(text: &str) -> &str {
 }
 
 /// `2:00:00` and `1-12:00:00` in seconds; `None` for a text without two colons.
-fn clock(text: &str) -> Option<Scanned> {
+fn clock(text: &str) -> Option<ScannedNumber> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, ':' | '-')));
     let written = &text[..end.unwrap_or(text.len())];
     if !written.contains(':') {
@@ -67,7 +67,7 @@ fn clock(text: &str) -> Option<Scanned> {
     }
     Some(match parse_duration_ms(written) {
         Ok(ms) => finished(text, written.len(), ms as f64 / 1000.0),
-        Err(error) => Scanned::Bad {
+        Err(error) => ScannedNumber::Bad {
             len: written.len(),
             message: error.to_string(),
             hint: "such as `2:00:00` or `90m`; a moment is `2026-11-20T14:00`".to_owned(),
@@ -157,22 +157,22 @@ fn joined_durations(text: &str, mut above_ms: u64) -> (f64, usize) {
 }
 
 /// The number, unless a character touches its end that must not.
-fn finished(text: &str, len: usize, value: f64) -> Scanned {
+fn finished(text: &str, len: usize, value: f64) -> ScannedNumber {
     let touching = text[len..].chars().next();
     if touching.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '%')) {
         return bad_unit(text, len);
     }
     if !value.is_finite() {
-        return Scanned::Bad {
+        return ScannedNumber::Bad {
             len,
             message: format!("`{}` is too big for a number", &text[..len]),
             hint: "numbers go up to 1.7e308".to_owned(),
         };
     }
-    Scanned::Number { value, len }
+    ScannedNumber::Number { value, len }
 }
 
-fn bad_unit(text: &str, from: usize) -> Scanned {
+fn bad_unit(text: &str, from: usize) -> ScannedNumber {
     let tail = text[from..]
         .find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '%')))
         .unwrap_or(text.len() - from);
@@ -203,7 +203,7 @@ fn bad_unit(text: &str, from: usize) -> Scanned {
               backticks, texts in quotes"
             .to_owned(),
     };
-    Scanned::Bad {
+    ScannedNumber::Bad {
         len,
         message: format!("`{}` is not a number with a unit", &text[..len]),
         hint,
@@ -390,11 +390,11 @@ mod tests {
 
     fn number(text: &str) -> Option<f64> {
         match scan_number(text) {
-            Some(Scanned::Number { value, len }) => {
+            Some(ScannedNumber::Number { value, len }) => {
                 assert_eq!(len, text.len(), "{text}");
                 Some(value)
             }
-            Some(Scanned::Bad { .. }) | None => None,
+            Some(ScannedNumber::Bad { .. }) | None => None,
         }
     }
 
@@ -451,7 +451,7 @@ mod tests {
             ("1e999", "1.7e308"),
         ] {
             match scan_number(text) {
-                Some(Scanned::Bad { hint, len, .. }) => {
+                Some(ScannedNumber::Bad { hint, len, .. }) => {
                     assert!(hint.contains(wanted), "{text}: {hint}");
                     assert_eq!(len, text.len(), "{text}");
                 }

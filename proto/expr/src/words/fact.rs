@@ -3,7 +3,7 @@
 //! The words are a promise to users; a new one is added to [`Fact`], a planned
 //! one stands in [`NOT_BUILT`] until then.
 
-use super::known::KnownTo;
+use super::known::KnowledgeHolder;
 
 /// A fact of a run or its experiment.
 ///
@@ -242,7 +242,7 @@ impl Fact {
     }
 
     /// Who knows the fact while a rule over it stands.
-    pub fn known_to(self) -> KnownTo {
+    pub fn known_to(self) -> KnowledgeHolder {
         match self {
             Fact::Id
             | Fact::Name
@@ -254,7 +254,7 @@ impl Fact {
             | Fact::Signal
             | Fact::Command
             | Fact::Params
-            | Fact::Tstart => KnownTo::Both,
+            | Fact::Tstart => KnowledgeHolder::Both,
             Fact::Runtime
             | Fact::Timeleft
             | Fact::Progress
@@ -264,7 +264,7 @@ impl Fact {
             | Fact::Mem
             | Fact::Disk
             | Fact::Gpu
-            | Fact::Gpumem => KnownTo::Watcher,
+            | Fact::Gpumem => KnowledgeHolder::Watcher,
             Fact::Path
             | Fact::Waittime
             | Fact::Reason
@@ -272,7 +272,7 @@ impl Fact {
             | Fact::Tsub
             | Fact::Tend
             | Fact::Note
-            | Fact::Tag => KnownTo::Daemon,
+            | Fact::Tag => KnowledgeHolder::Daemon,
         }
     }
 }

@@ -21,19 +21,19 @@ impl RulePlace {
 
 /// Who knows something while a rule over it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KnownTo {
+pub enum KnowledgeHolder {
     Both,
     Watcher,
     Daemon,
 }
 
-impl KnownTo {
+impl KnowledgeHolder {
     /// Whether a rule that is evaluated at `place` can use it.
     pub fn is_known_at(self, place: RulePlace) -> bool {
         match self {
-            KnownTo::Both => true,
-            KnownTo::Watcher => place == RulePlace::Job,
-            KnownTo::Daemon => place == RulePlace::Daemon,
+            KnowledgeHolder::Both => true,
+            KnowledgeHolder::Watcher => place == RulePlace::Job,
+            KnowledgeHolder::Daemon => place == RulePlace::Daemon,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! States travel as words here, since facts do; the state machine itself lives
 //! with the runs.
 
-use super::known::KnownTo;
+use super::known::KnowledgeHolder;
 
 /// A state, or a word for several, that stands as a condition of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -125,10 +125,10 @@ impl State {
     }
 
     /// Who knows of a run in this state while a rule over it stands.
-    pub fn known_to(self) -> KnownTo {
+    pub fn known_to(self) -> KnowledgeHolder {
         match self {
             State::Pending | State::Running | State::Ending | State::Paused | State::Live => {
-                KnownTo::Both
+                KnowledgeHolder::Both
             }
             State::Defined
             | State::Queued
@@ -144,7 +144,7 @@ impl State {
             | State::Changed
             | State::Gone
             | State::Started
-            | State::Ended => KnownTo::Daemon,
+            | State::Ended => KnowledgeHolder::Daemon,
         }
     }
 

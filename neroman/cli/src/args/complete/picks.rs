@@ -14,7 +14,7 @@ use nero_model::Home;
 use nero_wire::v1::CompleteRequest;
 use nero_wire::v1::complete_request::Kind;
 
-use super::{Explained, fitting};
+use super::{CompletionWord, fitting};
 use crate::connect::{Client, Program};
 
 /// A person who pressed a key waits no longer.
@@ -96,11 +96,11 @@ pub fn rule_text() -> ArgValueCompleter {
 
 /// Completes the last of the elements that commas join; `others` are words
 /// that stand alone.
-pub fn last_element(begun: &OsStr, others: Vec<Explained>) -> Vec<CompletionCandidate> {
+pub fn last_element(begun: &OsStr, others: Vec<CompletionWord>) -> Vec<CompletionCandidate> {
     last_of(begun, others, Kind::Experiments)
 }
 
-fn last_of(begun: &OsStr, others: Vec<Explained>, kind: Kind) -> Vec<CompletionCandidate> {
+fn last_of(begun: &OsStr, others: Vec<CompletionWord>, kind: Kind) -> Vec<CompletionCandidate> {
     let Some(text) = begun.to_str() else {
         return Vec::new();
     };
@@ -127,7 +127,11 @@ fn last_of(begun: &OsStr, others: Vec<Explained>, kind: Kind) -> Vec<CompletionC
 }
 
 /// The words for the last name of a text; `others` need no daemon.
-fn last_name(begun: &OsStr, kinds: &[Kind], others: Vec<Explained>) -> Vec<CompletionCandidate> {
+fn last_name(
+    begun: &OsStr,
+    kinds: &[Kind],
+    others: Vec<CompletionWord>,
+) -> Vec<CompletionCandidate> {
     let Some(text) = begun.to_str() else {
         return Vec::new();
     };
@@ -143,22 +147,22 @@ fn last_name(begun: &OsStr, kinds: &[Kind], others: Vec<Explained>) -> Vec<Compl
     )
 }
 
-fn facts() -> impl Iterator<Item = Explained> {
+fn facts() -> impl Iterator<Item = CompletionWord> {
     let facts = Fact::ALL.into_iter();
     facts.map(|fact| (fact.word().to_owned(), "a fact".to_owned()))
 }
 
-fn states() -> impl Iterator<Item = Explained> {
+fn states() -> impl Iterator<Item = CompletionWord> {
     plain(State::words())
 }
 
-fn plain(words: impl IntoIterator<Item = &'static str>) -> impl Iterator<Item = Explained> {
+fn plain(words: impl IntoIterator<Item = &'static str>) -> impl Iterator<Item = CompletionWord> {
     let words = words.into_iter();
     words.map(|word| (word.to_owned(), String::new()))
 }
 
 /// The daemon's words that begin so; none where no daemon runs, or it does not answer.
-fn asked(begun: &str, kinds: &[Kind]) -> Vec<Explained> {
+fn asked(begun: &str, kinds: &[Kind]) -> Vec<CompletionWord> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -169,7 +173,7 @@ fn asked(begun: &str, kinds: &[Kind]) -> Vec<Explained> {
     runtime.block_on(asking).ok().flatten().unwrap_or_default()
 }
 
-async fn ask(begun: &str, kinds: &[Kind]) -> Option<Vec<Explained>> {
+async fn ask(begun: &str, kinds: &[Kind]) -> Option<Vec<CompletionWord>> {
     let (home, program) = (Home::find().ok()?, Program::own().ok()?);
     let mut client = Client::connect_only(&home, &program).await.ok()??;
     let request = CompleteRequest {

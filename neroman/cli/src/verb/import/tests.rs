@@ -3,7 +3,7 @@
 use super::*;
 
 /// A spec in our words, as the format reads it.
-fn read(spec: &str, command_type: &str) -> (nero_format::Loaded, Imported) {
+fn read(spec: &str, command_type: &str) -> (nero_format::Loaded, ImportedText) {
     let spec = nero_noodles::read(spec, command_type, None).expect("a spec");
     let imported = imported(&spec, command_type, "spec.yml", "/home/me/it's here");
     let folder = tempfile::tempdir().unwrap();

@@ -12,7 +12,7 @@ pub struct Printer {
     /// Of the run, where it is not the only one.
     name: String,
     begins_lines: bool,
-    shown: Shown,
+    shown: ChunkFilter,
     /// The last line while it is incomplete, where names begin lines.
     line: Vec<u8>,
     last: Option<u8>,
@@ -24,7 +24,7 @@ impl Printer {
         Self {
             name: name.to_owned(),
             begins_lines: false,
-            shown: Shown::default(),
+            shown: ChunkFilter::default(),
             line: Vec::new(),
             last: None,
         }
@@ -124,11 +124,11 @@ impl Printer {
 /// Makes chunks fit for a terminal: a carriage return ends a line too, and a
 /// character that was cut between two chunks waits for its rest.
 #[derive(Debug, Default)]
-struct Shown {
+struct ChunkFilter {
     held: Vec<u8>,
 }
 
-impl Shown {
+impl ChunkFilter {
     /// The bytes that can be shown now.
     fn take(&mut self, data: &[u8]) -> Vec<u8> {
         self.held.extend_from_slice(data);
@@ -182,7 +182,7 @@ mod tests {
     fn chunks_join_whole() {
         let text = "höhe µm\r\n10%\r20%\r\nend\u{1f600}\r";
         for cut in 0..=text.len() {
-            let mut shown = Shown::default();
+            let mut shown = ChunkFilter::default();
             let mut all = shown.take(&text.as_bytes()[..cut]);
             all.extend(shown.take(&text.as_bytes()[cut..]));
             all.extend(shown.rest());
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_text_are_not_held_back_for_ever() {
-        let mut shown = Shown::default();
+        let mut shown = ChunkFilter::default();
         assert_eq!(shown.take(b"a\xffb"), b"a\xffb");
         assert_eq!(shown.take(b"\xc3"), b"");
         assert_eq!(shown.take(b"x"), b"\xc3x");

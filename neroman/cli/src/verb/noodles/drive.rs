@@ -14,8 +14,8 @@ use std::time::{Duration, SystemTime};
 
 use nero_model::safe::quoted;
 use nero_noodles::{
-    Action, Blocked, CommandsEnd, Experiment, Flow, FlowNote, FlowResult, FlowStep, Handler,
-    Interval, MAIN_STAGE, Metric, NoodlesSpec, STAGES, Satisfaction, Server, StatusFile,
+    Action, CommandsEnd, Experiment, Flow, FlowNote, FlowResult, FlowStep, Handler, Interval,
+    MAIN_STAGE, Metric, NoodlesSpec, STAGES, Satisfaction, Server, StatusFile, WaitReason,
     float_text,
 };
 use serde_json::{Value, json};
@@ -192,13 +192,13 @@ impl<'s> Drive<'s> {
         let mut now = Vec::new();
         for (at, blocked) in flow.blocked() {
             let why = match blocked {
-                Blocked::Retried => continue,
-                Blocked::Needs(needs) => {
+                WaitReason::Retried => continue,
+                WaitReason::Needs(needs) => {
                     let names = needs.iter().map(|at| quoted(&stage[*at].name));
                     format!("needs {}", names.collect::<Vec<_>>().join(", "))
                 }
-                Blocked::Unsatisfied(each) if each.is_empty() => continue,
-                Blocked::Unsatisfied(each) => {
+                WaitReason::Unsatisfied(each) if each.is_empty() => continue,
+                WaitReason::Unsatisfied(each) => {
                     let each = each.iter().map(|(server, requirement, metric, answer)| {
                         let requirement = &stage[*at].requirements[*requirement];
                         let server = quoted(&self.spec.servers[*server].name);

@@ -33,11 +33,11 @@ pub struct Connections {
     /// Whether nothing is shared.
     pub is_off: bool,
     folder: Option<TempDir>,
-    servers: HashMap<String, Sharing>,
+    servers: HashMap<String, SharedConnections>,
 }
 
 #[derive(Debug)]
-struct Sharing {
+struct SharedConnections {
     sockets: PathBuf,
     tried: Option<(Instant, Child)>,
 }
@@ -52,7 +52,7 @@ impl Connections {
         let Some(sharing) = self.servers.get_mut(&endpoint) else {
             if let Some(sockets) = self.sockets() {
                 let tried = None;
-                let sharing = Sharing { sockets, tried };
+                let sharing = SharedConnections { sockets, tried };
                 self.servers.insert(endpoint.clone(), sharing);
             }
             return endpoint;
@@ -118,7 +118,7 @@ fn sweep(folder: &Path) {
     }
 }
 
-impl Sharing {
+impl SharedConnections {
     fn is_there(&self) -> bool {
         let mut is_there = false;
         for socket in names(&self.sockets) {

@@ -4,8 +4,8 @@ use nero_model::RunId;
 use nero_wire::v1;
 use prost::Message as _;
 
-use super::super::resume::{self, Carry};
-use super::{BYTES_MAX, HandOver, HeldBack, RUN_BYTES_MAX, RUNS_MAX, rule_set};
+use super::super::resume::{self, CheckpointState};
+use super::{BYTES_MAX, HandOver, RUN_BYTES_MAX, RUNS_MAX, UnsentRun, rule_set};
 use crate::failure::Failure;
 use crate::spec;
 use nero_life::refusal;
@@ -18,7 +18,7 @@ impl HandOver {
         &self,
         state: &State,
         runs: &[RunId],
-    ) -> Result<(Vec<v1::RunSpec>, Vec<HeldBack>, usize), Failure> {
+    ) -> Result<(Vec<v1::RunSpec>, Vec<UnsentRun>, usize), Failure> {
         let mut held = Vec::new();
         let mut batch: Vec<v1::RunSpec> = Vec::new();
         let mut bytes = 0;
@@ -32,7 +32,7 @@ impl HandOver {
                 Ok(spec) => spec,
                 Err(unread) => {
                     let why = refusal::with_hint(&unread.to_string(), unread.hint_text());
-                    held.push((run.made.token, Carry::Never(why)));
+                    held.push((run.made.token, CheckpointState::Never(why)));
                     continue;
                 }
             };
@@ -53,19 +53,21 @@ impl HandOver {
             }
             let carried = resume::carry(&self.settings, &self.ledger, state, run, &mut spec);
             match carried.await? {
-                Carry::Ready => {
+                CheckpointState::Ready => {
                     let own = spec.encoded_len();
                     if own > RUN_BYTES_MAX {
                         let why = format!(
                             "its command, variables and rules are {own} bytes, a node takes {RUN_BYTES_MAX} (put long values into files)"
                         );
-                        held.push((run.made.token, Carry::Never(why)));
+                        held.push((run.made.token, CheckpointState::Never(why)));
                         continue;
                     }
                     bytes += own;
                     batch.push(spec);
                 }
-                carry @ (Carry::Wait(_) | Carry::Never(_)) => held.push((run.made.token, carry)),
+                carry @ (CheckpointState::Wait(_) | CheckpointState::Never(_)) => {
+                    held.push((run.made.token, carry))
+                }
             }
             if bytes >= BYTES_MAX {
                 break;

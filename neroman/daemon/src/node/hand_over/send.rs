@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{AGAIN, HandOver, PATIENCE, SOON, answer, tokens};
 use crate::failure::{Failure, cannot_now};
-use nero_life::hand_over::{self, Sending};
+use nero_life::hand_over::{self, SendState};
 use nero_life::run::Run;
 
 /// Calls that a node may refuse at a time before the rest waits: enough to find
@@ -57,7 +57,7 @@ impl HandOver {
             };
             let left = tokens(left.iter().flatten().chain(&part));
             self.look_again(AGAIN);
-            self.mark(left, Sending::Deferred(failure.to_string()))
+            self.mark(left, SendState::Deferred(failure.to_string()))
                 .await?;
         }
         Ok(())

@@ -34,7 +34,7 @@ const ANSWER_BYTES_MAX: usize = 4096;
 pub(super) struct Probes {
     /// By node, then by line of shell.
     asked: BTreeMap<String, BTreeMap<String, AskedProbe>>,
-    calls: JoinSet<Answered>,
+    calls: JoinSet<ProbeOutput>,
     /// When this look at the runs that wait began.
     look: Instant,
     /// Since when runs wait for no more than answers, by node; of the last look and of this one.
@@ -59,7 +59,7 @@ struct TimedAnswer {
     answered: Instant,
 }
 
-struct Answered {
+struct ProbeOutput {
     node: String,
     command: String,
     printed: Result<String, String>,
@@ -185,7 +185,7 @@ impl Probes {
         let Some(answered) = self.calls.join_next().await else {
             return std::future::pending().await;
         };
-        let Ok(Answered {
+        let Ok(ProbeOutput {
             node,
             command,
             printed,
@@ -210,10 +210,10 @@ impl Probes {
     }
 }
 
-async fn ask(node: NodeHandle, command: String) -> Answered {
+async fn ask(node: NodeHandle, command: String) -> ProbeOutput {
     let asked = tokio::time::timeout(ANSWERS_WITHIN, printed(&node, &command)).await;
     let none = || Err("the node does not answer".to_owned());
-    Answered {
+    ProbeOutput {
         printed: asked.unwrap_or_else(|_| none()),
         node: node.name,
         command,

@@ -2,15 +2,15 @@
 
 use nero_format::Definition;
 use nero_life::experiment::Experiment;
-use nero_life::run::{Made, Takes};
+use nero_life::run::{Made, RunDemands};
 use nero_model::{RunId, RunToken, ids::hex};
 
-use super::Placed;
+use super::RunPlace;
 use crate::outside::Frozen;
 
 /// The demands of an experiment's run on its node.
-pub(super) fn takes(definition: &Definition) -> Takes {
-    Takes {
+pub(super) fn takes(definition: &Definition) -> RunDemands {
+    RunDemands {
         cpus: definition.resources.cpus,
         memory_bytes: definition.resources.memory_bytes.unwrap_or(0),
         limit_s: definition.scheduler_limit_s(),
@@ -36,7 +36,7 @@ pub(super) fn made(
     experiment: &Experiment,
     id: RunId,
     frozen: &Frozen,
-    placed: Placed,
+    placed: RunPlace,
     now_ms: i64,
     results_max_bytes: u64,
 ) -> Made {

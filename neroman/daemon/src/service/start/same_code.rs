@@ -6,11 +6,11 @@ use nero_model::{ExperimentId, RunId, RunToken};
 use nero_wire::v1;
 use prost::Message as _;
 
-use super::{InStart, Man, Placed, Places, Prepared, RequestedStart};
+use super::{FrozenSources, InStart, Man, Places, RequestedStart, RunPlace};
 use crate::failure::Failure;
 use crate::spec;
 use nero_life::experiment::Experiment;
-use nero_life::run::{Made, Takes};
+use nero_life::run::{Made, RunDemands};
 
 impl Man {
     /// What the newest runs of these experiments were made of.
@@ -44,7 +44,7 @@ impl Man {
     }
 }
 
-impl Placed {
+impl RunPlace {
     /// With `--resume` the run begins with the checkpoints of the one before.
     pub(super) fn resume(&mut self, asked: &RequestedStart, experiment: &Experiment) {
         if asked.wanted.resume
@@ -58,12 +58,12 @@ impl Placed {
 
 impl Places {
     /// The place of a run like an earlier one.
-    fn like(&self, before: &Made) -> Result<Placed, Failure> {
+    fn like(&self, before: &Made) -> Result<RunPlace, Failure> {
         let word = match self.word.as_str() {
             "" => before.node.as_str(),
             word => word,
         };
-        let takes = Takes {
+        let takes = RunDemands {
             prefer: String::new(),
             grown: false,
             ..before.takes.clone()
@@ -76,7 +76,7 @@ impl Places {
 /// that is decided, its spec.
 pub(super) fn run(
     asked: &RequestedStart,
-    prepared: &Prepared,
+    prepared: &FrozenSources,
     experiment: &Experiment,
     id: RunId,
     place: &InStart,

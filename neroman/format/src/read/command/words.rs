@@ -15,7 +15,7 @@ pub(crate) struct SplitWord {
 
 /// A quote or backslash at this byte is left open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Unclosed {
+pub(crate) struct UnclosedQuote {
     pub(crate) offset: usize,
     pub(crate) quote: char,
 }
@@ -27,7 +27,7 @@ pub fn split_command(line: &str) -> Option<Vec<String>> {
 }
 
 /// The words of a line.
-pub(crate) fn split(line: &str) -> Result<Vec<SplitWord>, Unclosed> {
+pub(crate) fn split(line: &str) -> Result<Vec<SplitWord>, UnclosedQuote> {
     let mut words = Vec::new();
     let mut word: Option<SplitWord> = None;
     let mut broken = false;
@@ -45,7 +45,7 @@ pub(crate) fn split(line: &str) -> Result<Vec<SplitWord>, Unclosed> {
                 after_break: std::mem::take(&mut broken),
             })
             .text;
-        let open = Unclosed { offset, quote: c };
+        let open = UnclosedQuote { offset, quote: c };
         match c {
             '\\' => match chars.next().ok_or(open)?.1 {
                 // A line that goes on: the shell drops both.
@@ -117,7 +117,7 @@ mod tests {
     fn open_quotes_are_found() {
         let table = [("a 'b", 2, '\''), ("\"", 0, '"'), ("é \\", 3, '\\')];
         for (line, offset, quote) in table {
-            assert_eq!(split(line), Err(Unclosed { offset, quote }), "{line}");
+            assert_eq!(split(line), Err(UnclosedQuote { offset, quote }), "{line}");
         }
     }
 

@@ -8,7 +8,7 @@ use crate::read::block::{Given, Scope};
 use crate::read::command::style::{self, Style};
 use crate::read::command::{self, Command, render};
 use crate::read::fields::Field;
-use crate::read::groups::outputs::Travelling;
+use crate::read::groups::outputs::TravelEntry;
 use crate::read::groups::{
     again, outputs, placing, precedence, processing, rules, scheduling, settings,
 };
@@ -198,8 +198,8 @@ fn text(reader: &mut Reader<'_>, scope: &Scope, field: Field) -> Option<String> 
 }
 
 /// Lets images of containers travel as files that runs share.
-fn share_images(files: &mut Option<Vec<Travelling>>, images: &[String]) {
-    let shared = images.iter().map(|image| Travelling {
+fn share_images(files: &mut Option<Vec<TravelEntry>>, images: &[String]) {
+    let shared = images.iter().map(|image| TravelEntry {
         glob: image.clone(),
         linked: true,
     });

@@ -1,6 +1,6 @@
 //! What follows the end of a run by itself: `retry`, `on_error` and `on_timeout`.
 
-use crate::definition::{AfterError, Again, ErrorHandler, Resources, Retry, RetryOn};
+use crate::definition::{AfterError, ErrorHandler, FollowUp, Resources, Retry, RetryOn};
 use crate::read::block::{Given, Scope};
 use crate::read::fields::Field;
 use crate::read::reader::Reader;
@@ -23,7 +23,7 @@ pub(crate) fn read(
     scope: &Scope,
     resources: &Resources,
     has_checkpoint: bool,
-) -> Again {
+) -> FollowUp {
     let given = scope.get(Field::Retry);
     let mut retries = given.map_or_else(Vec::new, |given| {
         let retries = retries(reader, given);
@@ -56,7 +56,7 @@ pub(crate) fn read(
         }
         requeues
     });
-    Again {
+    FollowUp {
         retry: retries.pop(),
         more,
         requeues_timeout,

@@ -97,7 +97,7 @@ fn from_map(reader: &mut Reader<'_>, mark: Mark, entries: &[Entry]) -> Option<Ou
 
 /// An entry of `files`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Travelling {
+pub(crate) struct TravelEntry {
     /// What travels.
     pub(crate) glob: String,
     /// `mode: link`: runs share one read-only file instead of getting copies.
@@ -105,7 +105,7 @@ pub(crate) struct Travelling {
 }
 
 /// The entries of `files`: one, or a list of texts and maps.
-pub(crate) fn files(reader: &mut Reader<'_>, node: &Node) -> Vec<Travelling> {
+pub(crate) fn files(reader: &mut Reader<'_>, node: &Node) -> Vec<TravelEntry> {
     is_one(reader, "files", node);
     let items = match &node.kind {
         Kind::List(items) => items.iter().map(|item| &**item).collect(),
@@ -118,7 +118,7 @@ pub(crate) fn files(reader: &mut Reader<'_>, node: &Node) -> Vec<Travelling> {
             Kind::Scalar { .. } | Kind::List(_) => {
                 let written = reader.single("files", item);
                 let glob = written.and_then(|path| glob(reader, "files", path, item.mark));
-                glob.map(|glob| Travelling {
+                glob.map(|glob| TravelEntry {
                     glob,
                     linked: false,
                 })
@@ -128,7 +128,7 @@ pub(crate) fn files(reader: &mut Reader<'_>, node: &Node) -> Vec<Travelling> {
     files
 }
 
-fn travelling(reader: &mut Reader<'_>, mark: Mark, entries: &[Entry]) -> Option<Travelling> {
+fn travelling(reader: &mut Reader<'_>, mark: Mark, entries: &[Entry]) -> Option<TravelEntry> {
     const KEYS: &[&str] = &["path", "mode"];
     let mut has_path = false;
     let mut path = None;
@@ -155,7 +155,7 @@ fn travelling(reader: &mut Reader<'_>, mark: Mark, entries: &[Entry]) -> Option<
             "for example `{path: data/, mode: link}`",
         );
     }
-    path.map(|glob| Travelling { glob, linked })
+    path.map(|glob| TravelEntry { glob, linked })
 }
 
 /// A list of globs, or one.

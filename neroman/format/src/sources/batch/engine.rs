@@ -3,13 +3,13 @@
 use nero_warden::OptionError;
 
 use super::options::{Directive, indexes, step};
-use super::{AskedFor, Said, left_out};
+use super::{ScriptRequest, ScriptValue, left_out};
 
 /// What the options ask for.
-pub(super) fn wanted(options: &[Directive]) -> AskedFor {
-    let mut wanted = AskedFor::default();
+pub(super) fn wanted(options: &[Directive]) -> ScriptRequest {
+    let mut wanted = ScriptRequest::default();
     let mut slots = 1;
-    let mut per_slot: Option<Said<String>> = None;
+    let mut per_slot: Option<ScriptValue<String>> = None;
     for one in options {
         match one.name.as_str() {
             "-pe" => slots = environment(one, &mut wanted),
@@ -29,7 +29,7 @@ pub(super) fn wanted(options: &[Directive]) -> AskedFor {
 }
 
 /// `-pe smp 4`; of a range the least counts.
-fn environment(one: &Directive, wanted: &mut AskedFor) -> u64 {
+fn environment(one: &Directive, wanted: &mut ScriptRequest) -> u64 {
     let (name, slots) = one.value.split_once(' ').unwrap_or((&one.value, "1"));
     let least = slots.split('-').next().unwrap_or_default();
     if least != slots {
@@ -42,7 +42,11 @@ fn environment(one: &Directive, wanted: &mut AskedFor) -> u64 {
 }
 
 /// `-l h_rt=1:00:00,h_vmem=2G,gpu=1`; other resources are passed on.
-fn resources(one: &Directive, wanted: &mut AskedFor, per_slot: &mut Option<Said<String>>) {
+fn resources(
+    one: &Directive,
+    wanted: &mut ScriptRequest,
+    per_slot: &mut Option<ScriptValue<String>>,
+) {
     let mut others = Vec::new();
     for part in one.value.split(',') {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
@@ -54,7 +58,7 @@ fn resources(one: &Directive, wanted: &mut AskedFor, per_slot: &mut Option<Said<
             // `mem_free` and `virtual_free` only choose hosts and stay options: `memory` would
             // be the limit `h_vmem`.
             "h_vmem" => {
-                *per_slot = Some(Said {
+                *per_slot = Some(ScriptValue {
                     value: value.to_owned(),
                     mark: one.mark,
                 });
@@ -68,7 +72,7 @@ fn resources(one: &Directive, wanted: &mut AskedFor, per_slot: &mut Option<Said<
         }
     }
     if !others.is_empty() {
-        wanted.passed.push(Said {
+        wanted.passed.push(ScriptValue {
             value: format!("-l={}", others.join(",")),
             mark: one.mark,
         });
@@ -89,7 +93,7 @@ fn seconds(text: &str) -> Option<u64> {
 }
 
 /// Grid Engine counts memory for each slot.
-fn memory(said: &Said<String>, slots: u64, wanted: &mut AskedFor) {
+fn memory(said: &ScriptValue<String>, slots: u64, wanted: &mut ScriptRequest) {
     let size = nero_model::units::parse_bytes(&said.value);
     let size = size.map(|bytes| nero_model::units::print_bytes(bytes.saturating_mul(slots)));
     // A size that is none is reported by the reader.
@@ -97,11 +101,11 @@ fn memory(said: &Said<String>, slots: u64, wanted: &mut AskedFor) {
     wanted.resource("memory", said.mark, size);
 }
 
-fn array(one: &Directive, wanted: &mut AskedFor) {
+fn array(one: &Directive, wanted: &mut ScriptRequest) {
     match indexes(&one.value) {
         Some((tasks, _)) => {
             wanted.step = step(&one.value);
-            wanted.tasks = Some(Said {
+            wanted.tasks = Some(ScriptValue {
                 value: tasks,
                 mark: one.mark,
             });
@@ -111,7 +115,7 @@ fn array(one: &Directive, wanted: &mut AskedFor) {
 }
 
 /// An option that is no field: it is passed on, unless it is ours.
-fn other(one: &Directive, wanted: &mut AskedFor) {
+fn other(one: &Directive, wanted: &mut ScriptRequest) {
     let word = match one.value.is_empty() {
         true => one.name.clone(),
         false => format!("{}={}", one.name, one.value),
@@ -119,7 +123,7 @@ fn other(one: &Directive, wanted: &mut AskedFor) {
     match nero_warden::oge::check_options(std::slice::from_ref(&word)) {
         Err(OptionError::Ours { instead, .. }) => wanted.note(one.mark, left_out(one, instead)),
         // A word that cannot be an option is reported by the reader.
-        Ok(()) | Err(OptionError::Odd(_)) => wanted.passed.push(Said {
+        Ok(()) | Err(OptionError::Odd(_)) => wanted.passed.push(ScriptValue {
             value: word,
             mark: one.mark,
         }),

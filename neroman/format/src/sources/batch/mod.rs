@@ -90,17 +90,17 @@ impl Dialect {
 
 /// What a script asks for, in our words; each with the option that it comes from.
 #[derive(Debug, Default)]
-struct AskedFor {
+struct ScriptRequest {
     /// Fields of the experiment.
-    fields: Vec<(&'static str, Said<String>)>,
+    fields: Vec<(&'static str, ScriptValue<String>)>,
     /// Fields of `resources`.
-    resources: Vec<(&'static str, Said<String>)>,
+    resources: Vec<(&'static str, ScriptValue<String>)>,
     /// Options that are passed on.
-    passed: Vec<Said<String>>,
+    passed: Vec<ScriptValue<String>>,
     /// The interpreter, where an option names it.
     shell: Option<String>,
     /// Indexes of an array.
-    tasks: Option<Said<Vec<u64>>>,
+    tasks: Option<ScriptValue<Vec<u64>>>,
     /// The step between them; 0: there is no array.
     step: u64,
     /// What becomes of the other options.
@@ -109,12 +109,12 @@ struct AskedFor {
 
 /// A value and where it stands.
 #[derive(Clone, Debug)]
-struct Said<T> {
+struct ScriptValue<T> {
     value: T,
     mark: Mark,
 }
 
-impl AskedFor {
+impl ScriptRequest {
     fn field(&mut self, word: &'static str, mark: Mark, value: impl Into<String>) {
         put(&mut self.fields, word, mark, value.into());
     }
@@ -130,13 +130,13 @@ impl AskedFor {
 
 /// The last value of a word counts, as it does for schedulers.
 fn put(
-    fields: &mut Vec<(&'static str, Said<String>)>,
+    fields: &mut Vec<(&'static str, ScriptValue<String>)>,
     word: &'static str,
     mark: Mark,
     value: String,
 ) {
     fields.retain(|(known, _)| *known != word);
-    fields.push((word, Said { value, mark }));
+    fields.push((word, ScriptValue { value, mark }));
 }
 
 /// The tree of a script, and notes about what is left out of it.
@@ -190,7 +190,7 @@ fn tree(
     text: &Text,
     file: &Path,
     dialect: Dialect,
-    wanted: AskedFor,
+    wanted: ScriptRequest,
 ) -> (Node, Vec<(Mark, String)>) {
     let top = Mark { line: 1, column: 1 };
     let mut entries = Vec::new();
@@ -246,7 +246,7 @@ fn tree(
     (map(entries, top), notes)
 }
 
-fn of_words(words: Vec<(&'static str, Said<String>)>) -> Vec<Entry> {
+fn of_words(words: Vec<(&'static str, ScriptValue<String>)>) -> Vec<Entry> {
     let words = words.into_iter();
     words
         .map(|(word, said)| entry(word, said.mark, scalar(said.value, said.mark)))

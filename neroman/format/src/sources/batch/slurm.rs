@@ -3,7 +3,7 @@
 use nero_warden::OptionError;
 
 use super::options::{Directive, indexes, slurm_seconds, step};
-use super::{AskedFor, Said, left_out};
+use super::{ScriptRequest, ScriptValue, left_out};
 
 /// Names of one letter.
 const SHORT: &[(&str, &str)] = &[
@@ -22,20 +22,20 @@ const SHORT: &[(&str, &str)] = &[
 /// CPUs and memory, which several options make together.
 #[derive(Default)]
 struct Size {
-    per_task: Option<Said<u64>>,
-    tasks: Option<Said<u64>>,
+    per_task: Option<ScriptValue<u64>>,
+    tasks: Option<ScriptValue<u64>>,
     /// Whether `tasks` are those of each host.
     tasks_each: bool,
     hosts: u64,
     /// MiB of each CPU.
-    per_cpu: Option<Said<String>>,
+    per_cpu: Option<ScriptValue<String>>,
     /// GPUs of each task.
     gpus: Option<Directive>,
 }
 
 /// What the options ask for.
-pub(super) fn wanted(options: &[Directive]) -> AskedFor {
-    let mut wanted = AskedFor::default();
+pub(super) fn wanted(options: &[Directive]) -> ScriptRequest {
+    let mut wanted = ScriptRequest::default();
     let mut size = Size {
         hosts: hosts(options),
         ..Size::default()
@@ -55,13 +55,13 @@ fn hosts(options: &[Directive]) -> u64 {
     u64::from(hosts.unwrap_or(1).max(1))
 }
 
-fn take(one: &Directive, wanted: &mut AskedFor, size: &mut Size) {
+fn take(one: &Directive, wanted: &mut ScriptRequest, size: &mut Size) {
     let mark = one.mark;
     let short = SHORT.iter().find(|(short, _)| *short == one.name);
     let name = short.map_or(one.name.as_str(), |(_, long)| long);
     let number = || {
         let value = one.value.parse::<u32>().ok()?;
-        Some(Said {
+        Some(ScriptValue {
             value: u64::from(value),
             mark,
         })
@@ -101,15 +101,15 @@ fn take(one: &Directive, wanted: &mut AskedFor, size: &mut Size) {
     }
 }
 
-fn said(one: &Directive) -> Said<String> {
-    Said {
+fn said(one: &Directive) -> ScriptValue<String> {
+    ScriptValue {
         value: one.value.clone(),
         mark: one.mark,
     }
 }
 
 /// SLURM takes the first partition of a list that can start the job.
-fn partition(one: &Directive, wanted: &mut AskedFor) {
+fn partition(one: &Directive, wanted: &mut ScriptRequest) {
     let first = one.value.split(',').next().unwrap_or_default();
     if first != one.value {
         let why = format!("a run names one partition: {first}");
@@ -119,7 +119,7 @@ fn partition(one: &Directive, wanted: &mut AskedFor) {
 }
 
 /// SLURM counts memory for each host, and an experiment for all.
-fn memory(one: &Directive, wanted: &mut AskedFor, hosts: u64) {
+fn memory(one: &Directive, wanted: &mut ScriptRequest, hosts: u64) {
     match in_units(&one.value).as_str() {
         "0M" => wanted.note(one.mark, left_out(one, "all memory of a host is no size")),
         size => wanted.resource("memory", one.mark, times(size, hosts)),
@@ -144,7 +144,7 @@ fn in_units(text: &str) -> String {
 }
 
 /// `gpu:2`, `gpu:a100:2`, and for `--gpus` the same without `gpu:`.
-fn gpus(one: &Directive, wanted: &mut AskedFor, parts: u64) {
+fn gpus(one: &Directive, wanted: &mut ScriptRequest, parts: u64) {
     let mut text = one.value.as_str();
     if one.name == "--gres" {
         let all = text.split(',');
@@ -178,7 +178,7 @@ fn gpus(one: &Directive, wanted: &mut AskedFor, parts: u64) {
     }
 }
 
-fn array(one: &Directive, wanted: &mut AskedFor) {
+fn array(one: &Directive, wanted: &mut ScriptRequest) {
     let Some((tasks, at_once)) = indexes(&one.value) else {
         let why = "its indexes are not understood";
         return wanted.note(one.mark, left_out(one, why));
@@ -187,14 +187,14 @@ fn array(one: &Directive, wanted: &mut AskedFor) {
         wanted.field("at_once", one.mark, at_once);
     }
     wanted.step = step(&one.value);
-    wanted.tasks = Some(Said {
+    wanted.tasks = Some(ScriptValue {
         value: tasks,
         mark: one.mark,
     });
 }
 
 /// An option that is no field: it is passed on, unless it is ours.
-fn other(one: &Directive, wanted: &mut AskedFor) {
+fn other(one: &Directive, wanted: &mut ScriptRequest) {
     let word = match one.value.is_empty() {
         true => one.name.clone(),
         false if one.name.starts_with("--") => format!("{}={}", one.name, one.value),
@@ -203,7 +203,7 @@ fn other(one: &Directive, wanted: &mut AskedFor) {
     match nero_warden::slurm::check_options(std::slice::from_ref(&word)) {
         Err(OptionError::Ours { instead, .. }) => wanted.note(one.mark, left_out(one, instead)),
         // A word that cannot be an option is reported by the reader.
-        Ok(()) | Err(OptionError::Odd(_)) => wanted.passed.push(Said {
+        Ok(()) | Err(OptionError::Odd(_)) => wanted.passed.push(ScriptValue {
             value: word,
             mark: one.mark,
         }),
@@ -211,7 +211,7 @@ fn other(one: &Directive, wanted: &mut AskedFor) {
 }
 
 impl Size {
-    fn into_resources(self, wanted: &mut AskedFor) {
+    fn into_resources(self, wanted: &mut ScriptRequest) {
         let tasks = match &self.tasks {
             Some(said) if self.tasks_each => said.value.max(1).saturating_mul(self.hosts),
             Some(said) => said.value.max(1),

@@ -37,7 +37,7 @@ pub(super) struct Table<'a> {
 }
 
 /// A row that is an experiment.
-struct Filled<'a> {
+struct ExperimentRow<'a> {
     row: &'a SheetRow,
     number: Option<u64>,
     scope: Scope,
@@ -178,7 +178,7 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> NumbersRead {
             name.map(|(cell, column)| (cell.text().to_owned(), cell_mark(row.number, column)));
         // What follows from a cell without a value is noise.
         if is_whole {
-            filled.push(Filled {
+            filled.push(ExperimentRow {
                 row,
                 number,
                 scope,
@@ -379,11 +379,11 @@ fn define(
     reader: &mut Reader<'_>,
     table: &Table<'_>,
     roles: &HashMap<u32, Role>,
-    filled: Vec<Filled<'_>>,
+    filled: Vec<ExperimentRow<'_>>,
     is_numbered: bool,
 ) {
     let varied = varied(table, roles, &filled);
-    for Filled {
+    for ExperimentRow {
         row,
         number,
         scope,
@@ -435,7 +435,7 @@ fn define(
 }
 
 /// The columns of parameters whose values differ, by their names.
-fn varied(table: &Table<'_>, roles: &HashMap<u32, Role>, filled: &[Filled<'_>]) -> Vec<u32> {
+fn varied(table: &Table<'_>, roles: &HashMap<u32, Role>, filled: &[ExperimentRow<'_>]) -> Vec<u32> {
     let mut columns: Vec<(&str, u32)> = Vec::new();
     for column in &table.header.columns {
         let Some(Role::Param(name)) = roles.get(&column.number) else {

@@ -85,7 +85,7 @@ impl NoticeKind {
 /// What was noticed of a run, by its evidence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Noticed {
+pub struct NoticeFacts {
     /// The newest start.
     #[serde(skip_serializing_if = "is_zero")]
     pub(crate) started: u32,
@@ -114,7 +114,7 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-impl Noticed {
+impl NoticeFacts {
     /// Whether nothing was noticed.
     pub(crate) fn is_nothing(&self) -> bool {
         *self == Self::default()

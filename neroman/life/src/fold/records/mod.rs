@@ -59,7 +59,7 @@ pub struct Point {
 
 /// A measurement.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Measured {
+pub struct Measurement {
     pub incarnation: u32,
     pub at_ms: i64,
     pub sample: v1::Sample,
@@ -69,7 +69,7 @@ pub struct Measured {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Taken {
     pub points: Vec<Point>,
-    pub samples: Vec<Measured>,
+    pub samples: Vec<Measurement>,
     /// Of records that became facts just now.
     pub notables: Vec<Notable>,
 }
@@ -198,7 +198,7 @@ pub fn fold(
             }
             taken
                 .samples
-                .extend(record.message().map(|sample| Measured {
+                .extend(record.message().map(|sample| Measurement {
                     incarnation: part.incarnation,
                     at_ms: record.wall_ns / 1_000_000,
                     sample,

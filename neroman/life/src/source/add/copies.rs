@@ -7,14 +7,14 @@ use nero_model::ExperimentId;
 use nero_model::safe::quoted;
 
 use crate::fold::state::State;
-use crate::source::add::{Known, Merged};
+use crate::source::add::{Known, MergeOutcome};
 
 /// The collection and the name of a definition: no two experiments have the same.
 fn full_name(definition: &Definition) -> (&str, &str) {
     (definition.collection(), &definition.name)
 }
 
-impl Merged {
+impl MergeOutcome {
     /// Refuses definitions that take the name of a copy, and a new copy that takes the name of
     /// a new definition.
     pub(super) fn refuse_names_of_copies(&mut self, state: &State, known: &[Known<'_>]) {

@@ -9,7 +9,7 @@ use crate::fold::change::Change;
 use crate::fold::run::Results;
 use crate::source::abort::Answer as Cancelled;
 use crate::source::clean;
-use crate::step::hand_over::{self, Answer, Sending};
+use crate::step::hand_over::{self, Answer, SendState};
 use crate::step::input::{Input, Placement};
 use crate::step::needs;
 use crate::step::recall::{self, Said};
@@ -26,13 +26,13 @@ impl Steps<'_> {
         }
         let why = || "why".to_owned();
         for (label, sending) in [
-            ("its files go to the node", Sending::FilesGo),
-            ("its checkpoints are not home yet", Sending::Waits(why())),
+            ("its files go to the node", SendState::FilesGo),
+            ("its checkpoints are not home yet", SendState::Waits(why())),
             (
                 "the node has no room for its files",
-                Sending::Deferred(why()),
+                SendState::Deferred(why()),
             ),
-            ("its files are not here any more", Sending::Never(why())),
+            ("its files are not here any more", SendState::Never(why())),
         ] {
             let node = name.to_owned();
             let tick = tick();

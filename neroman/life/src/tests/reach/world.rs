@@ -12,7 +12,7 @@ use super::steps::Steps;
 use crate::facts::now::Tick;
 use crate::fold::change::{Change, NewRun};
 use crate::fold::kept::Kept;
-use crate::fold::run::{Dispatch, Made, Run, Takes};
+use crate::fold::run::{Dispatch, Made, Run, RunDemands};
 use crate::fold::state::State;
 use crate::source::abort;
 use crate::step;
@@ -110,10 +110,10 @@ impl World {
             time_ms: 0,
             outputs: true,
             all_made: false,
-            takes: Takes::default(),
+            takes: RunDemands::default(),
             resume: None,
             batch: None,
-            again: nero_format::Again::default(),
+            again: nero_format::FollowUp::default(),
             checkpoint: false,
             processing: nero_format::Processing::default(),
             precedence: nero_format::Precedence::default(),

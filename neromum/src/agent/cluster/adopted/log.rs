@@ -13,7 +13,7 @@ const COPIED_MAX: u64 = 64 << 20;
 
 /// What one look did to the logs of a job.
 #[derive(Debug, Default)]
-pub(in crate::agent) struct Copied {
+pub(in crate::agent) struct LogCopy {
     /// Whether something was appended.
     pub grew: bool,
     /// Whether there is more than one look copies.
@@ -23,8 +23,8 @@ pub(in crate::agent) struct Copied {
 }
 
 /// Copies what is new in these logs, each to its copy.
-pub(super) fn copied(logs: &[(PathBuf, PathBuf)]) -> Copied {
-    let mut all = Copied::default();
+pub(super) fn copied(logs: &[(PathBuf, PathBuf)]) -> LogCopy {
+    let mut all = LogCopy::default();
     for (from, to) in logs {
         match append(from, to) {
             Ok((bytes, has_more)) => {

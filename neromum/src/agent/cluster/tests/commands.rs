@@ -19,7 +19,7 @@ async fn commands_a_minute(node: &Node, mut agent: Agent) -> Vec<usize> {
         if let Some((ask, calls)) = agent.next_ask(now) {
             commands[begin.elapsed().as_secs() as usize / 60] += calls.len();
             let said = vec![node.answer(&ask, 200)];
-            agent.answered(Answered {
+            agent.answered(CommandAnswers {
                 ask,
                 said,
                 site: None,
@@ -92,7 +92,7 @@ async fn the_agent_rests_until_it_may_list_again() {
     cluster.list_soon(now);
     while let Some((ask, _)) = agent.next_ask(now) {
         let said = vec![node.answer(&ask, 1)];
-        agent.answered(Answered {
+        agent.answered(CommandAnswers {
             ask,
             said,
             site: None,
@@ -164,7 +164,7 @@ async fn sizes_of_calls(agent: &mut Agent, boxes: &mut Mailboxes, limit: u64) ->
             Ask::List(_) => said(0, format!(r#"{{"jobs": [{}]}}"#, rows.join(",")), ""),
             other => panic!("{other:?}"),
         };
-        agent.answered(Answered {
+        agent.answered(CommandAnswers {
             ask,
             said: vec![said],
             site: None,
@@ -259,7 +259,7 @@ async fn no_job_is_held_before_the_disk_has_that_we_hold_it() {
                 assert!(!is_hold(&calls) || control.join("held").exists());
                 let said = vec![node.answer(&ask, 1)];
                 let site = None;
-                agent.answered(Answered {
+                agent.answered(CommandAnswers {
                     ask,
                     said,
                     site,

@@ -15,7 +15,7 @@ use nero_warden::{Call, End, Ended, Kind, Said, Settings};
 use super::*;
 use crate::agent::{Mailboxes, Setup};
 use crate::core::capacity::Capacity;
-use crate::core::decide::{Decision, Lives, Origin, Tracking, decide};
+use crate::core::decide::{Decision, Origin, ProcessLives, Tracking, decide};
 use crate::ledger::Ledger;
 use crate::runs::{own, segments};
 use crate::staging::environment::Base;
@@ -442,7 +442,7 @@ impl Agent {
         let now = Instant::now();
         let (ask, _) = self.cluster.as_mut().unwrap().list(now);
         let site = None;
-        self.answered(Answered {
+        self.answered(CommandAnswers {
             ask,
             said,
             site,

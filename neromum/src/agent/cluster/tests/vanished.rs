@@ -81,7 +81,7 @@ impl Lost {
             "Configuration data as of 2026-11-24T10:00:00\n\
              BOOT_TIME = {started}\nMaxArraySize = 1001\n"
         );
-        self.agent.answered(Answered {
+        self.agent.answered(CommandAnswers {
             ask,
             said: vec![Said {
                 end: End::Code(0),
@@ -203,7 +203,7 @@ async fn the_accounting_is_asked_once_who_cancelled_a_job_before_its_end_is_told
         for submission in cluster.submissions.values_mut() {
             submission.tasks[0].over = false;
         }
-        cluster.counted = Some((Instant::now(), Counted { queued: 0, kept: 0 }));
+        cluster.counted = Some((Instant::now(), JobCounts { queued: 0, kept: 0 }));
         let task = |agent: &Agent| {
             let mut all = agent.cluster.as_ref().unwrap().submissions.values();
             all.next().unwrap().tasks[0].clone()
@@ -249,7 +249,12 @@ async fn a_claim_is_withheld_from_a_frozen_start_that_was_about_to_launch() {
     assert!(!again, "whoever comes later loses");
     // A start of the next submission makes the next incarnation.
     let facts = lost.agent.entries[&lost.run.token].facts;
-    let decision = decide(&facts, Lives::UNKNOWN, Tracking::Nobody, Origin::Elsewhere);
+    let decision = decide(
+        &facts,
+        ProcessLives::UNKNOWN,
+        Tracking::Nobody,
+        Origin::Elsewhere,
+    );
     assert_eq!(decision, Decision::LaunchNext);
 }
 
@@ -475,7 +480,7 @@ async fn a_user_of_a_directory_who_cancelled_a_job_is_named() {
     let at = |agent: &Agent| agent.cluster.as_ref().unwrap().ended_at(by);
     assert_eq!(at(&agent), "SLURM by uid 4000000");
     let users = HashMap::from([(4_000_000, "ada".to_owned())]);
-    agent.answered(Answered {
+    agent.answered(CommandAnswers {
         ask: Ask::Ends(Vec::new()),
         said: Vec::new(),
         site: None,

@@ -27,7 +27,7 @@ use crate::agent::{Agent, Allocation};
 use crate::args::Grant;
 use crate::core::capacity::Capacity;
 use crate::job::launched;
-use crate::job::start::{Earlier, Start};
+use crate::job::start::{EarlierStarts, Start};
 use crate::lease::host::Host;
 use crate::lease::{BEAT, Eye};
 use crate::runs::segments;
@@ -173,10 +173,10 @@ async fn works(
     };
     let gone = tokio::select! {
         earlier = start.wait_for_earlier() => match earlier.map_err(io::Error::other)? {
-            Earlier::Over(gone) => gone,
-            Earlier::MayLive(_) => return Ok("an earlier one may live"),
-            Earlier::OtherJob(_) => return Ok("another job has the task"),
-            Earlier::Untold => unreachable!("nothing was said"),
+            EarlierStarts::Over(gone) => gone,
+            EarlierStarts::MayLive(_) => return Ok("an earlier one may live"),
+            EarlierStarts::OtherJob(_) => return Ok("another job has the task"),
+            EarlierStarts::Untold => unreachable!("nothing was said"),
         },
         () = asked() => return Ok("asked to leave"),
     };

@@ -14,7 +14,7 @@ use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::super::tests::{Node, planned};
-use super::super::{Agent, Answered, Ask};
+use super::super::{Agent, Ask, CommandAnswers};
 use super::{Counts, Dice, Guard, RunSeen, start};
 use crate::agent::{Mailboxes, timers};
 use crate::runs::segments;
@@ -493,7 +493,7 @@ impl World {
         agent: &mut Agent,
         ask: Ask,
         calls: Vec<Call>,
-    ) -> Option<Answered> {
+    ) -> Option<CommandAnswers> {
         let cluster = agent.cluster.as_mut().unwrap();
         cluster.is_asking = true;
         let of = |id: &SubmissionId| cluster.submissions.get(id).map(|one| one.name.clone());
@@ -518,7 +518,7 @@ impl World {
                 self.answer(&ask, &calls, None).await
             }
         };
-        Some(Answered {
+        Some(CommandAnswers {
             ask,
             said,
             site,

@@ -4,7 +4,7 @@ use nero_journal::Writer;
 use nero_journal::v1::{self, RecordKind};
 use nero_model::Phase;
 
-use crate::facts::stage::{Handing, Stage};
+use crate::facts::stage::{HandOverStage, Stage};
 use crate::fold::outcome::judge;
 use crate::fold::records::Journal;
 use crate::fold::records::tests::{Builder, whole};
@@ -205,10 +205,10 @@ fn a_failure_keeps_what_was_printed_last_without_colours() {
 #[test]
 fn a_run_without_a_journal_is_what_was_done_with_it() {
     for (handing, phase) in [
-        (Handing::Queued, Phase::Queued),
-        (Handing::Staging, Phase::Staging),
-        (Handing::Submitted, Phase::Submitted),
-        (Handing::Pending, Phase::Pending),
+        (HandOverStage::Queued, Phase::Queued),
+        (HandOverStage::Staging, Phase::Staging),
+        (HandOverStage::Submitted, Phase::Submitted),
+        (HandOverStage::Pending, Phase::Pending),
     ] {
         let mut stage = Stage::Chosen {
             node: "n".to_owned(),

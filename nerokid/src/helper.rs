@@ -104,9 +104,10 @@ pub fn help(run_dir: &Path, incarnation: u32, name: Option<String>) -> Result<()
             return Ok(());
         }
         let step = helper.step.as_ref();
-        pause = match step.is_some_and(|step| !step.is_watched) {
-            true => FIRST.min(interval),
-            false => interval,
+        pause = if step.is_some_and(|step| !step.is_watched) {
+            FIRST.min(interval)
+        } else {
+            interval
         };
     }
 }

@@ -156,9 +156,10 @@ impl OutputReader {
         };
         let work = run::work_folder(&place.run, place.incarnation);
         // A path is one in the work folder; a name is looked for on the `PATH`.
-        let program = match program.contains('/') {
-            true => work.join(program),
-            false => PathBuf::from(program),
+        let program = if program.contains('/') {
+            work.join(program)
+        } else {
+            PathBuf::from(program)
         };
         let mut command = Command::new(program);
         match fs::read(run::reader_environment(&place.run, place.incarnation)) {

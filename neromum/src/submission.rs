@@ -162,9 +162,10 @@ impl Files {
             .mode(0o600)
             .open(self.path(news));
         made?;
-        match synced {
-            true => sync_folder(&self.starts()),
-            false => Ok(()),
+        if synced {
+            sync_folder(&self.starts())
+        } else {
+            Ok(())
         }
     }
 }

@@ -64,9 +64,10 @@ impl Containers {
     pub fn until_empty(&self, home: &Home, runtime: &str) {
         until(&format!("{runtime} to have no container"), || {
             let listed = self.listed(home, runtime);
-            match listed.is_empty() {
-                true => Ok(()),
-                false => Err((listed, home.logs())),
+            if listed.is_empty() {
+                Ok(())
+            } else {
+                Err((listed, home.logs()))
             }
         });
     }

@@ -136,9 +136,10 @@ impl Small {
     /// When the disk was not filled.
     pub fn empty(&self) {
         let filler = self.filler();
-        let emptied = match filler.is_dir() {
-            true => fs::remove_dir_all(filler),
-            false => fs::remove_file(filler),
+        let emptied = if filler.is_dir() {
+            fs::remove_dir_all(filler)
+        } else {
+            fs::remove_file(filler)
         };
         emptied.expect("a full disk");
     }

@@ -99,9 +99,10 @@ impl LateDisk {
     /// As [`LateDisk::mounted`], and when it is not a number.
     pub fn by_hand(home: &Home) -> Option<Self> {
         let delay = delay_by_hand();
-        match delay.is_zero() {
-            true => None,
-            false => Self::mounted(home, delay),
+        if delay.is_zero() {
+            None
+        } else {
+            Self::mounted(home, delay)
         }
     }
 

@@ -160,9 +160,10 @@ impl Login {
     pub fn until(&self, id: u64, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
         until(&format!("experiment {id} {what}"), || {
             let seen = self.home.experiment_json(id);
-            match fits(&seen) {
-                true => Ok(seen),
-                false => Err((seen, self.home.logs())),
+            if fits(&seen) {
+                Ok(seen)
+            } else {
+                Err((seen, self.home.logs()))
             }
         })
     }

@@ -92,9 +92,10 @@ impl MailServer {
     pub fn wait_for(&self, count: usize) -> Vec<CaughtMail> {
         until("mail", || {
             let caught = self.caught();
-            match caught.len() >= count {
-                true => Ok(caught),
-                false => Err(format!("{} of {count}", caught.len())),
+            if caught.len() >= count {
+                Ok(caught)
+            } else {
+                Err(format!("{} of {count}", caught.len()))
             }
         })
     }

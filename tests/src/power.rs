@@ -219,9 +219,10 @@ impl Disk {
         for (path, number) in moved {
             self.names.remove(&path);
             let rest = path.strip_prefix(from).expect("it begins so");
-            let place = match rest.as_os_str().is_empty() {
-                true => to.to_path_buf(),
-                false => to.join(rest),
+            let place = if rest.as_os_str().is_empty() {
+                to.to_path_buf()
+            } else {
+                to.join(rest)
             };
             if self.holds(&place) {
                 self.names.insert(place, number);

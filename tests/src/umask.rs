@@ -16,9 +16,10 @@ pub fn draw() {
     static DRAWN: Once = Once::new();
     let words: Vec<String> = std::env::args().collect();
     // The runner with a process for each test starts it as `PROGRAM --exact NAME …`.
-    let name = match words.iter().any(|word| word == "--exact") {
-        true => words.iter().skip(1).find(|word| !word.starts_with('-')),
-        false => None,
+    let name = if words.iter().any(|word| word == "--exact") {
+        words.iter().skip(1).find(|word| !word.starts_with('-'))
+    } else {
+        None
     };
     let Some(name) = name else { return };
     let is_swapped = std::env::var(VARIABLE).is_ok_and(|value| value == "swapped");
@@ -31,9 +32,10 @@ pub fn draw() {
 fn of(name: &str, is_swapped: bool) -> u32 {
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);
-    match hasher.finish().is_multiple_of(2) == is_swapped {
-        true => 0o077,
-        false => 0o022,
+    if hasher.finish().is_multiple_of(2) == is_swapped {
+        0o077
+    } else {
+        0o022
     }
 }
 

@@ -60,9 +60,10 @@ fn build(steps: &Steps) -> Result<(), String> {
         println!();
     }
     let status = cargo.wait().map_err(failed)?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(format!("cargo build ended with {status}")),
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("cargo build ended with {status}"))
     }
 }
 

@@ -159,9 +159,12 @@ fn main() -> ExitCode {
             only,
             programs,
             python,
-        } => bench::programs::find(&mut steps, programs).and_then(|programs| match python {
-            true => bench::pools::run(&programs, rounds),
-            false => bench::run(&programs, rounds, runs, &only),
+        } => bench::programs::find(&mut steps, programs).and_then(|programs| {
+            if python {
+                bench::pools::run(&programs, rounds)
+            } else {
+                bench::run(&programs, rounds, runs, &only)
+            }
         }),
         Task::Portable { arch } => portable::run(&mut steps, &arch),
         Task::Wheel {

@@ -29,9 +29,10 @@ pub fn check(root: &Path) -> Result<(), String> {
             )
         })
         .collect();
-    match told.is_empty() {
-        true => Ok(()),
-        false => Err(told.join("\n")),
+    if told.is_empty() {
+        Ok(())
+    } else {
+        Err(told.join("\n"))
     }
 }
 

@@ -36,9 +36,10 @@ pub fn ensure(root: &Path, ring: Ring) -> Result<(), String> {
     // The rigs themselves know the needs of their hosts and clusters, and how to
     // install servers that do not start. Clusters need root in any case; without it
     // their tests name what is missing.
-    let rigs: &[&str] = match rustix::process::geteuid().is_root() && ring >= Ring::All {
-        true => &["sshd.sh", "slurm.sh", "gridengine.sh", "containers.sh"],
-        false => &["sshd.sh"],
+    let rigs: &[&str] = if rustix::process::geteuid().is_root() && ring >= Ring::All {
+        &["sshd.sh", "slurm.sh", "gridengine.sh", "containers.sh"]
+    } else {
+        &["sshd.sh"]
     };
     for rig in rigs {
         let mut install = Command::new("bash");

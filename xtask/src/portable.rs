@@ -84,10 +84,7 @@ impl Arch {
 pub fn run(steps: &mut Steps, archs: &[Arch]) -> Result<(), String> {
     let target = steps.target();
     let tools = Tools::ensure(&target.join("portable/tools"))?;
-    let archs = match archs.is_empty() {
-        true => Arch::all(),
-        false => archs,
-    };
+    let archs = if archs.is_empty() { Arch::all() } else { archs };
     for arch in archs {
         steps.run(&format!("agents for {}", arch.name()), |steps| {
             build(steps, &tools, *arch, &target)
@@ -182,9 +179,10 @@ fn check(arch: Arch, programs: &[(PathBuf, &str)]) -> Result<(), String> {
             "one push would send {bytes} bytes, and {BYTES_MAX} are the most"
         ));
     }
-    match refused.is_empty() {
-        true => Ok(()),
-        false => Err(refused.join("\n")),
+    if refused.is_empty() {
+        Ok(())
+    } else {
+        Err(refused.join("\n"))
     }
 }
 

@@ -21,9 +21,10 @@ pub fn run(steps: &mut Steps, revision: &str) -> Result<(), String> {
     })?;
     let build = steps.build(&["-p", "nero-tests", "--bins"]);
     steps.command("programs of this revision", build)?;
-    let mut words = match has_cargo_command(steps.root(), "nextest") {
-        true => vec!["nextest", "run"],
-        false => vec!["test", "--no-fail-fast"],
+    let mut words = if has_cargo_command(steps.root(), "nextest") {
+        vec!["nextest", "run"]
+    } else {
+        vec!["test", "--no-fail-fast"]
     };
     // The last word selects the tests, for both runners.
     words.extend(["--locked", "-p", "nero-tests"]);
@@ -42,9 +43,10 @@ fn commit_of(root: &Path, revision: &str) -> Result<String, String> {
         .output()
         .map_err(|error| format!("cannot run git: {error}"))?;
     let text = String::from_utf8_lossy(&asked.stdout).trim().to_owned();
-    match asked.status.success() && text.len() >= 40 {
-        true => Ok(text),
-        false => Err(format!("`{revision}` is no revision of this repository")),
+    if asked.status.success() && text.len() >= 40 {
+        Ok(text)
+    } else {
+        Err(format!("`{revision}` is no revision of this repository"))
     }
 }
 

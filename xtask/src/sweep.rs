@@ -35,9 +35,10 @@ fn is_left_behind(folder: &Path) -> bool {
     };
     let is_dead = |path: PathBuf| {
         let is_socket = fs::symlink_metadata(&path).is_ok_and(|one| one.file_type().is_socket());
-        match is_socket {
-            true => UnixStream::connect(&path).is_err(),
-            false => path.extension().is_some_and(|end| end == "lock"),
+        if is_socket {
+            UnixStream::connect(&path).is_err()
+        } else {
+            path.extension().is_some_and(|end| end == "lock")
         }
     };
     age.is_some_and(|age| age >= AGE_MIN) && entries.flatten().all(|entry| is_dead(entry.path()))

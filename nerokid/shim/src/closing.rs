@@ -181,10 +181,7 @@ impl Closing {
             self.pauses_next = Some(pauses);
             return;
         }
-        let command = match pauses {
-            true => &self.pause,
-            false => &self.resume,
-        };
+        let command = if pauses { &self.pause } else { &self.resume };
         // The client itself is stopped in any case; a job that goes on is seen by its samples.
         self.changer = execute(command, &self.environment, stack);
     }

@@ -193,18 +193,20 @@ impl Container {
 
     /// Ends and removes the container. One that is not there is removed.
     fn remove(&self) -> Result<(), String> {
-        let options: &[&str] = match self.is_remote() {
-            true => &["rm", "-f"],
-            false => &["rm", "-f", "-t", "0", "--ignore"],
+        let options: &[&str] = if self.is_remote() {
+            &["rm", "-f"]
+        } else {
+            &["rm", "-f", "-t", "0", "--ignore"]
         };
         let answer = self.ask(options)?;
         let is_missing = answer
             .complaint
             .to_lowercase()
             .contains("no such container");
-        match answer.succeeded || is_missing {
-            true => Ok(()),
-            false => Err(self.fault(&answer)),
+        if answer.succeeded || is_missing {
+            Ok(())
+        } else {
+            Err(self.fault(&answer))
         }
     }
 

@@ -514,9 +514,10 @@ impl Core {
         };
         if swept.fingerprint == *fingerprint {
             *unchanged += 1;
-            *pause_ns = match *unchanged > ROUNDS_UNTIL_HUNG {
-                true => PAUSE_HUNG_NS,
-                false => (*pause_ns * 2).min(PAUSE_MAX_NS),
+            *pause_ns = if *unchanged > ROUNDS_UNTIL_HUNG {
+                PAUSE_HUNG_NS
+            } else {
+                (*pause_ns * 2).min(PAUSE_MAX_NS)
             };
         } else {
             // New processes: something forks, and must be outrun.

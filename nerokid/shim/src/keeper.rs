@@ -308,9 +308,10 @@ impl Keeper {
                     passed_ns.saturating_sub(self.core.paused_ns(now_ns)) / MS
                 }
             },
-            oom_kills: match inside.out_of_memory {
-                true => Some(1),
-                false => self.oom_kills(&ended),
+            oom_kills: if inside.out_of_memory {
+                Some(1)
+            } else {
+                self.oom_kills(&ended)
             },
             stderr_line: self.stderr_line(),
         })

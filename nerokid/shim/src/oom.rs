@@ -46,9 +46,10 @@ fn events_file(cgroups: &str, mounts: &str) -> Option<String> {
         cgroups.lines().find_map(|line| {
             let mut fields = line.splitn(3, ':');
             let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
-            let fits = match of_version_1 {
-                true => controllers.split(',').any(|one| one == "memory"),
-                false => controllers.is_empty(),
+            let fits = if of_version_1 {
+                controllers.split(',').any(|one| one == "memory")
+            } else {
+                controllers.is_empty()
             };
             fits.then_some(path)
         })
@@ -61,9 +62,10 @@ fn events_file(cgroups: &str, mounts: &str) -> Option<String> {
         let (mount, system) = line.split_once(" - ")?;
         let mut system = system.split(' ');
         let (kind, options) = (system.next()?, system.nth(1)?);
-        let fits = match of_version_1 {
-            true => kind == "cgroup" && options.split(',').any(|one| one == "memory"),
-            false => kind == "cgroup2",
+        let fits = if of_version_1 {
+            kind == "cgroup" && options.split(',').any(|one| one == "memory")
+        } else {
+            kind == "cgroup2"
         };
         let mut mount = mount.split(' ').skip(3);
         // In a container the mount may begin at the container's own cgroup.
@@ -76,9 +78,10 @@ fn events_file(cgroups: &str, mounts: &str) -> Option<String> {
     if below.split('/').any(|name| name == "..") {
         return None;
     }
-    let name = match of_version_1 {
-        true => "memory.oom_control",
-        false => "memory.events",
+    let name = if of_version_1 {
+        "memory.oom_control"
+    } else {
+        "memory.events"
     };
     Some(format!("{}/{name}", below.trim_end_matches('/')))
 }

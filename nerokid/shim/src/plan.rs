@@ -99,9 +99,10 @@ impl Plan {
         if !absolute || program.is_empty() || launch.incarnation == 0 {
             return None;
         }
-        let argv0 = match launch.argv0.is_empty() {
-            true => program,
-            false => &launch.argv0,
+        let argv0 = if launch.argv0.is_empty() {
+            program
+        } else {
+            &launch.argv0
         };
         let rest = &launch.argv[1..];
         let segment = SegmentId::random();
@@ -125,9 +126,10 @@ impl Plan {
             strays: Strays::new(launch.wait_for_strays, launch.leave_strays),
             is_step: launch.is_step,
             cards: Vec::new(),
-            closing: match launch.is_contained {
-                true => Some(Closing::new(&launch.run_dir, launch.incarnation)?),
-                false => None,
+            closing: if launch.is_contained {
+                Some(Closing::new(&launch.run_dir, launch.incarnation)?)
+            } else {
+                None
             },
             claimed: Claimed {
                 shim: Some(launcher.clone()),

@@ -45,9 +45,10 @@ impl Batch {
         self.generations |= point.generation != 0;
         // neroman must not take a new point for one of an earlier watcher, whatever its
         // offset.
-        let end = match point.line.is_old {
-            true => point.line.offset,
-            false => u64::MAX,
+        let end = if point.line.is_old {
+            point.line.offset
+        } else {
+            u64::MAX
         };
         self.metrics.line_ends.push(end);
         self.metrics.line_streams.push(point.line.log.stream());

@@ -449,9 +449,10 @@ impl Rules {
             given => given,
         };
         // A person who lets the run go on has that long before a rule pauses it again.
-        let last_ms = match is_pause {
-            true => fired.last_ms.max(sight.facts.resumed_ms),
-            false => fired.last_ms,
+        let last_ms = if is_pause {
+            fired.last_ms.max(sight.facts.resumed_ms)
+        } else {
+            fired.last_ms
         };
         let now_ms = sight.now.mono_ms;
         // A later time is from before a restart of the machine.

@@ -57,9 +57,10 @@ impl Acts {
         let folder = place.run.join(run::ACTS).join(name);
         if self.is_settling {
             let end = fs::read(folder.join(act::END)).ok();
-            let why = match folder.join(act::BEGUN).exists() {
-                true => "its end is not known: nobody watched the run any more",
-                false => "not run: nobody watched the run when the rule fired",
+            let why = if folder.join(act::BEGUN).exists() {
+                "its end is not known: nobody watched the run any more"
+            } else {
+                "not run: nobody watched the run when the rule fired"
             };
             let (how, output) =
                 end.map_or((why.to_owned(), String::new()), |end| act::read_end(&end));

@@ -51,12 +51,11 @@ impl MetricFile {
             form: FileForm::of(name),
             decimal_comma: reading.decimal_comma,
         };
-        let (position, context) = match form.form.has_rows() {
-            true => {
-                let position = left.anew();
-                (position, position.context(form, [None; 2]))
-            }
-            false => (left, context(&left, form, path)),
+        let (position, context) = if form.form.has_rows() {
+            let position = left.anew();
+            (position, position.context(form, [None; 2]))
+        } else {
+            (left, context(&left, form, path))
         };
         let source = match form.form {
             FileForm::Document => Source::Whole(Document::new(path.to_path_buf())),

@@ -48,19 +48,22 @@ pub(super) fn read(
                     let point = PastPoint {
                         value: *value,
                         step: metrics.steps.get(at).copied().unwrap_or(f64::NAN),
-                        generation: match is_earlier {
-                            true => (incarnation << GENERATION_BITS) | within,
-                            false => within,
+                        generation: if is_earlier {
+                            (incarnation << GENERATION_BITS) | within
+                        } else {
+                            within
                         },
                         // The clock of an earlier start may be that of another boot.
-                        at_ms: match is_earlier {
-                            true => 0,
-                            false => life.ran_ms_at(mono_ms),
+                        at_ms: if is_earlier {
+                            0
+                        } else {
+                            life.ran_ms_at(mono_ms)
                         },
                     };
-                    match is_earlier {
-                        true => past.add_of_earlier_start(&point),
-                        false => past.add(&point),
+                    if is_earlier {
+                        past.add_of_earlier_start(&point)
+                    } else {
+                        past.add(&point)
                     }
                 }
             })?;

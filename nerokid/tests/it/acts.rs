@@ -26,9 +26,10 @@ fn end(folder: &Path) -> (String, String) {
 fn has_lines(path: &Path, count: usize) {
     until("lines of a file", || {
         let text = fs::read_to_string(path).unwrap_or_default();
-        match text.matches('\n').count() == count {
-            true => Ok(()),
-            false => Err(text),
+        if text.matches('\n').count() == count {
+            Ok(())
+        } else {
+            Err(text)
         }
     });
 }

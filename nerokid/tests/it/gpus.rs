@@ -75,9 +75,10 @@ impl Cards {
     fn page(&self, has: impl Fn(&GpuPage) -> bool) -> GpuPage {
         until("page", || {
             let page = gpus::read(&self.folder()).unwrap().unwrap_or_default();
-            match page.number > 0 && has(&page) {
-                true => Ok(page),
-                false => Err(format!("{page:?}")),
+            if page.number > 0 && has(&page) {
+                Ok(page)
+            } else {
+                Err(format!("{page:?}"))
             }
         })
     }

@@ -59,9 +59,10 @@ fn is_gone(process: ProcessId) {
     until("end of a process", || {
         let is_there = ProcessId::of(process.pid).is_ok_and(|now| now == process);
         let stat = fs::read_to_string(format!("/proc/{}/stat", process.pid)).unwrap_or_default();
-        match is_there && !stat.contains(") Z ") {
-            true => Err(stat),
-            false => Ok(()),
+        if is_there && !stat.contains(") Z ") {
+            Err(stat)
+        } else {
+            Ok(())
         }
     });
 }

@@ -140,8 +140,9 @@ impl AgentError {
 }
 
 fn lines(log: &[String]) -> String {
-    match log.is_empty() {
-        true => String::new(),
-        false => format!("; its log ends with:\n  {}", log.join("\n  ")),
+    if log.is_empty() {
+        String::new()
+    } else {
+        format!("; its log ends with:\n  {}", log.join("\n  "))
     }
 }

@@ -53,12 +53,13 @@ fn find(folder: &Path) -> Result<[PathBuf; 3], AgentError> {
         .filter(|(_, path)| !path.is_file())
         .map(|(name, _)| name)
         .collect();
-    match missing.is_empty() {
-        true => Ok(paths),
-        false => Err(AgentError::Missing {
+    if missing.is_empty() {
+        Ok(paths)
+    } else {
+        Err(AgentError::Missing {
             names: missing,
             folder: folder.to_path_buf(),
-        }),
+        })
     }
 }
 

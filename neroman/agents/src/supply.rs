@@ -109,9 +109,10 @@ pub(crate) fn for_this_machine() -> Result<PathBuf, AgentError> {
         base.join("agents").join(&own),
         above.join(SHARED).join(&own),
     ];
-    match whole(&base) {
-        true => Ok(base),
-        false => Ok(sent.into_iter().find(whole).unwrap_or(base)),
+    if whole(&base) {
+        Ok(base)
+    } else {
+        Ok(sent.into_iter().find(whole).unwrap_or(base))
     }
 }
 
@@ -127,12 +128,13 @@ pub(crate) fn all(folders: &[PathBuf]) -> Result<Vec<Supply>, AgentError> {
             found.extend(look_at(programs)?);
         }
     }
-    match found.is_empty() {
-        false => Ok(found),
-        true => Err(AgentError::Missing {
+    if found.is_empty() {
+        Err(AgentError::Missing {
             names: PROGRAMS.to_vec(),
             folder: folders.last().cloned().unwrap_or_default(),
-        }),
+        })
+    } else {
+        Ok(found)
     }
 }
 

@@ -109,12 +109,13 @@ pub fn line_of(verb: &str) -> clap::Command {
 
 /// The verbs, each with its options.
 pub fn all_with_options() -> clap::Command {
-    command()
-        .clone()
-        .mut_subcommands(|verb| match verb.has_subcommands() {
-            true => verb,
-            false => with_options(verb),
-        })
+    command().clone().mut_subcommands(|verb| {
+        if verb.has_subcommands() {
+            verb
+        } else {
+            with_options(verb)
+        }
+    })
 }
 
 /// A verb that has learned its options. It keeps its text: clap would give it that

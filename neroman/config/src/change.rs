@@ -41,18 +41,20 @@ impl Change {
         let before = root(text)?;
         let mut wanted = before.as_deref().map_or(PlainValue::Nothing, value_of);
         self.apply(&mut wanted, 0)?;
-        let changed = match before.as_ref().is_none_or(|root| root.is_null()) {
-            true => self.appended(text)?,
-            false => self.edited(text)?,
+        let changed = if before.as_ref().is_none_or(|root| root.is_null()) {
+            self.appended(text)?
+        } else {
+            self.edited(text)?
         };
         let after = root(&changed)?;
         if after.as_deref().map_or(PlainValue::Nothing, value_of) != wanted {
             return Err(UnsafeChange);
         }
         let concerned = before.as_deref().map(|root| self.concerned(text, root));
-        match keeps_lines(text, &changed, &concerned.unwrap_or_default()) {
-            true => Ok(changed),
-            false => Err(UnsafeChange),
+        if keeps_lines(text, &changed, &concerned.unwrap_or_default()) {
+            Ok(changed)
+        } else {
+            Err(UnsafeChange)
         }
     }
 

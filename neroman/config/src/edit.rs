@@ -186,9 +186,10 @@ fn add_node(config: &Config, name: &str, fields: &[(String, String)]) -> Result<
         .iter()
         .map(|(word, value)| (word.clone(), PlainValue::Text(value.clone())))
         .collect();
-    let value = match fields.is_empty() {
-        true => PlainValue::Nothing,
-        false => PlainValue::Map(fields),
+    let value = if fields.is_empty() {
+        PlainValue::Nothing
+    } else {
+        PlainValue::Map(fields)
     };
     Ok(Change::Put {
         path: vec!["nodes".to_owned(), name.to_owned()],
@@ -240,9 +241,12 @@ const LISTS: &[&str] = &["notify.events", "notify.to"];
 /// Names may hold dots, words of the file do not.
 fn set(config: &Config, key: &str, value: &str) -> Result<Change, EditError> {
     let text = PlainValue::Text(value.trim().to_owned());
-    let put = |path: Vec<String>, value: PlainValue| match text == PlainValue::Text(String::new()) {
-        true => Change::Remove { path },
-        false => Change::Put { path, value },
+    let put = |path: Vec<String>, value: PlainValue| {
+        if text == PlainValue::Text(String::new()) {
+            Change::Remove { path }
+        } else {
+            Change::Put { path, value }
+        }
     };
     if PLAIN_KEYS.contains(&key) {
         return Ok(put(vec![key.to_owned()], text.clone()));
@@ -254,9 +258,10 @@ fn set(config: &Config, key: &str, value: &str) -> Result<Change, EditError> {
         && let Some((_, words)) = SECTIONS.iter().find(|(known, _)| *known == section)
         && words.contains(&word)
     {
-        let value = match LISTS.contains(&key) {
-            true => list(value),
-            false => text.clone(),
+        let value = if LISTS.contains(&key) {
+            list(value)
+        } else {
+            text.clone()
         };
         return Ok(put(vec![section.to_owned(), word.to_owned()], value));
     }
@@ -342,9 +347,10 @@ fn set_group(config: &Config, key: &str, value: &str) -> Result<Change, EditErro
     }
     let has_words = group.is_some_and(|group| group.nodes_place.is_some());
     Ok(Change::Put {
-        path: match has_words {
-            true => path(&["groups", name, "nodes"]),
-            false => path(&["groups", name]),
+        path: if has_words {
+            path(&["groups", name, "nodes"])
+        } else {
+            path(&["groups", name])
         },
         value: list(value),
     })

@@ -112,9 +112,10 @@ impl ConfigFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(source) => return Err(failed("read", path)(source)),
         };
-        match now.as_deref() == self.text.as_deref().map(str::as_bytes) {
-            true => Ok(()),
-            false => Err(WriteError::Changed { path: path.clone() }),
+        if now.as_deref() == self.text.as_deref().map(str::as_bytes) {
+            Ok(())
+        } else {
+            Err(WriteError::Changed { path: path.clone() })
         }
     }
 

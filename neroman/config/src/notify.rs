@@ -124,9 +124,10 @@ pub struct QuietHours {
 impl QuietHours {
     /// Whether a minute of the day is in them.
     pub fn holds(self, minute: u16) -> bool {
-        match self.from_minute <= self.to_minute {
-            true => (self.from_minute..self.to_minute).contains(&minute),
-            false => minute >= self.from_minute || minute < self.to_minute,
+        if self.from_minute <= self.to_minute {
+            (self.from_minute..self.to_minute).contains(&minute)
+        } else {
+            minute >= self.from_minute || minute < self.to_minute
         }
     }
 }

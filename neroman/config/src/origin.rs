@@ -171,9 +171,10 @@ fn folders(home: &Home, variable: &impl Fn(&str) -> Option<String>) -> Vec<Origi
 fn node_origins(name: &str, node: &Node, home: &Home) -> Vec<Origin> {
     let is_local = name == LOCAL;
     let bytes = |bytes: Option<u64>| bytes.map(units::print_bytes);
-    let root = match is_local {
-        true => Some(home.local_root.display().to_string()),
-        false => node.root.clone().or_else(|| Some("~/.neronet".to_owned())),
+    let root = if is_local {
+        Some(home.local_root.display().to_string())
+    } else {
+        node.root.clone().or_else(|| Some("~/.neronet".to_owned()))
     };
     let fields = [
         ("address", node.address.clone(), "this machine"),

@@ -79,9 +79,10 @@ impl Config {
         if let Some(near) = suggest(word, known.iter().copied()) {
             return format!("did you mean `{near}`?");
         }
-        let all = match known.len() > LISTED {
-            true => ", …: `neroman node list`",
-            false => "",
+        let all = if known.len() > LISTED {
+            ", …: `neroman node list`"
+        } else {
+            ""
         };
         known.truncate(LISTED);
         format!(

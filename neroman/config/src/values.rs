@@ -14,9 +14,10 @@ pub(crate) fn entries<'n>(
     what: &str,
     example: &str,
 ) -> &'n [Entry] {
-    match node.is_null() {
-        true => &[],
-        false => fields.map(what, node, example),
+    if node.is_null() {
+        &[]
+    } else {
+        fields.map(what, node, example)
     }
 }
 

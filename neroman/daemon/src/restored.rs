@@ -74,10 +74,7 @@ pub(crate) fn begin(home: &Home, keep: &mut Keep, state: State) -> io::Result<St
     let restored = RestoreState {
         made_ms: note.made_ms,
         nodes,
-        other_host: match is_here {
-            true => String::new(),
-            false => note.host,
-        },
+        other_host: if is_here { String::new() } else { note.host },
     };
     crate::acts::restored(home, Clock::system().now_ms())?;
     let changes = restored::begin(&state, restored);

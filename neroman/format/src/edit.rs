@@ -123,9 +123,10 @@ fn known(one: &Override, scope: &Scope, base: &Definition) -> Result<Override, E
             ..one.clone()
         });
     }
-    let key = match RESOURCES.contains(&&*one.key) {
-        true => format!("resources.{}", one.key),
-        false => one.key.clone(),
+    let key = if RESOURCES.contains(&&*one.key) {
+        format!("resources.{}", one.key)
+    } else {
+        one.key.clone()
     };
     let (head, below) = match key.split_once('.') {
         Some((head, below)) => (head, Some(below)),
@@ -368,8 +369,9 @@ fn value(text: &str, mark: Mark) -> Result<Rc<Node>, (String, String)> {
         };
         Rc::new(Node::made(kind, mark))
     };
-    match is_yaml {
-        false => Ok(plain()),
-        true => Ok(parse::cell(text)?.unwrap_or_else(plain)),
+    if is_yaml {
+        Ok(parse::cell(text)?.unwrap_or_else(plain))
+    } else {
+        Ok(plain())
     }
 }

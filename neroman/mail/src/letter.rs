@@ -93,9 +93,10 @@ impl Letter {
     pub fn compose(&self) -> Result<ComposedMessage, ComposeError> {
         let from = address(&self.from.address)?;
         let to = address(&self.to)?;
-        let domain = match from.domain().is_ascii() {
-            true => from.domain().to_owned(),
-            false => "neronet.invalid".to_owned(),
+        let domain = if from.domain().is_ascii() {
+            from.domain().to_owned()
+        } else {
+            "neronet.invalid".to_owned()
         };
         let digest = digest("message", &[&self.key, &self.to]);
         let message_id = format!("<{digest}.neronet@{domain}>");
@@ -199,9 +200,12 @@ fn subject(text: &str) -> String {
 /// A name as a label of a list id.
 fn label(name: &str) -> String {
     const CHARS_MAX: usize = 40;
-    let plain = |c: char| match c.is_ascii_alphanumeric() {
-        true => c.to_ascii_lowercase(),
-        false => '-',
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            '-'
+        }
     };
     let label: String = name.chars().map(plain).take(CHARS_MAX).collect();
     match label.trim_matches('-') {

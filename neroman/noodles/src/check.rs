@@ -207,26 +207,28 @@ impl Findings {
                     continue;
                 }
                 let left_out = stage == MAIN_STAGE && spec.remarks.left_out.contains(&needed.name);
-                let (message, hint) = match left_out {
-                    true => (
+                let (message, hint) = if left_out {
+                    (
                         format!(
                             "{} is left out, and counts as deployed",
                             quoted(&needed.name)
                         ),
                         String::new(),
-                    ),
-                    false => (
+                    )
+                } else {
+                    (
                         format!(
                             "there is no experiment {} in `{}`: it counts as deployed",
                             quoted(&needed.name),
                             STAGES[stage]
                         ),
                         // A comparison with all names of a large spec takes its time.
-                        match suggested < SUGGESTED_MAX {
-                            true => meant(&needed.name, named.keys()),
-                            false => String::new(),
+                        if suggested < SUGGESTED_MAX {
+                            meant(&needed.name, named.keys())
+                        } else {
+                            String::new()
                         },
-                    ),
+                    )
                 };
                 suggested += 1;
                 self.add(Severity::Warning, needed.mark, message, hint);

@@ -79,9 +79,10 @@ fn export(name: &str, value: &str) -> String {
 
 /// The original's line where a shell reads it as the exact text, else one with quotes that hold.
 fn export_exact(name: &str, value: &str) -> String {
-    match value.contains(['$', '`', '\\', '"']) {
-        true => format!("export {name}='{}'", value.replace('\'', "'\\''")),
-        false => export(name, value),
+    if value.contains(['$', '`', '\\', '"']) {
+        format!("export {name}='{}'", value.replace('\'', "'\\''"))
+    } else {
+        export(name, value)
     }
 }
 

@@ -527,10 +527,7 @@ impl Flow {
         };
         round.turn = FlowTurn::New;
         let is_full = round.used.len() >= self.plan.servers;
-        round.next = match is_full {
-            true => usize::MAX,
-            false => experiment + 1,
-        };
+        round.next = if is_full { usize::MAX } else { experiment + 1 };
         if is_full {
             self.note(FlowNote::NoServers);
         }
@@ -643,9 +640,10 @@ impl Flow {
         }
         self.state.round += 1;
         self.note_round();
-        match self.plan.round_interval > 0.0 {
-            true => self.state.phase = Phase::RoundPause,
-            false => self.begin_round(),
+        if self.plan.round_interval > 0.0 {
+            self.state.phase = Phase::RoundPause
+        } else {
+            self.begin_round()
         }
     }
 }

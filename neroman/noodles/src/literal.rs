@@ -227,9 +227,10 @@ impl<'t> LiteralReader<'t> {
     fn text(&mut self, raw: bool, bytes: bool, whole: &mut String) -> Option<()> {
         let quote = self.rest.chars().next()?;
         let triple: String = std::iter::repeat_n(quote, 3).collect();
-        let end: &str = match self.rest.starts_with(&triple) {
-            true => &triple,
-            false => &triple[..1],
+        let end: &str = if self.rest.starts_with(&triple) {
+            &triple
+        } else {
+            &triple[..1]
         };
         self.rest = &self.rest[end.len()..];
         loop {

@@ -154,9 +154,10 @@ impl Comparison {
             Operator::Below => order == Some(Less),
             Operator::Above => order == Some(Greater),
         };
-        match satisfied {
-            true => Satisfaction::Satisfied,
-            false => Satisfaction::Unsatisfied,
+        if satisfied {
+            Satisfaction::Satisfied
+        } else {
+            Satisfaction::Unsatisfied
         }
     }
 }

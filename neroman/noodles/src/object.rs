@@ -164,17 +164,19 @@ pub fn float_text(number: f64) -> String {
         return format!("{mantissa}e{sign}{:02}", exponent.abs());
     }
     let plain = format!("{number}");
-    match plain.contains('.') {
-        true => plain,
-        false => format!("{plain}.0"),
+    if plain.contains('.') {
+        plain
+    } else {
+        format!("{plain}.0")
     }
 }
 
 /// Python's quotes: single ones, unless the text holds these and no double ones.
 fn quote(text: &str, out: &mut String) {
-    let quote = match text.contains('\'') && !text.contains('"') {
-        true => '"',
-        false => '\'',
+    let quote = if text.contains('\'') && !text.contains('"') {
+        '"'
+    } else {
+        '\''
     };
     out.push(quote);
     for c in text.chars() {

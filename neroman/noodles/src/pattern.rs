@@ -205,9 +205,10 @@ impl Translator<'_> {
                         self.closed[number] = true;
                     }
                     self.out.push(')');
-                    self.atom = match group.looks {
-                        true => Atom::Look(group.start),
-                        false => Atom::Some,
+                    self.atom = if group.looks {
+                        Atom::Look(group.start)
+                    } else {
+                        Atom::Some
                     };
                 }
                 '|' => {
@@ -233,12 +234,13 @@ impl Translator<'_> {
             return Err(self.wrong("a `(` without its `)`"));
         }
         let (number, at) = self.condition_max;
-        match number > self.closed.len() {
-            true => Err(NoPattern {
+        if number > self.closed.len() {
+            Err(NoPattern {
                 at: Some(at),
                 why: "there is no group of this number".to_owned(),
-            }),
-            false => Ok(()),
+            })
+        } else {
+            Ok(())
         }
     }
 
@@ -282,10 +284,7 @@ impl Translator<'_> {
         for _ in 0..=ahead.chars().count() {
             self.next();
         }
-        let least = match ahead.starts_with(',') {
-            true => "0",
-            false => "",
-        };
+        let least = if ahead.starts_with(',') { "0" } else { "" };
         Some(format!("{{{least}{ahead}}}"))
     }
 

@@ -357,9 +357,10 @@ impl SpecReader<'_> {
             self.types(layers);
             let name = self.name(layers);
             // Mistakes in what is left out do not matter.
-            match only.is_none_or(|only| only.contains(&name)) {
-                true => experiments.push(self.experiment(name.clone(), item.mark, layers)),
-                false => self.remarks.left_out.push(name.clone()),
+            if only.is_none_or(|only| only.contains(&name)) {
+                experiments.push(self.experiment(name.clone(), item.mark, layers))
+            } else {
+                self.remarks.left_out.push(name.clone())
             }
             names.insert(name);
         }

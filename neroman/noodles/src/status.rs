@@ -29,9 +29,10 @@ pub struct StatusFile<'a> {
 impl StatusFile<'_> {
     /// The ten keys of the original, in the order in which it writes them.
     pub fn yaml(&self) -> String {
-        let list = |names: &[&str]| match names.is_empty() {
-            true => " []\n".to_owned(),
-            false => {
+        let list = |names: &[&str]| {
+            if names.is_empty() {
+                " []\n".to_owned()
+            } else {
                 let lines = names.iter().map(|name| format!("- {}\n", scalar(name)));
                 format!("\n{}", lines.collect::<String>())
             }

@@ -113,9 +113,10 @@ impl Loader<'_> {
             Event::Scalar(value, style, anchor, tag) => {
                 let plain = style == ScalarStyle::Plain;
                 // The parser writes `~` for a value that is not there.
-                let written = match plain && span.is_empty() {
-                    true => String::new(),
-                    false => value.into_owned(),
+                let written = if plain && span.is_empty() {
+                    String::new()
+                } else {
+                    value.into_owned()
                 };
                 let object = self.scalar(&written, plain, tag.as_deref(), mark, tag_mark)?;
                 let item = Item {
@@ -163,9 +164,10 @@ impl Loader<'_> {
     ) -> Result<Object, LoadError> {
         let text = || Object::Text(written.to_owned());
         let Some(tag) = tag else {
-            return Ok(match plain {
-                true => self.plain(written, mark),
-                false => text(),
+            return Ok(if plain {
+                self.plain(written, mark)
+            } else {
+                text()
             });
         };
         // `!` alone: no resolution.

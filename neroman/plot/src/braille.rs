@@ -151,9 +151,10 @@ fn keys(panel: &Panel, y: Scale, rows: usize, plot: &Plot, color: bool) -> Vec<S
         let keys: String = shown
             .map(|name| painted(&key(*name), *name, plot, color))
             .collect();
-        match names.is_empty() {
-            true => String::new(),
-            false => format!(" {keys}{}", if many { "+" } else { "" }),
+        if names.is_empty() {
+            String::new()
+        } else {
+            format!(" {keys}{}", if many { "+" } else { "" })
         }
     };
     of_rows.into_iter().map(line).collect()
@@ -393,8 +394,9 @@ impl Canvas {
 }
 
 fn painted_rule(text: &str, color: bool) -> String {
-    match color {
-        true => format!("\x1b[31m{text}\x1b[0m"),
-        false => text.to_owned(),
+    if color {
+        format!("\x1b[31m{text}\x1b[0m")
+    } else {
+        text.to_owned()
     }
 }

@@ -129,9 +129,10 @@ impl Plot {
     fn hidden(&self, panel: &Panel) -> String {
         let points = || (panel.curves.iter()).flat_map(|curve| curve.parts.iter().flatten());
         let count = |is: fn(f64) -> bool| points().filter(|point| is(point.y)).count();
-        let not_above = match self.log {
-            true => count(|y| y <= 0.0 && y.is_finite()),
-            false => 0,
+        let not_above = if self.log {
+            count(|y| y <= 0.0 && y.is_finite())
+        } else {
+            0
         };
         let counts = [
             (count(f64::is_nan), "NaN"),
@@ -142,9 +143,10 @@ impl Plot {
             .filter(|(count, _)| *count > 0)
             .map(|(count, what)| format!("{count} {what}"))
             .collect();
-        match words.is_empty() {
-            true => String::new(),
-            false => format!("not drawn: {}", words.join(", ")),
+        if words.is_empty() {
+            String::new()
+        } else {
+            format!("not drawn: {}", words.join(", "))
         }
     }
 

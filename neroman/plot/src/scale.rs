@@ -42,9 +42,12 @@ impl Scale {
                 .max(1e-290),
         };
         let (low, high) = (low - by, high + by);
-        let back = |value: f64| match self.log {
-            true => 10_f64.powf(value).clamp(f64::MIN_POSITIVE, f64::MAX),
-            false => value.clamp(f64::MIN, f64::MAX),
+        let back = |value: f64| {
+            if self.log {
+                10_f64.powf(value).clamp(f64::MIN_POSITIVE, f64::MAX)
+            } else {
+                value.clamp(f64::MIN, f64::MAX)
+            }
         };
         Self {
             low: back(low),
@@ -112,9 +115,10 @@ pub(crate) fn up(plot: &Plot, panel: &Panel) -> Option<Scale> {
     let near = range.padded(0.5);
     let bands = || panel.curves.iter().flat_map(|curve| &curve.band);
     let ends = bands().flat_map(|point| [point.low, point.high]);
-    let range = match plot.log {
-        true => with(range, &mut ends.filter(|y| near.contains(*y)))?,
-        false => with(range, &mut { ends })?,
+    let range = if plot.log {
+        with(range, &mut ends.filter(|y| near.contains(*y)))?
+    } else {
+        with(range, &mut { ends })?
     };
     let near = range.padded(0.5);
     let thresholds = panel.thresholds.iter().map(|threshold| threshold.y);
@@ -133,9 +137,10 @@ pub(crate) fn ticks(scale: Scale, most: usize) -> Vec<Tick> {
         scale.high.log10().ceil() as i32,
     );
     let each = ((last - first) as usize / most.max(1) + 1) as i32;
-    let within: &[f64] = match decades * 3.0 <= most as f64 {
-        true => &[1.0, 2.0, 5.0],
-        false => &[1.0],
+    let within: &[f64] = if decades * 3.0 <= most as f64 {
+        &[1.0, 2.0, 5.0]
+    } else {
+        &[1.0]
     };
     (first..=last)
         .filter(|power| power.rem_euclid(each) == 0)
@@ -266,13 +271,14 @@ fn duration(seconds: f64, step: f64) -> String {
     } else if step % 3600.0 == 0.0 {
         with(3600.0, "h")
     } else if step % 60.0 == 0.0 {
-        match seconds.abs() >= 3600.0 {
-            true => format!(
+        if seconds.abs() >= 3600.0 {
+            format!(
                 "{}:{:02} h",
                 (seconds / 3600.0) as i64,
                 (seconds / 60.0) as i64 % 60
-            ),
-            false => with(60.0, "min"),
+            )
+        } else {
+            with(60.0, "min")
         }
     } else if seconds.abs() >= 60.0 && step >= 1.0 {
         format!("{}:{:02} min", (seconds / 60.0) as i64, seconds as i64 % 60)

@@ -257,9 +257,10 @@ impl Picture<'_> {
     fn curve(&mut self, frame: &Frame<'_>, curve: &Curve) {
         let color = self.color(curve.name);
         // Many thin curves show through one another.
-        let (width, opacity) = match self.plot.names.len() <= FEW_MAX {
-            true => (1.8, 1.0),
-            false => (1.2, 0.75),
+        let (width, opacity) = if self.plot.names.len() <= FEW_MAX {
+            (1.8, 1.0)
+        } else {
+            (1.2, 0.75)
         };
         let (mut lines, mut dots) = (String::new(), Vec::new());
         for part in &curve.parts {
@@ -438,16 +439,17 @@ impl Picture<'_> {
         let rule = self.colors().rule;
         for (words, dash) in rule_words(panels.iter().map(|frame| (frame.panel, frame.y))) {
             y += LINE;
-            match dash {
-                true => self.put(format_args!(
+            if dash {
+                self.put(format_args!(
                     "<path d=\"M{EDGE} {:.1}h22\" stroke=\"{rule}\" stroke-dasharray=\"6 4\"/>",
                     y - 4.0
-                )),
-                false => self.put(format_args!(
+                ))
+            } else {
+                self.put(format_args!(
                     "<path d=\"M{} {:.1}l5 5l-5 5l-5 -5Z\" fill=\"{rule}\"/>",
                     EDGE + 11.0,
                     y - 9.0
-                )),
+                ))
             }
             self.put(format_args!(
                 "<text x=\"{}\" y=\"{y:.1}\">{}</text>",

@@ -275,9 +275,12 @@ impl<C: Catalogue> Picking<'_, C> {
         }
         let shown = parts.iter().take(PARTS_MAX);
         let mut shown: Vec<String> = shown
-            .map(|(first, last)| match first == last {
-                true => first.to_string(),
-                false => format!("{first}-{last}"),
+            .map(|(first, last)| {
+                if first == last {
+                    first.to_string()
+                } else {
+                    format!("{first}-{last}")
+                }
             })
             .collect();
         if parts.len() > PARTS_MAX {
@@ -467,9 +470,10 @@ impl<C: Catalogue> Picking<'_, C> {
         let is_name = has_name(self.catalogue, word) || has_block(self.catalogue, word);
         let hint = format!("inside a condition a name stands in backticks: `` `{word}` ``");
         let error = SelectorError::in_expression(error, element.span.start);
-        match is_name && error.kind == SelectorErrorKind::Name {
-            true => error.hint(hint),
-            false => error,
+        if is_name && error.kind == SelectorErrorKind::Name {
+            error.hint(hint)
+        } else {
+            error
         }
     }
 

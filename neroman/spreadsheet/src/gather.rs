@@ -83,12 +83,13 @@ impl Gather {
             || self.cells > CELLS_MAX
             || self.text_bytes > TEXT_BYTES_MAX
         {
-            let what = match rows.len() > FILLED_ROWS_MAX {
-                true => format!("has more than {FILLED_ROWS_MAX} rows with a content"),
-                false => format!(
+            let what = if rows.len() > FILLED_ROWS_MAX {
+                format!("has more than {FILLED_ROWS_MAX} rows with a content")
+            } else {
+                format!(
                     "has more than {CELLS_MAX} cells with a content, or more than {} MiB of text",
                     TEXT_BYTES_MAX >> 20
-                ),
+                )
             };
             return Err(UnreadableTable::file(
                 what,

@@ -29,12 +29,13 @@ pub(crate) fn of(bytes: &[u8], ending: &str) -> Result<FileFormat, UnreadableTab
     }
     if bytes.starts_with(ZIP) {
         let kind = in_package(bytes)?;
-        return match is_text {
-            true => Err(UnreadableTable::file(
+        return if is_text {
+            Err(UnreadableTable::file(
                 format!("is a workbook that is called .{ending}"),
                 "rename it, or save it as CSV",
-            )),
-            false => Ok(kind),
+            ))
+        } else {
+            Ok(kind)
         };
     }
     if bytes.starts_with(OLE) {
@@ -57,15 +58,16 @@ pub(crate) fn of(bytes: &[u8], ending: &str) -> Result<FileFormat, UnreadableTab
     if is_text {
         return Ok(FileFormat::Text);
     }
-    Err(match is_html(bytes) {
-        true => UnreadableTable::file(
+    Err(if is_html(bytes) {
+        UnreadableTable::file(
             format!("is a web page (HTML) that is called .{ending}"),
             "open it in a spreadsheet program and save it as .xlsx",
-        ),
-        false => UnreadableTable::file(
+        )
+    } else {
+        UnreadableTable::file(
             format!("is no workbook, although it is called .{ending}"),
             "open it in a spreadsheet program and save it as .xlsx; a text with commas is called .csv",
-        ),
+        )
     })
 }
 
@@ -78,9 +80,10 @@ fn in_package(bytes: &[u8]) -> Result<FileFormat, UnreadableTable> {
     }
     if mimetype.trim() == MIMETYPE {
         let manifest = package::text(&mut zip, "META-INF/manifest.xml")?;
-        return match manifest.is_some_and(|text| text.contains("encryption-data")) {
-            true => Err(encrypted()),
-            false => Ok(FileFormat::Ods),
+        return if manifest.is_some_and(|text| text.contains("encryption-data")) {
+            Err(encrypted())
+        } else {
+            Ok(FileFormat::Ods)
         };
     }
     let has = |name: &str| {
@@ -94,9 +97,10 @@ fn in_package(bytes: &[u8]) -> Result<FileFormat, UnreadableTable> {
             "name a workbook (.xlsx, .ods) or a table (.csv)",
         ));
     }
-    Ok(match has("xl/workbook.bin") {
-        true => FileFormat::Xlsb,
-        false => FileFormat::Xlsx,
+    Ok(if has("xl/workbook.bin") {
+        FileFormat::Xlsb
+    } else {
+        FileFormat::Xlsx
     })
 }
 

@@ -70,12 +70,13 @@ pub(crate) fn writable(path: &Path) -> Result<BookFormat, UnreadableTable> {
         UnreadableTable::file(why, "save it as .xlsx or .ods, and `neroman add` that")
     })?;
     let is_read_only = std::fs::metadata(path).is_ok_and(|meta| meta.permissions().readonly());
-    match is_read_only {
-        true => Err(UnreadableTable::file(
+    if is_read_only {
+        Err(UnreadableTable::file(
             "it is read-only",
             format!("`chmod u+w {}`", path.display()),
-        )),
-        false => Ok(format),
+        ))
+    } else {
+        Ok(format)
     }
 }
 

@@ -179,8 +179,9 @@ fn date(moment: &ExcelDateTime) -> CellValue {
     }
     let (year, month, day, hour, minute, second, _) = moment.to_ymd_hms_milli();
     let time = format!("{hour:02}:{minute:02}:{second:02}");
-    match days < 1.0 {
-        true => CellValue::Date(time),
-        false => value::date(&format!("{year:04}-{month:02}-{day:02}T{time}")),
+    if days < 1.0 {
+        CellValue::Date(time)
+    } else {
+        value::date(&format!("{year:04}-{month:02}-{day:02}T{time}"))
     }
 }

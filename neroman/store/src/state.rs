@@ -382,12 +382,11 @@ pub(crate) fn cells(
     experiment: ExperimentId,
     is_newest: bool,
 ) -> Result<Vec<CellRow>, StoreError> {
-    let tail = match is_newest {
-        true => {
-            "WHERE experiment = ? AND part = (SELECT max(part) FROM cell AS other
+    let tail = if is_newest {
+        "WHERE experiment = ? AND part = (SELECT max(part) FROM cell AS other
              WHERE other.experiment = cell.experiment AND other.heading = cell.heading)"
-        }
-        false => "WHERE experiment = ? ORDER BY heading, part",
+    } else {
+        "WHERE experiment = ? ORDER BY heading, part"
     };
     CELL.some(db, tail, &[cell::unsigned(experiment.0)], |cells| {
         Some(CellRow {

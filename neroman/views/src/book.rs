@@ -225,9 +225,10 @@ impl BookBuilder {
     }
 
     fn summary(&mut self, groups: &Groups) -> Result<(), NoBook> {
-        match groups.by.is_empty() {
-            true => self.summary_of_all(groups),
-            false => self.summary_by(groups),
+        if groups.by.is_empty() {
+            self.summary_of_all(groups)
+        } else {
+            self.summary_by(groups)
         }
     }
 
@@ -360,9 +361,10 @@ impl BookBuilder {
 }
 
 fn has_room(what: &'static str, count: usize, max: u32) -> Result<(), NoBook> {
-    match count > max as usize {
-        true => Err(NoBook::TooMany { what, count, max }),
-        false => Ok(()),
+    if count > max as usize {
+        Err(NoBook::TooMany { what, count, max })
+    } else {
+        Ok(())
     }
 }
 
@@ -395,9 +397,10 @@ fn differing(views: &[ExperimentView]) -> Vec<String> {
     let mut by = params(views);
     by.retain(|name| !REPETITIONS.contains(&name.as_str()));
     by.retain(|name| groups(std::slice::from_ref(name)) > 1);
-    match groups(&by) < views.len() {
-        true => by,
-        false => Vec::new(),
+    if groups(&by) < views.len() {
+        by
+    } else {
+        Vec::new()
     }
 }
 

@@ -77,9 +77,10 @@ fn tame(text: &str) -> String {
         )
     };
     let is_run = safe.trim_start().starts_with(runs) || safe.starts_with(['\t', '\n']);
-    match is_run || text.starts_with('\r') {
-        true => format!("'{safe}"),
-        false => safe,
+    if is_run || text.starts_with('\r') {
+        format!("'{safe}")
+    } else {
+        safe
     }
 }
 

@@ -91,13 +91,15 @@ impl Diff {
                     .collect()
             })),
             command: (command[0] != command[1]).then_some(command),
-            environment: match have_run(&both) {
-                true => pairs(both.map(environment)),
-                false => Vec::new(),
+            environment: if have_run(&both) {
+                pairs(both.map(environment))
+            } else {
+                Vec::new()
             },
-            metrics: match have_run(&both) {
-                true => metrics(&runs),
-                false => Vec::new(),
+            metrics: if have_run(&both) {
+                metrics(&runs)
+            } else {
+                Vec::new()
             },
             code: files(code),
             runs,
@@ -316,9 +318,12 @@ fn unified(path: &str, both: &[Option<FileContent>; 2], texts: &[String; 2]) -> 
     if let [Some(one), Some(other)] = both
         && one.entry.executable != other.entry.executable
     {
-        let mode = |frozen: &FileContent| match frozen.entry.executable {
-            true => "executable",
-            false => "not executable",
+        let mode = |frozen: &FileContent| {
+            if frozen.entry.executable {
+                "executable"
+            } else {
+                "not executable"
+            }
         };
         text.push_str(&format!("{path}: {} → {}\n", mode(one), mode(other)));
     }

@@ -217,11 +217,12 @@ fn distinct(columns: Vec<(String, ColumnCells<'_>)>) -> Vec<TypedColumn<'_>> {
     let mut taken = HashSet::new();
     let named = columns.into_iter().map(|(title, cells)| {
         let mut others = (2..).map(|number| format!("{title}_{number}"));
-        let name = match taken.contains(&title) {
-            false => title,
-            true => others
+        let name = if taken.contains(&title) {
+            others
                 .find(|name| !given.contains(name) && !taken.contains(name))
-                .unwrap_or(title.clone()),
+                .unwrap_or(title.clone())
+        } else {
+            title
         };
         taken.insert(name.clone());
         TypedColumn { name, cells }

@@ -132,9 +132,10 @@ impl CsvDialect {
         let separator = char::from(self.separator);
         let is_special = |c| c == separator || matches!(c, '"' | '\n' | '\r');
         let is_quoted = was_quoted || (self.quotes_all && !text.is_empty());
-        match is_quoted || text.contains(is_special) {
-            true => format!("\"{}\"", text.replace('"', "\"\"")),
-            false => text,
+        if is_quoted || text.contains(is_special) {
+            format!("\"{}\"", text.replace('"', "\"\""))
+        } else {
+            text
         }
     }
 }
@@ -184,8 +185,9 @@ fn number_of(field: &BookValue) -> Option<(f64, bool)> {
 
 /// A text that a spreadsheet would run begins with an apostrophe.
 fn harmless(text: &str) -> String {
-    match text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
-        true => format!("'{text}"),
-        false => text.to_owned(),
+    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        format!("'{text}")
+    } else {
+        text.to_owned()
     }
 }

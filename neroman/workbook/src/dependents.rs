@@ -32,9 +32,10 @@ impl Cells {
     }
 
     fn add_area(&mut self, sheet: usize, area: Rect) {
-        match area.rows.0 == area.rows.1 && area.columns.0 == area.columns.1 {
-            true => self.add(sheet, (area.rows.0, area.columns.0)),
-            false => self.areas.entry(sheet).or_default().push(area),
+        if area.rows.0 == area.rows.1 && area.columns.0 == area.columns.1 {
+            self.add(sheet, (area.rows.0, area.columns.0))
+        } else {
+            self.areas.entry(sheet).or_default().push(area)
         }
     }
 

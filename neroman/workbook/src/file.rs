@@ -296,11 +296,12 @@ impl BookFile {
 
     fn check_unchanged(&self) -> Result<(), FileError> {
         let now = fs::metadata(&self.named).map_err(failed("read", &self.named))?;
-        match FileStamp::of(&now) == self.stamp {
-            true => Ok(()),
-            false => Err(FileError::Changed {
+        if FileStamp::of(&now) == self.stamp {
+            Ok(())
+        } else {
+            Err(FileError::Changed {
                 path: self.named.clone(),
-            }),
+            })
         }
     }
 

@@ -181,9 +181,10 @@ impl<'a> WantedCells<'a> {
         let mut outcomes = Vec::with_capacity(cells.len());
         for (index, cell) in cells.iter().enumerate() {
             let place = (cell.row, cell.column);
-            outcomes.push(CellOutcome::Left(match cell.row < sheet.first_row {
-                true => CellObstacle::Header,
-                false => CellObstacle::Outside,
+            outcomes.push(CellOutcome::Left(if cell.row < sheet.first_row {
+                CellObstacle::Header
+            } else {
+                CellObstacle::Outside
             }));
             let is_within = cell.row < ROWS_MAX && cell.column < COLUMNS_MAX;
             if cell.row >= sheet.first_row && is_within && at.insert(place, index).is_some() {

@@ -62,8 +62,9 @@ impl fmt::Display for BookValue {
 /// The shortest text that reads as the same number.
 pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
-    match size == 0.0 || (1e-5..1e16).contains(&size) {
-        true => value.to_string(),
-        false => format!("{value:e}"),
+    if size == 0.0 || (1e-5..1e16).contains(&size) {
+        value.to_string()
+    } else {
+        format!("{value:e}")
     }
 }

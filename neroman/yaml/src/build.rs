@@ -104,9 +104,10 @@ impl Builder<'_> {
             }
             Event::Scalar(value, style, anchor, tag) => {
                 let plain = style == ScalarStyle::Plain;
-                let text = match plain && span.is_empty() {
-                    true => String::new(),
-                    false => value.into_owned(),
+                let text = if plain && span.is_empty() {
+                    String::new()
+                } else {
+                    value.into_owned()
                 };
                 let node = Node {
                     kind: Kind::Scalar { text, plain },

@@ -466,9 +466,10 @@ impl Agent {
                 Stage::Held { .. } => How::Undecided,
                 Stage::Ended { .. } | Stage::Settled { .. } => {
                     let code = exit_code(entry);
-                    match entry.facts.stopped_by_scheduler {
-                        true => How::Stopped(code),
-                        false => How::Ended(code),
+                    if entry.facts.stopped_by_scheduler {
+                        How::Stopped(code)
+                    } else {
+                        How::Ended(code)
                     }
                 }
                 Stage::TakenAway | Stage::Refused => How::NotStarted,
@@ -510,9 +511,10 @@ fn exit_code(entry: &Entry) -> i32 {
         Some(failed) => {
             let failed: JobNotStarted =
                 prost::Message::decode(&*failed.payload).unwrap_or_default();
-            match failed.errno == rustix::io::Errno::NOENT.raw_os_error() {
-                true => NOT_FOUND,
-                false => CANNOT_EXECUTE,
+            if failed.errno == rustix::io::Errno::NOENT.raw_os_error() {
+                NOT_FOUND
+            } else {
+                CANNOT_EXECUTE
             }
         }
         None => 1,

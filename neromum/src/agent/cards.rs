@@ -120,9 +120,10 @@ impl Agent {
         if self.setup.cards.is_none() {
             let head = format!("{OF_NVIDIA}=");
             let shown = |var: &Vec<u8>| var.starts_with(head.as_bytes()) && var.len() > head.len();
-            return match launch.env.iter().any(shown) {
-                true => VisibleCards::All,
-                false => VisibleCards::Listed(Vec::new()),
+            return if launch.env.iter().any(shown) {
+                VisibleCards::All
+            } else {
+                VisibleCards::Listed(Vec::new())
             };
         }
         if run.is_some_and(|run| run.request.is_unmanaged) {
@@ -171,15 +172,19 @@ fn show(cards: &[Card], env: &mut Vec<Vec<u8>>) {
     let is_amd = cards.iter().any(|card| card.is_amd);
     let each: Vec<String> = cards
         .iter()
-        .map(|card| match card.is_slice {
-            true => card.uuid.clone(),
-            false => card.index.to_string(),
+        .map(|card| {
+            if card.is_slice {
+                card.uuid.clone()
+            } else {
+                card.index.to_string()
+            }
         })
         .collect();
     let list = each.join(",");
-    let (given, others): (&[_], &[_]) = match is_amd {
-        true => (&[(OF_AMD, &*list)], &AMONG_AMD),
-        false => (&[(ORDER, BY_BUS), (OF_NVIDIA, &list), (OF_AMD, "")], &[]),
+    let (given, others): (&[_], &[_]) = if is_amd {
+        (&[(OF_AMD, &*list)], &AMONG_AMD)
+    } else {
+        (&[(ORDER, BY_BUS), (OF_NVIDIA, &list), (OF_AMD, "")], &[])
     };
     let given_names = given.iter().map(|(name, _)| name);
     for name in given_names.chain(others) {

@@ -198,9 +198,10 @@ impl Agent {
             }
         };
         if self.ending || !self.launchers.ready() {
-            let why = match self.ending {
-                true => "the scheduler ends the allocation",
-                false => "the launcher does not answer",
+            let why = if self.ending {
+                "the scheduler ends the allocation"
+            } else {
+                "the launcher does not answer"
             };
             self.core.not_launched(token, why);
             return;

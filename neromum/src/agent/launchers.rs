@@ -94,10 +94,7 @@ impl Launchers {
     /// opened again at once. One that dies as soon as it answers is not: that would go
     /// round without a pause.
     fn next_try(&self, now: Instant, was_up: bool) -> Instant {
-        let pause_from = match was_up {
-            true => self.own_opened,
-            false => Some(now),
-        };
+        let pause_from = if was_up { self.own_opened } else { Some(now) };
         pause_from.map_or(now, |from| now.max(from + config::LAUNCHER_RETRY))
     }
 

@@ -179,9 +179,10 @@ impl Agent {
         let after_ms = letters.order.as_ref().map_or(0, |order| order.after_ms);
         letters.not_before = Some(Instant::now() + Duration::from_millis(after_ms));
         letters.done.extend(told.done);
-        letters.failures = match told.has_failed {
-            true => letters.failures + 1,
-            false => 0,
+        letters.failures = if told.has_failed {
+            letters.failures + 1
+        } else {
+            0
         };
         if letters.failures >= TRIES_MAX {
             tracing::error!("letters are given up: neroman tells these ends when it is back");

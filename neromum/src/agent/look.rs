@@ -52,12 +52,13 @@ impl Agent {
         // processes of a task of a scheduler are on other hosts.
         let mut read = tracking == Tracking::Over || self.look(token, incarnation);
         let sees_processes = tracking == Tracking::Nobody && !self.is_submitted(&token);
-        let lives = match sees_processes {
-            true => self.lives(token),
-            false => ProcessLives {
+        let lives = if sees_processes {
+            self.lives(token)
+        } else {
+            ProcessLives {
                 shim: None,
                 job: None,
-            },
+            }
         };
         if tracking == Tracking::Over || sees_processes {
             read &= self.look(token, incarnation);
@@ -197,9 +198,10 @@ impl Agent {
         // What an earlier start still wrote is passed on, and says nothing about this one.
         let is_earlier = incarnation < entry.incarnation;
         let mut of_earlier = Facts::default();
-        let facts = match is_earlier {
-            true => &mut of_earlier,
-            false => &mut entry.facts,
+        let facts = if is_earlier {
+            &mut of_earlier
+        } else {
+            &mut entry.facts
         };
         let run_dir = self.setup.paths.run(entry.id);
         let place = segments::StartFolder {

@@ -88,10 +88,7 @@ impl Agent {
         if let Some(cluster) = self.cluster.as_mut().filter(|cluster| cluster.has(&token)) {
             cluster.hold_at_scheduler(token, wanted);
         }
-        Ok(match is_new {
-            true => outcome,
-            false => PauseOutcome::Same,
-        })
+        Ok(if is_new { outcome } else { PauseOutcome::Same })
     }
 
     /// Takes over the newest pause request of a run after a restart. In an allocation
@@ -110,9 +107,10 @@ impl Agent {
         }
         let is_paused = newest % 2 == 1;
         self.core.set_paused(token, is_paused);
-        let wanted = match is_paused {
-            true => Wanted::Paused,
-            false => Wanted::Resumed,
+        let wanted = if is_paused {
+            Wanted::Paused
+        } else {
+            Wanted::Resumed
         };
         // The neromum before may have left between the request and the call. It noted which
         // jobs it held: a person may hold others.

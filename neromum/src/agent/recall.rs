@@ -41,9 +41,10 @@ impl Agent {
                 }
                 Adopted::Unknown => {
                     self.admission.recall(token, generation);
-                    return Ok(match was_recalled(&self.run_dir(id), token) {
-                        true => Outcome::NeverStarted,
-                        false => Outcome::UnknownRun,
+                    return Ok(if was_recalled(&self.run_dir(id), token) {
+                        Outcome::NeverStarted
+                    } else {
+                        Outcome::UnknownRun
                     });
                 }
                 Adopted::NotNow(why) => return Err(io::Error::other(why)),

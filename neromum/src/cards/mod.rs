@@ -153,9 +153,12 @@ impl Cards {
         if age > FRESH && page.trouble() != GpuTrouble::Absent {
             return self.silent(&page, age);
         }
-        let text = |what: &str| match page.detail.is_empty() {
-            true => what.to_owned(),
-            false => format!("{what} ({})", Safe::line(&page.detail)),
+        let text = |what: &str| {
+            if page.detail.is_empty() {
+                what.to_owned()
+            } else {
+                format!("{what} ({})", Safe::line(&page.detail))
+            }
         };
         match page.trouble() {
             GpuTrouble::Absent if age > absent_for => self.begin(),
@@ -260,9 +263,10 @@ impl Cards {
         }
         let pid = helper.map_or(0, |helper| helper.pid);
         let minutes = age.as_secs() / 60;
-        let what = match is_dead {
-            true => "the helper that asks the GPU driver died in its first call",
-            false => "the GPU driver does not answer",
+        let what = if is_dead {
+            "the helper that asks the GPU driver died in its first call"
+        } else {
+            "the GPU driver does not answer"
         };
         CardsKnown::Unknown {
             why: format!(

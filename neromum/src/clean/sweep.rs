@@ -125,12 +125,13 @@ impl Janitor {
                 |hash: &_| named.files.contains(hash) || self.store.reservations().has(hash);
             let free = pack.contents().filter(|(hash, _)| !is_used(hash));
             let free: Vec<u64> = free.map(|(_, length)| length).collect();
-            unused += match free.len() == pack.hashes().count() {
-                true => size,
-                false => Size {
+            unused += if free.len() == pack.hashes().count() {
+                size
+            } else {
+                Size {
                     bytes: free.iter().sum(),
                     files: free.len() as u64,
-                },
+                }
             };
         }
         (all, unused)

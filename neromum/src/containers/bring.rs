@@ -55,9 +55,10 @@ impl Source {
             let home = std::env::var("HOME").unwrap_or_default();
             return Ok(Self::Path(Path::new(&home).join(rest)));
         }
-        Ok(match image.starts_with('/') {
-            true => Self::Path(image.into()),
-            false => Self::Name(image.to_owned()),
+        Ok(if image.starts_with('/') {
+            Self::Path(image.into())
+        } else {
+            Self::Name(image.to_owned())
         })
     }
 
@@ -263,9 +264,10 @@ async fn as_sif(
 }
 
 fn uri(name: &str) -> String {
-    match name.contains("://") {
-        true => name.to_owned(),
-        false => format!("docker://{name}"),
+    if name.contains("://") {
+        name.to_owned()
+    } else {
+        format!("docker://{name}")
     }
 }
 
@@ -348,9 +350,10 @@ fn mount_point(containers: &Containers, image: &Path) -> Result<(), String> {
         .strip_prefix("/")
         .unwrap_or(&containers.root);
     // What the host's own folders cover needs no folder in the image.
-    match root.starts_with("tmp") {
-        true => Ok(()),
-        false => make_folder(&image.join(root)),
+    if root.starts_with("tmp") {
+        Ok(())
+    } else {
+        make_folder(&image.join(root))
     }
 }
 

@@ -327,9 +327,10 @@ fn gap(card: &Card, held: &CardHolds<'_>, request: &CardRequest) -> Result<u32, 
         ));
     }
     let asked: u64 = of_card.iter().map(|(_, memory)| memory).sum();
-    let used = match is_ours {
-        true => asked,
-        false => card.used_bytes.unwrap_or_default(),
+    let used = if is_ours {
+        asked
+    } else {
+        card.used_bytes.unwrap_or_default()
     };
     let most = memory + driver_bytes_max(memory);
     if request.memory_bytes > 0 && used + request.memory_bytes > most {
@@ -353,9 +354,10 @@ fn gap(card: &Card, held: &CardHolds<'_>, request: &CardRequest) -> Result<u32, 
     if start + request.share <= WHOLE {
         return Ok(start);
     }
-    Err(match of_card.is_empty() {
-        true => format!("GPU {number} is taken by another home of yours"),
-        false => format!("GPU {number} is taken"),
+    Err(if of_card.is_empty() {
+        format!("GPU {number} is taken by another home of yours")
+    } else {
+        format!("GPU {number} is taken")
     })
 }
 

@@ -511,9 +511,10 @@ impl Core {
         let before = run.holds();
         run.stage = stage;
         self.used = self.used.minus(before).plus(run.holds());
-        match run.stage.holds_slot() {
-            true => self.holding.insert(token),
-            false => self.holding.remove(&token),
+        if run.stage.holds_slot() {
+            self.holding.insert(token)
+        } else {
+            self.holding.remove(&token)
         };
         self.effects.push(Effect::Report { token });
     }

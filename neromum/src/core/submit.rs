@@ -43,9 +43,10 @@ impl Core {
         let Some(run) = self.runs.get(&token).filter(|run| waits(&run.stage)) else {
             return;
         };
-        match run.cancelled {
-            true => self.take_away(token),
-            false => self.refuse(token, why),
+        if run.cancelled {
+            self.take_away(token)
+        } else {
+            self.refuse(token, why)
         }
     }
 

@@ -183,12 +183,11 @@ impl Core {
             return Err(Waits::behind(Lack::Cards.word()));
         };
         let shares = self.pick_cards(token).map_err(|no| Waits::behind(no.why))?;
-        match first.lets_pass(run, self.used, self.capacity, now_ms) {
-            true => Ok(Granted { cards, shares }),
-            false => {
-                let why = format!("waits for its turn: it would delay {}", first.id);
-                Err(Waits::behind(why))
-            }
+        if first.lets_pass(run, self.used, self.capacity, now_ms) {
+            Ok(Granted { cards, shares })
+        } else {
+            let why = format!("waits for its turn: it would delay {}", first.id);
+            Err(Waits::behind(why))
         }
     }
 

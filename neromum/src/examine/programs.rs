@@ -40,9 +40,10 @@ pub async fn ask(program: &str, words: &[&str]) -> Option<String> {
         return None;
     };
     let said = said.ok()?;
-    let text = match said.stdout.is_empty() {
-        true => said.stderr,
-        false => said.stdout,
+    let text = if said.stdout.is_empty() {
+        said.stderr
+    } else {
+        said.stdout
     };
     let text = String::from_utf8_lossy(&text);
     let line = text.lines().find(|line| !line.trim().is_empty())?.trim();
@@ -126,11 +127,10 @@ pub fn gpus(findings: &mut Findings, told: &CardsKnown) {
         );
     }
     if !page.lacks.is_empty() {
-        let hint = match page.lacks.iter().any(|lacked| lacked == "processes") {
-            true => {
-                "processes of others are not seen: give only cards that nobody else uses (`gpus:` of the node)"
-            }
-            false => "a newer driver has them",
+        let hint = if page.lacks.iter().any(|lacked| lacked == "processes") {
+            "processes of others are not seen: give only cards that nobody else uses (`gpus:` of the node)"
+        } else {
+            "a newer driver has them"
         };
         let lacks = page.lacks.join(", ");
         findings.warning(

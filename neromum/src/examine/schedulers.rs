@@ -44,9 +44,10 @@ pub async fn look(base: &Base, described: Option<&dyn Warden>) -> Findings {
     }
     if let Some(qstat) = there("qstat") {
         let (name, said) = grid(&qstat, there("qconf").is_some()).await;
-        match name == nero_warden::oge::NAME {
-            true => guarded(&mut findings, login, said, &Oge::default()).await,
-            false => is_here(&mut findings, name, said),
+        if name == nero_warden::oge::NAME {
+            guarded(&mut findings, login, said, &Oge::default()).await
+        } else {
+            is_here(&mut findings, name, said)
         }
     }
     if let Some(bsub) = there("bsub") {
@@ -254,9 +255,10 @@ fn limits(site: &Site) -> String {
     if let Some(all) = site.jobs_max {
         each.push(format!("{all} jobs of all users"));
     }
-    match each.is_empty() {
-        true => "none told".to_owned(),
-        false => each.join(", "),
+    if each.is_empty() {
+        "none told".to_owned()
+    } else {
+        each.join(", ")
     }
 }
 

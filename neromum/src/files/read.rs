@@ -87,9 +87,10 @@ impl Reader {
         let (mut parts, mut bytes) = (Vec::new(), 0);
         while bytes < STEP_BYTES && parts.len() < STEP_PARTS {
             let Some(part) = self.part() else { break };
-            bytes += match self.hash_only {
-                true => STEP_BYTES,
-                false => part.data.len(),
+            bytes += if self.hash_only {
+                STEP_BYTES
+            } else {
+                part.data.len()
             };
             parts.push(part);
         }
@@ -97,9 +98,10 @@ impl Reader {
     }
 
     fn open(&self, want: Want) -> io::Result<Reading> {
-        match want.log {
-            true => Reading::open(open_folder(&self.logs)?, want),
-            false => Reading::open(self.folder.try_clone()?, want),
+        if want.log {
+            Reading::open(open_folder(&self.logs)?, want)
+        } else {
+            Reading::open(self.folder.try_clone()?, want)
         }
     }
 
@@ -119,9 +121,10 @@ impl Reader {
                 }
             }
         };
-        let next = match self.hash_only {
-            true => reading.next_hash(),
-            false => reading.next(),
+        let next = if self.hash_only {
+            reading.next_hash()
+        } else {
+            reading.next()
         };
         match next {
             Ok(part) => {

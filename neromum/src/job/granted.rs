@@ -97,12 +97,13 @@ impl Granted {
         let named = set(variables.hosts);
         let hosts = named.as_deref().map_or(Ok(Vec::new()), |named| {
             let odd = |why: String| format!("{} cannot be read: {why}", variables.hosts);
-            match is_slurm {
-                true => hosts::slurm(named).ok_or_else(|| odd(named.to_owned())),
-                false => match std::fs::read_to_string(named) {
+            if is_slurm {
+                hosts::slurm(named).ok_or_else(|| odd(named.to_owned()))
+            } else {
+                match std::fs::read_to_string(named) {
                     Ok(text) => hosts::grid_engine(&text).ok_or_else(|| odd(text)),
                     Err(error) => Err(odd(error.to_string())),
-                },
+                }
             }
         });
         let (hosts, odd_hosts) = match hosts {
@@ -111,9 +112,10 @@ impl Granted {
         };
         let number = |name: &str| set(name)?.parse::<u64>().ok().filter(|number| *number > 0);
         let all_cpus = || set("SLURM_JOB_CPUS_PER_NODE").and_then(|text| sum(&text));
-        let cpus = match hosts.len() > 1 && is_slurm {
-            true => all_cpus(),
-            false => number(variables.cpus),
+        let cpus = if hosts.len() > 1 && is_slurm {
+            all_cpus()
+        } else {
+            number(variables.cpus)
         };
         let cpus = cpus.map_or(asked, |cpus| cpus as f64);
         let memory = memory(cpus, hosts.len().max(1) as u64, number).or(grant.memory);
@@ -149,10 +151,7 @@ impl Granted {
                     .unwrap_or(0),
             },
             hosts,
-            kind: match is_slurm {
-                true => Kind::Slurm,
-                false => Kind::Oge,
-            },
+            kind: if is_slurm { Kind::Slurm } else { Kind::Oge },
         }
     }
 }

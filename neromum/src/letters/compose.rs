@@ -148,17 +148,19 @@ fn domain(address: &str) -> &str {
 /// A header's text: other letters than those of ASCII as an encoded word (RFC 2047).
 fn encoded(text: &str) -> String {
     let plain = |byte: &u8| byte.is_ascii_graphic() && !b"=?_".contains(byte);
-    match text.is_ascii() {
-        true => text.to_owned(),
-        false => {
-            let coded: String = (text.bytes())
-                .map(|byte| match plain(&byte) {
-                    true => char::from(byte).to_string(),
-                    false => format!("={byte:02X}"),
-                })
-                .collect();
-            format!("=?utf-8?Q?{coded}?=")
-        }
+    if text.is_ascii() {
+        text.to_owned()
+    } else {
+        let coded: String = (text.bytes())
+            .map(|byte| {
+                if plain(&byte) {
+                    char::from(byte).to_string()
+                } else {
+                    format!("={byte:02X}")
+                }
+            })
+            .collect();
+        format!("=?utf-8?Q?{coded}?=")
     }
 }
 

@@ -111,16 +111,15 @@ impl LetterDesk {
         for claim in &mut sent {
             claim.message.clear();
         }
-        match order.tokens.is_empty() {
-            true => self.forget_order(),
-            false => {
-                nero_model::paths::make_private(&self.0)?;
-                let kept = RelayOrder {
-                    adopted: Vec::new(),
-                    ..order.clone()
-                };
-                frame::replace(FrameKind::RelayOrder, &self.order_file(), &kept)?;
-            }
+        if order.tokens.is_empty() {
+            self.forget_order()
+        } else {
+            nero_model::paths::make_private(&self.0)?;
+            let kept = RelayOrder {
+                adopted: Vec::new(),
+                ..order.clone()
+            };
+            frame::replace(FrameKind::RelayOrder, &self.order_file(), &kept)?;
         }
         Ok(sent)
     }

@@ -345,9 +345,10 @@ mod tests {
     async fn a_lack_of_descriptors_delays_nothing_but_the_next_connection() {
         let exhausted = AtomicBool::new(true);
         let accept = || {
-            std::future::ready(match exhausted.load(Ordering::SeqCst) {
-                true => Err(io::Error::from(rustix::io::Errno::MFILE)),
-                false => Ok(()),
+            std::future::ready(if exhausted.load(Ordering::SeqCst) {
+                Err(io::Error::from(rustix::io::Errno::MFILE))
+            } else {
+                Ok(())
             })
         };
         let mut waiting = std::pin::pin!(next(accept));

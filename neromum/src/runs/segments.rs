@@ -237,9 +237,10 @@ pub fn look_into(
 
 /// The fault of a claim that was read and removed, or of its removed folder.
 fn gone(folder: &Path) -> Unreadable {
-    match is_gone(folder) {
-        true => Unreadable::new(folder, What::Gone),
-        false => Unreadable::new(&folder.join(names::CLAIM), What::Gone),
+    if is_gone(folder) {
+        Unreadable::new(folder, What::Gone)
+    } else {
+        Unreadable::new(&folder.join(names::CLAIM), What::Gone)
     }
 }
 
@@ -335,9 +336,10 @@ fn look_at(
     let file = match open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return match name == names::CLAIM && facts.goes_on() {
-                true => Err(gone(&folder(place.run_dir, incarnation))),
-                false => Ok(()),
+            return if name == names::CLAIM && facts.goes_on() {
+                Err(gone(&folder(place.run_dir, incarnation)))
+            } else {
+                Ok(())
             };
         }
         Err(error) => return Err(Unreadable::refused(&path, &error)),

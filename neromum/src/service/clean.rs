@@ -271,10 +271,11 @@ fn take_away(
             Err(error) => kept.push((one.token, format!("cannot clean it: {error}"))),
         }
     }
-    let synced = match dry_run {
-        true => Ok(()),
-        false => std::fs::File::open(paths.deployment())
-            .and_then(|folder| rustix::fs::syncfs(&folder).map_err(Into::into)),
+    let synced = if dry_run {
+        Ok(())
+    } else {
+        std::fs::File::open(paths.deployment())
+            .and_then(|folder| rustix::fs::syncfs(&folder).map_err(Into::into))
     };
     let mut cleaned = Vec::new();
     for (token, run_dir, size) in ready {

@@ -49,12 +49,13 @@ impl LinkState {
     }
 
     fn check(&self) -> io::Result<()> {
-        match self.over.load(Ordering::Acquire) {
-            true => Err(io::Error::new(
+        if self.over.load(Ordering::Acquire) {
+            Err(io::Error::new(
                 io::ErrorKind::ConnectionAborted,
                 "the deployment was taken over",
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 }

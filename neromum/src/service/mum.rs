@@ -120,9 +120,10 @@ impl Mum for Service {
             .all(|run| staging::is_quick(store, run, 1) && run.data.is_empty() && !run.movable);
         let asks =
             |run: &nero_wire::v1::RunSpec| run.scheduler.as_ref().is_some_and(|asks| asks.gpus > 0);
-        let gpus = match self.inner.front.is_none() && runs.iter().any(asks) {
-            true => Some(self.inner.gpus.look_anew().await),
-            false => None,
+        let gpus = if self.inner.front.is_none() && runs.iter().any(asks) {
+            Some(self.inner.gpus.look_anew().await)
+        } else {
+            None
         };
         let images = self.inner.containers.look(&runs).await;
         let placing = if runs.len() <= PLACED_AT_ONCE && quick {

@@ -18,9 +18,10 @@ pub async fn pause(
     let known = |token: &Vec<u8>| RunToken::from_slice(token);
     let pausing = PauseCall {
         runs: tokens.iter().filter_map(known).collect(),
-        wanted: match request.resume {
-            true => Wanted::Resumed,
-            false => Wanted::Paused,
+        wanted: if request.resume {
+            Wanted::Resumed
+        } else {
+            Wanted::Paused
         },
         waiting: request.waiting,
         author: request.author,

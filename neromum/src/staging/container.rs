@@ -131,9 +131,10 @@ impl Mount {
     fn field_list(&self) -> String {
         let field = |name: &str, value: &str| {
             let field = format!("{name}={value}");
-            match field.contains([',', '"', '\n']) {
-                true => format!("\"{}\"", field.replace('"', "\"\"")),
-                false => field,
+            if field.contains([',', '"', '\n']) {
+                format!("\"{}\"", field.replace('"', "\"\""))
+            } else {
+                field
             }
         };
         let mut fields = vec![
@@ -274,9 +275,10 @@ impl ContainedStart {
         if self.has_init {
             add(&["--init"]);
         }
-        let network = match self.network.is_empty() {
-            true => "host",
-            false => &self.network,
+        let network = if self.network.is_empty() {
+            "host"
+        } else {
+            &self.network
         };
         // The image was brought before. Its log would be a second copy of the output.
         add(&[

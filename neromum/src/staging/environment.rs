@@ -223,9 +223,10 @@ pub fn build(base: &Base, spec: &RunSpec, place: &JobContext<'_>) -> Vec<Var> {
     }
     set_ours(&mut vars, spec, place);
     for (name, value) in base.hosts.vars(place.id, is_free).into_iter().flatten() {
-        match name.starts_with("NERO_") {
-            true => set(&mut vars, name, value),
-            false => set_unless(&mut vars, name, &value),
+        if name.starts_with("NERO_") {
+            set(&mut vars, name, value)
+        } else {
+            set_unless(&mut vars, name, &value)
         }
     }
     vars

@@ -83,9 +83,10 @@ impl Store {
         let folder = self.partials();
         let made = nero_model::paths::make_private(&folder);
         made.map_err(at(&folder))?;
-        let held = match whole {
-            true => None,
-            false => self.flights().take(hash),
+        let held = if whole {
+            None
+        } else {
+            self.flights().take(hash)
         };
         let path = match &held {
             Some(_) => self.partial_path(&hash),

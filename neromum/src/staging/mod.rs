@@ -164,13 +164,12 @@ pub fn prepare(
         }
         None => program::resolve(&argv, spec.line_buffered, path, &work),
     };
-    let (argv, argv0) = match launcher.is_empty() {
-        true => (argv, argv0),
-        false => {
-            let (mut front, argv0) = program::resolve(&launcher, false, path, &work);
-            front.extend(argv);
-            (front, argv0)
-        }
+    let (argv, argv0) = if launcher.is_empty() {
+        (argv, argv0)
+    } else {
+        let (mut front, argv0) = program::resolve(&launcher, false, path, &work);
+        front.extend(argv);
+        (front, argv0)
     };
     let env = vars
         .into_iter()

@@ -27,9 +27,10 @@ pub fn lines(spec: &RunSpec, in_allocation: bool) -> Option<Lines> {
     let asks = spec.scheduler.as_ref()?;
     let mut text = String::new();
     // The batch script of an allocation had them.
-    let setup = match in_allocation {
-        true => &[],
-        false => asks.setup.as_slice(),
+    let setup = if in_allocation {
+        &[]
+    } else {
+        asks.setup.as_slice()
     };
     if !setup.is_empty() {
         text.push_str(TRAP);

@@ -277,12 +277,12 @@ impl Maker<'_> {
         // A stored file is read-only as those of the tree are; a program needs
         // a copy that can be executed.
         let linked = !entry.executable && self.look.link(hash, &private);
-        let made = match linked {
-            true => Ok(()),
-            false => self
-                .look
+        let made = if linked {
+            Ok(())
+        } else {
+            self.look
                 .copy(hash, &private, mode)
-                .and_then(|()| fs::set_permissions(&private, fs::Permissions::from_mode(mode))),
+                .and_then(|()| fs::set_permissions(&private, fs::Permissions::from_mode(mode)))
         };
         let made = made.and_then(|()| fs::rename(&private, &place));
         // The name is still there after a failure, or when another run's thread

@@ -92,9 +92,10 @@ fn quoted(text: &str) -> String {
     }
     let mut plain = String::with_capacity(json.len() + 8);
     for letter in json.chars() {
-        match is_odd(letter) {
-            true => plain.push_str(&format!("\\u{:04x}", u32::from(letter))),
-            false => plain.push(letter),
+        if is_odd(letter) {
+            plain.push_str(&format!("\\u{:04x}", u32::from(letter)))
+        } else {
+            plain.push(letter)
         }
     }
     plain
@@ -107,9 +108,10 @@ fn number(digits: &str, format: TypedFormat) -> String {
     match (format, split) {
         (TypedFormat::Yaml, Some((mantissa, exponent))) => {
             let point = if mantissa.contains('.') { "" } else { ".0" };
-            let sign = match exponent.starts_with(['-', '+']) {
-                true => "",
-                false => "+",
+            let sign = if exponent.starts_with(['-', '+']) {
+                ""
+            } else {
+                "+"
             };
             format!("{mantissa}{point}e{sign}{exponent}")
         }
@@ -125,8 +127,9 @@ fn key(name: &str, format: TypedFormat) -> String {
     let is_word = ["y", "n", "yes", "no", "on", "off", "true", "false", "null"]
         .iter()
         .any(|word| word.eq_ignore_ascii_case(name));
-    match format != TypedFormat::Json && begins && !is_word && name.chars().all(is_bare) {
-        true => name.to_owned(),
-        false => quoted(name),
+    if format != TypedFormat::Json && begins && !is_word && name.chars().all(is_bare) {
+        name.to_owned()
+    } else {
+        quoted(name)
     }
 }

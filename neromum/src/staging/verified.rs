@@ -59,9 +59,10 @@ impl VerifiedFile {
     /// # Errors
     /// `InvalidData` when it was written to since.
     pub fn unchanged(&self) -> io::Result<()> {
-        match Stamp::of(&self.file.metadata()?) == self.stamp {
-            true => Ok(()),
-            false => Err(wrong(self.hash)),
+        if Stamp::of(&self.file.metadata()?) == self.stamp {
+            Ok(())
+        } else {
+            Err(wrong(self.hash))
         }
     }
 }

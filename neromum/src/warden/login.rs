@@ -150,9 +150,10 @@ impl Login {
     /// what a job on a node without a scheduler gets, too. The scheduler's programs are
     /// on its `PATH`.
     pub fn of_jobs(&self, programs: &Path) -> Vec<(OsString, OsString)> {
-        let path = match self.login_path.is_empty() {
-            true => &self.path,
-            false => &self.login_path,
+        let path = if self.login_path.is_empty() {
+            &self.path
+        } else {
+            &self.login_path
         };
         let mut folders: Vec<PathBuf> = std::env::split_paths(path).collect();
         if !folders.iter().any(|folder| folder == programs) {

@@ -321,9 +321,10 @@ async fn converse(
 
 async fn whole(from: impl AsyncRead + Unpin, into: &mut Vec<u8>) -> Result<(), OutputFault> {
     let read = from.take(OUT_BYTES_MAX + 1).read_to_end(into).await?;
-    match read as u64 > OUT_BYTES_MAX {
-        true => Err(OutputFault::TooMuch),
-        false => Ok(()),
+    if read as u64 > OUT_BYTES_MAX {
+        Err(OutputFault::TooMuch)
+    } else {
+        Ok(())
     }
 }
 

@@ -94,9 +94,10 @@ pub enum NotFound {
 
 /// A path that may be relative to a folder.
 pub(crate) fn absolute(folder: &str, path: &str) -> String {
-    match path.starts_with('/') {
-        true => path.to_owned(),
-        false => format!("{}/{path}", folder.trim_end_matches('/')),
+    if path.starts_with('/') {
+        path.to_owned()
+    } else {
+        format!("{}/{path}", folder.trim_end_matches('/'))
     }
 }
 

@@ -71,9 +71,10 @@ impl Said {
 
     /// What it complained of, in one line: standard error, else standard output.
     pub fn complaint(&self) -> String {
-        let text = match self.complains() {
-            true => in_one_line(&self.err),
-            false => in_one_line(&self.out),
+        let text = if self.complains() {
+            in_one_line(&self.err)
+        } else {
+            in_one_line(&self.out)
         };
         text.chars().take(QUOTED_CHARS).collect()
     }

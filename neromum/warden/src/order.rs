@@ -242,9 +242,10 @@ pub enum OrderError {
 pub(crate) fn quoted(path: &Path) -> Result<String, OrderError> {
     let odd = || OrderError::Path(path.to_path_buf());
     let text = path.to_str().ok_or_else(odd)?;
-    match path.is_absolute() && !text.contains(['\n', '\r', '\0']) {
-        true => Ok(format!("'{}'", text.replace('\'', r"'\''"))),
-        false => Err(odd()),
+    if path.is_absolute() && !text.contains(['\n', '\r', '\0']) {
+        Ok(format!("'{}'", text.replace('\'', r"'\''")))
+    } else {
+        Err(odd())
     }
 }
 

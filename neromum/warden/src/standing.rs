@@ -158,9 +158,12 @@ impl Standing {
     /// whose answers told nothing.
     pub fn answered(&mut self, answer: SubmissionResult) {
         let calls = self.calls();
-        let refused = |how: Refusal, why: String| match calls > 1 {
-            true => Self::in_doubt(calls, why, Some(how)),
-            false => how.standing(why),
+        let refused = |how: Refusal, why: String| {
+            if calls > 1 {
+                Self::in_doubt(calls, why, Some(how))
+            } else {
+                how.standing(why)
+            }
         };
         *self = match answer {
             SubmissionResult::Accepted(id) => Self::Accepted(id),
@@ -249,9 +252,10 @@ impl Standing {
         let mut twins: Vec<JobId> = jobs.iter().map(|(job, _)| *job).collect();
         twins.dedup();
         twins.retain(|job| job != id && only_waits(job));
-        match twins.is_empty() {
-            true => Step::Rest,
-            false => Step::CancelTwins(twins),
+        if twins.is_empty() {
+            Step::Rest
+        } else {
+            Step::CancelTwins(twins)
         }
     }
 

@@ -23,9 +23,10 @@ impl Word {
     pub fn new(text: &str) -> Result<Self, WordError> {
         let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
         let fits = |c: char| c.is_ascii_alphanumeric() || "_.+-@".contains(c);
-        match begins && text.len() <= CHARS_MAX && text.chars().all(fits) {
-            true => Ok(Self(text.to_owned())),
-            false => Err(WordError),
+        if begins && text.len() <= CHARS_MAX && text.chars().all(fits) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(WordError)
         }
     }
 

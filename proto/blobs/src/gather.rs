@@ -117,9 +117,10 @@ impl Gather {
     /// # Errors
     /// As [`merge`]: they stay many then.
     pub fn merge(&mut self, is_room: impl FnOnce(u64) -> bool) -> io::Result<()> {
-        match std::mem::take(&mut self.named) {
-            true => merge(&self.store, is_room),
-            false => Ok(()),
+        if std::mem::take(&mut self.named) {
+            merge(&self.store, is_room)
+        } else {
+            Ok(())
         }
     }
 }

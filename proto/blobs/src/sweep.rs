@@ -117,15 +117,16 @@ fn contents(store: &Path, by: &mut impl Sweeper, pack: Pack) -> io::Result<()> {
     if !whole && (goes.is_empty() || bytes < all / 2) {
         return Ok(());
     }
-    let freed = match whole {
-        true => Freed {
+    let freed = if whole {
+        Freed {
             files: 1,
             bytes: pack.path().metadata().map_or(0, |found| by.space(&found)),
-        },
-        false => Freed {
+        }
+    } else {
+        Freed {
             files: goes.len() as u64,
             bytes,
-        },
+        }
     };
     let pack = [pack];
     if by.rehearses()? {

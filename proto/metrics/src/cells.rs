@@ -52,9 +52,10 @@ pub fn kind(text: &[u8]) -> CellKind {
     {
         return CellKind::Count(counted.step);
     }
-    match text.first().is_some_and(u8::is_ascii_digit) {
-        true => CellKind::Unreadable,
-        false => CellKind::Word,
+    if text.first().is_some_and(u8::is_ascii_digit) {
+        CellKind::Unreadable
+    } else {
+        CellKind::Word
     }
 }
 

@@ -348,8 +348,9 @@ impl LinePairs {
 
 #[inline]
 fn has_control(name: &str) -> bool {
-    match name.is_ascii() {
-        true => name.bytes().any(|byte| byte.is_ascii_control()),
-        false => name.chars().any(char::is_control),
+    if name.is_ascii() {
+        name.bytes().any(|byte| byte.is_ascii_control())
+    } else {
+        name.chars().any(char::is_control)
     }
 }

@@ -134,9 +134,10 @@ fn level(text: &[u8]) -> Option<usize> {
         Some(b':') => word(&text[length + 1..]),
         Some(_) | None => 0,
     };
-    match logger > 0 && text.get(length + 1 + logger) == Some(&b':') {
-        true => Some(length + logger + 2),
-        false => Some(length),
+    if logger > 0 && text.get(length + 1 + logger) == Some(&b':') {
+        Some(length + logger + 2)
+    } else {
+        Some(length)
     }
 }
 

@@ -26,9 +26,10 @@ pub fn find(line: &[u8], found: &mut LinePairs) -> bool {
     };
     let whole = reader.object(0).is_some() && reader.at == line.len();
     let labels = reader.labels;
-    match whole {
-        true => label::write_all(found, labels.without_mere_rank(found), '/'),
-        false => found.truncate(mark),
+    if whole {
+        label::write_all(found, labels.without_mere_rank(found), '/')
+    } else {
+        found.truncate(mark)
     }
     whole
 }

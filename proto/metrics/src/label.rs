@@ -44,9 +44,10 @@ impl Label {
 
     /// Both words with a blank between them.
     pub fn joined(self, other: &[u8]) -> Self {
-        match self.is_none() {
-            true => Self::new(other),
-            false => Self::new(&[self.as_bytes(), b" ", other].concat()),
+        if self.is_none() {
+            Self::new(other)
+        } else {
+            Self::new(&[self.as_bytes(), b" ", other].concat())
         }
     }
 
@@ -139,9 +140,10 @@ pub fn write_all(found: &mut LinePairs, labels: Labels, joint: char) {
     let rank = rank_of(&mut labels);
     found.rename(|_, name, new| {
         let is_plain = step::rank(name.as_bytes()).is_none() && !sets::is_group(name.as_bytes());
-        match is_plain {
-            true => labels[0].for_name(name).write(name, joint, new),
-            false => new.push_str(name),
+        if is_plain {
+            labels[0].for_name(name).write(name, joint, new)
+        } else {
+            new.push_str(name)
         }
     });
     if let Some(rank) = rank {
@@ -189,9 +191,10 @@ pub fn own_set(name: &[u8]) -> OwnSet {
     }
     let text = name.strip_suffix(b")").unwrap_or(name);
     let last = text.iter().rposition(is_joint).map_or(0, |at| at + 1);
-    match sets::is_set(&text[last..]) {
-        true => OwnSet::Part,
-        false => OwnSet::None,
+    if sets::is_set(&text[last..]) {
+        OwnSet::Part
+    } else {
+        OwnSet::None
     }
 }
 /// Takes the rank out of the labels: `rank 1` is told behind the name.

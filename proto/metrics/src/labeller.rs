@@ -59,9 +59,10 @@ impl Labeller {
         let mut told = self.told.iter();
         let has_number = found.kinds().any(|kind| kind.is_group)
             || told.any(|labels| has_digit(&labels.group) || has_digit(&labels.set));
-        match has_number {
-            true => self.memo = None,
-            false => self.memos[at].take(line, found, tells_set),
+        if has_number {
+            self.memo = None
+        } else {
+            self.memos[at].take(line, found, tells_set)
         }
         tells_set
     }
@@ -202,9 +203,10 @@ impl Labeller {
         tell(&mut self.told, now);
         for (at, (item, (name, _))) in self.items.iter().zip(found.pairs()).enumerate() {
             while let Some((_, labels)) = marks.next_if(|(from, _)| *from <= at) {
-                let set = match labels.set == marked {
-                    true => now.set,
-                    false => labels.set,
+                let set = if labels.set == marked {
+                    now.set
+                } else {
+                    labels.set
                 };
                 marked = labels.set;
                 now = Labels { set, ..*labels };
@@ -277,13 +279,16 @@ impl Labeller {
             return;
         }
         let is_step = |at: usize| self.items.get(at).is_none_or(|item| item.is_step);
-        let repeats = |at: usize, name: &str| match is_step(at) {
-            true => 0,
-            false => found
-                .pairs()
-                .take(at)
-                .filter(|(other, _)| *other == name)
-                .count(),
+        let repeats = |at: usize, name: &str| {
+            if is_step(at) {
+                0
+            } else {
+                found
+                    .pairs()
+                    .take(at)
+                    .filter(|(other, _)| *other == name)
+                    .count()
+            }
         };
         let has_repeats = (found.pairs().enumerate()).any(|(at, (name, _))| repeats(at, name) > 0);
         if !has_repeats {

@@ -103,9 +103,10 @@ impl Lines {
 }
 
 fn bounded(line: &[u8], limit: usize) -> &[u8] {
-    match line.len() > limit {
-        true => without_last_word(&line[..limit]),
-        false => line,
+    if line.len() > limit {
+        without_last_word(&line[..limit])
+    } else {
+        line
     }
 }
 

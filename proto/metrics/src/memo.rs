@@ -124,9 +124,10 @@ fn each(
 fn form(text: &[u8]) -> impl Iterator<Item = u8> {
     let mut digits = 0;
     let short = text.iter().filter_map(move |byte| {
-        digits = match byte.is_ascii_digit() {
-            true => digits % DIGITS_MAX + 1,
-            false => 0,
+        digits = if byte.is_ascii_digit() {
+            digits % DIGITS_MAX + 1
+        } else {
+            0
         };
         match digits {
             0 => Some(*byte),

@@ -145,9 +145,10 @@ pub fn find(line: &[u8], found: &LinePairs, outer: &mut Option<OuterSteps>) -> O
         Some(outer) if steps.rank() == outer.rank => (outer.share(), true),
         Some(_) | None => (share, !steps.are_none()),
     };
-    let source = match is_step && outer.is_some_and(|outer| outer.rank < NO_WORD) {
-        true => ProgressKind::Steps,
-        false => ProgressKind::Bar,
+    let source = if is_step && outer.is_some_and(|outer| outer.rank < NO_WORD) {
+        ProgressKind::Steps
+    } else {
+        ProgressKind::Bar
     };
     Some(Done { share, source })
 }

@@ -79,9 +79,10 @@ impl Scope {
         if heading.set.is_sum() && heading.group.is_none() {
             self.labels.group = Label::default();
         }
-        let set = match heading.is_beginning && heading.is_training {
-            true => Label::default(),
-            false => heading.set,
+        let set = if heading.is_beginning && heading.is_training {
+            Label::default()
+        } else {
+            heading.set
         };
         if heading.is_training {
             self.home = set;
@@ -220,9 +221,10 @@ fn section(line: &[u8]) -> Option<Heading> {
             .all(|b| b.is_ascii_alphanumeric() || *b == b'_');
     let is_section = is_word && behind.contains(&b'|') && behind.iter().all(is_frame);
     is_section.then(|| Heading {
-        set: match sets::is_set(&line[..slash]) {
-            true => Label::new(&line[..slash]),
-            false => Label::default(),
+        set: if sets::is_set(&line[..slash]) {
+            Label::new(&line[..slash])
+        } else {
+            Label::default()
         },
         is_section,
         ..Heading::default()

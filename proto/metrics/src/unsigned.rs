@@ -47,9 +47,10 @@ pub fn find(line: &[u8], found: &mut LinePairs) {
             // `[0/5]`, and `Epoch: [0][  10/5005]`, the progress within the epoch.
             step::bracket(rest).map_or(0, |(_, length)| length)
         } else {
-            match rest.first().is_some_and(u8::is_ascii_digit) {
-                true => heading::number_in_front(rest).map_or(0, |(_, length)| length),
-                false => label::lead(rest),
+            if rest.first().is_some_and(u8::is_ascii_digit) {
+                heading::number_in_front(rest).map_or(0, |(_, length)| length)
+            } else {
+                label::lead(rest)
             }
         };
         let is_behind = line.len() - at < rest.len();
@@ -257,9 +258,10 @@ fn bracket(text: &[u8]) -> usize {
     };
     let length = inside.iter().take_while(|b| is_name_byte(**b)).count();
     let is_text = inside.first().is_some_and(u8::is_ascii_alphabetic);
-    match is_text && inside.get(length) == Some(&b')') {
-        true => blank + length + 2,
-        false => 0,
+    if is_text && inside.get(length) == Some(&b')') {
+        blank + length + 2
+    } else {
+        0
     }
 }
 

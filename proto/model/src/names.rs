@@ -20,9 +20,12 @@ fn significant(name: &str) -> impl Iterator<Item = char> {
 /// characters that a shell refuses.
 pub fn variable(prefix: &str, name: &str) -> String {
     let mut variable = prefix.to_owned();
-    variable.extend(name.chars().map(|c| match c.is_ascii_alphanumeric() {
-        true => c.to_ascii_uppercase(),
-        false => '_',
+    variable.extend(name.chars().map(|c| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_uppercase()
+        } else {
+            '_'
+        }
     }));
     variable
 }

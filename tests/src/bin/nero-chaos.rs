@@ -22,9 +22,10 @@ fn main() -> ExitCode {
         }
     };
     let (seed, seconds) = (options.seed, options.duration.as_secs());
-    let repeat = match damage {
-        true => format!("cargo xtask chaos --damage --seed {seed} --seconds {seconds}"),
-        false => format!(
+    let repeat = if damage {
+        format!("cargo xtask chaos --damage --seed {seed} --seconds {seconds}")
+    } else {
+        format!(
             "cargo xtask chaos --seed {seed} --seconds {seconds} --hosts {}{}{}",
             options.hosts,
             if options.harsh { " --harsh" } else { "" },
@@ -33,12 +34,13 @@ fn main() -> ExitCode {
             } else {
                 ""
             },
-        ),
+        )
     };
     println!("{repeat}");
-    let ended = match damage {
-        true => damaged(options),
-        false => Chaos::begin(options).map(|chaos| chaos.run()),
+    let ended = if damage {
+        damaged(options)
+    } else {
+        Chaos::begin(options).map(|chaos| chaos.run())
     };
     let outcome = match ended {
         Ok(outcome) => outcome,

@@ -252,9 +252,10 @@ fn metrics(chaos: &mut Chaos, run: &Value, output: &[u8]) -> Option<String> {
     };
     let (steps, values) = (numbers("steps"), numbers("values"));
     let same = |expected: &[Point]| {
-        let earlier = match is_first {
-            true => 0,
-            false => steps.len().saturating_sub(expected.len()),
+        let earlier = if is_first {
+            0
+        } else {
+            steps.len().saturating_sub(expected.len())
         };
         steps[earlier..]
             .iter()

@@ -309,9 +309,10 @@ impl Arg<'_> {
         let close = self.0.iter().rposition(|byte| *byte == b'>')?;
         let path = std::str::from_utf8(&self.0[open + 1..close]).ok()?;
         let path = path.starts_with('/').then(|| PathBuf::from(path))?;
-        Some(match self.0.ends_with(b"(deleted)") {
-            true => lost_name(&path),
-            false => path,
+        Some(if self.0.ends_with(b"(deleted)") {
+            lost_name(&path)
+        } else {
+            path
         })
     }
 

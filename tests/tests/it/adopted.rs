@@ -19,15 +19,16 @@ fn by_hand(login: &Login, name: &str, lines: &str, words: &[&str]) -> String {
     let (folder, script) = (login.home.path().display().to_string(), script.display());
     let log = format!("{name}.out");
     let script = script.to_string();
-    let (program, first): (_, &[&str]) = match login.is_slurm() {
-        true => (
+    let (program, first): (_, &[&str]) = if login.is_slurm() {
+        (
             "sbatch",
             &["--parsable", "-D", &folder, "-J", name, "-o", &log],
-        ),
-        false => (
+        )
+    } else {
+        (
             "qsub",
             &["-terse", "-wd", &folder, "-N", name, "-j", "y", "-o", &log],
-        ),
+        )
     };
     let said = login
         .cluster
@@ -40,43 +41,45 @@ fn by_hand(login: &Login, name: &str, lines: &str, words: &[&str]) -> String {
 
 /// Whether the queue has this job, or task, and it did not end.
 fn is_there(login: &Login, job: &str, task: Option<u32>) -> bool {
-    let said = match login.is_slurm() {
-        true => {
-            let job = task.map_or(job.to_owned(), |task| format!("{job}_{task}"));
-            let words = ["--noheader", "--states=PD,R,CG", "--format=%i", "--jobs"];
-            login.cluster.run("squeue", &[&words[..], &[&job]].concat())
-        }
-        false => login.cluster.run("qstat", &[]),
+    let said = if login.is_slurm() {
+        let job = task.map_or(job.to_owned(), |task| format!("{job}_{task}"));
+        let words = ["--noheader", "--states=PD,R,CG", "--format=%i", "--jobs"];
+        login.cluster.run("squeue", &[&words[..], &[&job]].concat())
+    } else {
+        login.cluster.run("qstat", &[])
     };
     let text = String::from_utf8_lossy(&said.stdout).into_owned();
-    match login.is_slurm() {
-        true => !text.trim().is_empty(),
-        false => text.lines().any(|line| {
+    if login.is_slurm() {
+        !text.trim().is_empty()
+    } else {
+        text.lines().any(|line| {
             let words: Vec<&str> = line.split_whitespace().collect();
             let is_task = task.is_none_or(|task| words.last() == Some(&&*task.to_string()));
             words.first() == Some(&job) && is_task
-        }),
+        })
     }
 }
 
 #[track_caller]
 fn until_gone(login: &Login, job: &str, task: Option<u32>) {
     until(&format!("job {job} to be gone"), || {
-        match is_there(login, job, task) {
-            true => Err(login.home.logs()),
-            false => Ok(()),
+        if is_there(login, job, task) {
+            Err(login.home.logs())
+        } else {
+            Ok(())
         }
     });
 }
 
 /// A job of another user that is held; returns its number.
 fn of_another(login: &Login) -> String {
-    let (program, words): (_, &[&str]) = match login.is_slurm() {
-        true => (
+    let (program, words): (_, &[&str]) = if login.is_slurm() {
+        (
             "sbatch",
             &["--parsable", "-D", "/", "--hold", "-o", "/dev/null"],
-        ),
-        false => ("qsub", &["-terse", "-h", "-o", "/dev/null", "-j", "y"]),
+        )
+    } else {
+        ("qsub", &["-terse", "-h", "-o", "/dev/null", "-j", "y"])
     };
     let mut child = Command::new("setpriv")
         .args(["--reuid=nobody", "--regid=daemon", "--clear-groups"])
@@ -107,21 +110,24 @@ fn refused(login: &Login, job: &str, words: &str) {
 
 /// The number of a task as its scheduler writes it.
 fn task(login: &Login, job: &str, task: u32) -> String {
-    match login.is_slurm() {
-        true => format!("{job}_{task}"),
-        false => format!("{job}.{task}"),
+    if login.is_slurm() {
+        format!("{job}_{task}")
+    } else {
+        format!("{job}.{task}")
     }
 }
 
 fn jobs_are_adopted_followed_and_ended(scheduler: Scheduler) {
     let login = Login::new(scheduler);
-    let (hold, array) = match login.is_slurm() {
-        true => ("--hold", "--array=1-2"),
-        false => ("-h", "-t"),
+    let (hold, array) = if login.is_slurm() {
+        ("--hold", "--array=1-2")
+    } else {
+        ("-h", "-t")
     };
-    let array: &[&str] = match login.is_slurm() {
-        true => &[array],
-        false => &[array, "1-2"],
+    let array: &[&str] = if login.is_slurm() {
+        &[array]
+    } else {
+        &[array, "1-2"]
     };
     let fails = by_hand(&login, "fails", FAILS, &[]);
     let held = by_hand(&login, "held", "true", &[hold]);
@@ -197,9 +203,10 @@ fn jobs_are_adopted_followed_and_ended(scheduler: Scheduler) {
     login.home.until_state(5, "aborted");
     until_gone(&login, &tasks, Some(1));
     assert!(is_there(&login, &tasks, Some(2)), "{}", login.home.logs());
-    match login.is_slurm() {
-        true => login.tell("scancel", &[&tasks]),
-        false => login.tell("qdel", &[&tasks]),
+    if login.is_slurm() {
+        login.tell("scancel", &[&tasks])
+    } else {
+        login.tell("qdel", &[&tasks])
     }
 }
 

@@ -59,9 +59,10 @@ impl Called {
 
     fn until_more(&self, name: &str, than: usize) {
         until(&format!("{name} to be more than {than}"), || {
-            match self.lines(name) > than {
-                true => Ok(()),
-                false => Err(self.login.home.logs()),
+            if self.lines(name) > than {
+                Ok(())
+            } else {
+                Err(self.login.home.logs())
             }
         });
     }
@@ -136,9 +137,10 @@ fn each_run_starts_once_though_the_controller_stops_and_dies_while_it_is_called(
         let seen = until_within(deadline, &format!("run {number} to be settled"), || {
             called.resume();
             let seen = called.login.home.experiment_json(number);
-            match seen["settled"] == true {
-                true => Ok(seen),
-                false => Err((seen, called.login.home.logs())),
+            if seen["settled"] == true {
+                Ok(seen)
+            } else {
+                Err((seen, called.login.home.logs()))
             }
         });
         assert_eq!(seen["exit_code"], number, "{seen:#}");
@@ -147,9 +149,10 @@ fn each_run_starts_once_though_the_controller_stops_and_dies_while_it_is_called(
         called.resume();
         let words = ["--noheader", "--states=PD,R,CG,S", "--format=%i %j %T %r"];
         let said = called.login.cluster.run("squeue", &words);
-        match said.status.success() && said.stdout.is_empty() {
-            true => Ok(()),
-            false => Err(said),
+        if said.status.success() && said.stdout.is_empty() {
+            Ok(())
+        } else {
+            Err(said)
         }
     });
     let began: BTreeMap<u64, usize> = numbers

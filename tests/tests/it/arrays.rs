@@ -32,16 +32,18 @@ impl Many {
 
     /// Nothing that waits is started any more.
     fn close_queue(&self) {
-        match self.is_slurm() {
-            true => self.tell("scontrol", &["update", "partitionname=main", "state=down"]),
-            false => self.tell("qmod", &["-d", "all.q"]),
+        if self.is_slurm() {
+            self.tell("scontrol", &["update", "partitionname=main", "state=down"])
+        } else {
+            self.tell("qmod", &["-d", "all.q"])
         }
     }
 
     fn open_queue(&self) {
-        match self.is_slurm() {
-            true => self.tell("scontrol", &["update", "partitionname=main", "state=up"]),
-            false => self.tell("qmod", &["-e", "all.q"]),
+        if self.is_slurm() {
+            self.tell("scontrol", &["update", "partitionname=main", "state=up"])
+        } else {
+            self.tell("qmod", &["-e", "all.q"])
         }
     }
 
@@ -78,9 +80,10 @@ impl Many {
         let folder = self.home.path().join(folder);
         until(&format!("{count} files in {}", folder.display()), || {
             let found = std::fs::read_dir(&folder).map_or(0, Iterator::count);
-            match found == count {
-                true => Ok(()),
-                false => Err((found, self.home.logs())),
+            if found == count {
+                Ok(())
+            } else {
+                Err((found, self.home.logs()))
             }
         });
     }
@@ -234,9 +237,10 @@ impl Many {
     #[track_caller]
     fn until_began(&self, number: u64, times: usize) {
         until(&format!("start {times} of run {number}"), || {
-            match self.began(number) == times {
-                true => Ok(()),
-                false => Err((self.began(number), self.home.logs())),
+            if self.began(number) == times {
+                Ok(())
+            } else {
+                Err((self.began(number), self.home.logs()))
             }
         });
     }

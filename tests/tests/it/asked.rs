@@ -90,12 +90,13 @@ fn a_batch_script_of_grid_engine_is_shown_and_asks_it_for_the_same_as_its_comple
     // A request for GPUs counts for the whole job.
     let complexes = login.cluster.run("qconf", &["-sc"]).stdout;
     let complexes = String::from_utf8(complexes).unwrap();
-    let of_job = complexes
-        .lines()
-        .map(|line| match line.starts_with("gpu ") {
-            true => "gpu gpu INT <= YES JOB 0 0\n".to_owned(),
-            false => format!("{line}\n"),
-        });
+    let of_job = complexes.lines().map(|line| {
+        if line.starts_with("gpu ") {
+            "gpu gpu INT <= YES JOB 0 0\n".to_owned()
+        } else {
+            format!("{line}\n")
+        }
+    });
     let file = login.path("complexes");
     std::fs::write(&file, of_job.collect::<String>()).unwrap();
     login.tell("qconf", &["-Mc", &file]);

@@ -171,12 +171,13 @@ fn the_rest_of_an_array_is_held_at_its_scheduler(scheduler: Scheduler) {
     let folder = home.experiment("sweep", &yaml);
     home.ok(&["start", folder.to_str().unwrap()]);
     let waiting_there = || {
-        let said = match login.is_slurm() {
-            true => login.cluster.run(
+        let said = if login.is_slurm() {
+            login.cluster.run(
                 "squeue",
                 &["-r", "--noheader", "--states=PENDING", "--format=%r"],
-            ),
-            false => login.cluster.run("qstat", &["-s", "p", "-g", "d"]),
+            )
+        } else {
+            login.cluster.run("qstat", &["-s", "p", "-g", "d"])
         };
         let text = String::from_utf8_lossy(&said.stdout).into_owned();
         let lines = text.lines().filter(|line| !line.trim().is_empty());
@@ -193,9 +194,10 @@ fn the_rest_of_an_array_is_held_at_its_scheduler(scheduler: Scheduler) {
         let is_paused = |one: &Value| one["state"] == "paused";
         let waiting = seen.iter().filter(|one| one["started_at"].is_null());
         let is_told = there > 0 && free == 0 && waiting.count() >= there;
-        match seen.iter().all(is_paused) && is_told {
-            true => Ok((all, there)),
-            false => Err((seen, text, home.logs())),
+        if seen.iter().all(is_paused) && is_told {
+            Ok((all, there))
+        } else {
+            Err((seen, text, home.logs()))
         }
     });
     let (resumed, aborted) = all.split_at(1);
@@ -270,9 +272,10 @@ fn runs_begin_in_the_order_and_number_that_was_asked_for_whoever_dies() {
     let waits = |id: u64, why: &str| {
         until("it to wait", || {
             let seen = home.experiment_json(id)["waiting_for"].clone();
-            match seen.as_str().is_some_and(|seen| seen == why) {
-                true => Ok(()),
-                false => Err((seen, why.to_owned(), home.logs())),
+            if seen.as_str().is_some_and(|seen| seen == why) {
+                Ok(())
+            } else {
+                Err((seen, why.to_owned(), home.logs()))
             }
         });
     };

@@ -49,9 +49,10 @@ fn until_rows(home: &Home, table: &Path, wanted: &[[&str; 6]]) {
         found
             .iter_mut()
             .for_each(|row| row.resize(6, String::new()));
-        match found[1..] == *wanted {
-            true => Ok(()),
-            false => Err((found, home.logs())),
+        if found[1..] == *wanted {
+            Ok(())
+        } else {
+            Err((found, home.logs()))
         }
     });
 }
@@ -308,9 +309,12 @@ fn a_workbook_that_libreoffice_has_open_gets_its_results_when_it_is_closed() {
     let before = fs::read(&table).unwrap();
     let mut office = soffice(&home, &[&shown(&table)]);
     let lock = table.with_file_name(".~lock.plan.xlsx#");
-    until("LibreOffice to open the workbook", || match lock.exists() {
-        true => Ok(()),
-        false => Err(office.try_wait()),
+    until("LibreOffice to open the workbook", || {
+        if lock.exists() {
+            Ok(())
+        } else {
+            Err(office.try_wait())
+        }
     });
     home.ok(&["add", &shown(&table)]);
     home.ok(&["start", "1", "--wait"]);
@@ -318,9 +322,10 @@ fn a_workbook_that_libreoffice_has_open_gets_its_results_when_it_is_closed() {
     until("the row beside the workbook", || {
         let text = fs::read_to_string(&live).unwrap_or_default();
         let begin = "nr,name,state,loss,twice,as of (neronet)\n1,plan_1,finished,90.1,180.2,";
-        match text.starts_with(begin) {
-            true => Ok(()),
-            false => Err((text, home.logs())),
+        if text.starts_with(begin) {
+            Ok(())
+        } else {
+            Err((text, home.logs()))
         }
     });
     assert!(fs::read(&table).unwrap() == before);
@@ -352,9 +357,12 @@ fn a_workbook_that_libreoffice_has_open_gets_its_results_when_it_is_closed() {
             "formula without a value",
         ]],
     );
-    until("the copy to go", || match live.exists() {
-        true => Err(home.logs()),
-        false => Ok(()),
+    until("the copy to go", || {
+        if live.exists() {
+            Err(home.logs())
+        } else {
+            Ok(())
+        }
     });
     assert!(fs::read(table.with_file_name("plan.before-neronet.xlsx")).unwrap() == before);
     let book = home.json(&["status"])["workbooks"][0].clone();
@@ -417,9 +425,10 @@ fn kills_of_daemon_and_writer_leave_a_whole_table_that_comes_right() {
     for round in 0..rounds {
         home.ok(&["restart", "1", "--wait"]);
         // The first write begins two seconds after a change.
-        let moment = Duration::from_millis(match is_long {
-            false => 1900 + 40 * round,
-            true => 1900 + random(500),
+        let moment = Duration::from_millis(if is_long {
+            1900 + random(500)
+        } else {
+            1900 + 40 * round
         });
         let began = Instant::now();
         let mut saves = 0;

@@ -114,9 +114,10 @@ cohort: halving
     home.until_state(3, "running");
     until("the numbers of its peers", || {
         let folder = control(&home, 3);
-        match folder.join("rules.2").is_file() {
-            true => Ok(()),
-            false => Err(home.logs()),
+        if folder.join("rules.2").is_file() {
+            Ok(())
+        } else {
+            Err(home.logs())
         }
     });
     home.kill_all(&[Part::Daemon, Part::Mum, Part::Watcher]);
@@ -158,9 +159,10 @@ fn a_rule_over_peers_ends_a_run_while_nothing_else_of_ours_is_alive() {
     home.until_state(2, "running");
     until("the numbers of its peers", || {
         let folder = control(&home, 2);
-        match folder.join("rules.2").is_file() {
-            true => Ok(()),
-            false => Err(home.logs()),
+        if folder.join("rules.2").is_file() {
+            Ok(())
+        } else {
+            Err(home.logs())
         }
     });
     home.kill_all(&[Part::Daemon, Part::Mum]);

@@ -60,9 +60,10 @@ impl Rig {
     fn until_printed(&self, id: &str, text: &str) {
         until(&format!("{id} to print {text}"), || {
             let ran = self.home.run(&["logs", id]);
-            match ran.out.contains(text) {
-                true => Ok(()),
-                false => Err((ran, self.home.logs())),
+            if ran.out.contains(text) {
+                Ok(())
+            } else {
+                Err((ran, self.home.logs()))
             }
         });
     }
@@ -187,9 +188,10 @@ fn a_run_whose_docker_does_not_answer_ends_when_it_does_again() {
     until("a warning", || {
         let seen = rig.home.experiment_json(1);
         let warnings = seen["warnings"].to_string();
-        match warnings.contains("docker does not answer") {
-            true => Ok(seen),
-            false => Err((seen, rig.home.logs())),
+        if warnings.contains("docker does not answer") {
+            Ok(seen)
+        } else {
+            Err((seen, rig.home.logs()))
         }
     });
     rig.runtimes.start_docker();
@@ -216,18 +218,20 @@ fn a_paused_container_stands_still() {
                 std::thread::sleep(std::time::Duration::from_millis(300));
                 before
             });
-            match lengths[0] == lengths[1] {
-                true => Ok(()),
-                false => Err(lengths),
+            if lengths[0] == lengths[1] {
+                Ok(())
+            } else {
+                Err(lengths)
             }
         });
         rig.home.ok(&["resume", &number]);
         let before = rig.home.ok(&["logs", &number]).len();
         until(&format!("{runtime} to go on"), || {
             let now = rig.home.ok(&["logs", &number]).len();
-            match now > before {
-                true => Ok(()),
-                false => Err(rig.home.logs()),
+            if now > before {
+                Ok(())
+            } else {
+                Err(rig.home.logs())
             }
         });
         rig.home.ok(&["abort", &number]);

@@ -47,9 +47,10 @@ fn states(home: &Home) -> Vec<(i32, char)> {
 fn until_stopped(home: &Home) {
     until("every process of the job to be stopped", || {
         let states = states(home);
-        match !states.is_empty() && states.iter().all(|(_, state)| *state == 'T') {
-            true => Ok(()),
-            false => Err((states, home.logs())),
+        if !states.is_empty() && states.iter().all(|(_, state)| *state == 'T') {
+            Ok(())
+        } else {
+            Err((states, home.logs()))
         }
     });
 }
@@ -123,9 +124,10 @@ fn a_pause_outlives_every_process_and_an_abort_lets_a_paused_run_act_on_its_sign
     home.until_state(1, "running");
     until("the job to go on", || {
         let states = states(&home);
-        match states.iter().any(|(_, state)| *state == 'T') {
-            true => Err((states, home.logs())),
-            false => Ok(()),
+        if states.iter().any(|(_, state)| *state == 'T') {
+            Err((states, home.logs()))
+        } else {
+            Ok(())
         }
     });
     home.ok(&["pause", "1"]);
@@ -209,9 +211,10 @@ fn an_abort_ends_a_run_whose_supervisors_are_frozen(scheduler: Scheduler) -> (Lo
     login.home.ok(&["abort", "1"]);
     let seen = until_within(ESCALATED_WITHIN, "the run to be over", || {
         let seen = login.home.experiment_json(1);
-        match seen["state"] == "aborted" {
-            true => Ok(seen),
-            false => Err((seen, login.home.logs())),
+        if seen["state"] == "aborted" {
+            Ok(seen)
+        } else {
+            Err((seen, login.home.logs()))
         }
     });
     (login, seen)
@@ -291,9 +294,10 @@ fn a_run_in_slurm_is_held_while_it_waits_and_stopped_while_it_runs() {
     };
     let until_held = |job: &str, held: bool| {
         until("SLURM to hold it, or no more", || {
-            match is_held(job) == held {
-                true => Ok(()),
-                false => Err((job.to_owned(), held, home.logs())),
+            if is_held(job) == held {
+                Ok(())
+            } else {
+                Err((job.to_owned(), held, home.logs()))
             }
         });
     };

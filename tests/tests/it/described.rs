@@ -90,9 +90,10 @@ impl Site {
         until(&format!("experiment {id} to wait: {words}"), || {
             let seen = self.home.experiment_json(id);
             let why = seen["waiting_for"].as_str().unwrap_or_default();
-            match why.contains(words) {
-                true => Ok(()),
-                false => Err((seen, self.home.logs())),
+            if why.contains(words) {
+                Ok(())
+            } else {
+                Err((seen, self.home.logs()))
             }
         });
     }

@@ -121,9 +121,10 @@ outputs: ['many/**', big]
         let found = until("files to come, or all to be there", || {
             let path = home.run(&["path", "1"]);
             let folder = PathBuf::from(path.out.trim_end());
-            let count = match folder.is_dir() && !path.out.trim().is_empty() {
-                true => tree_names(&folder),
-                false => 0,
+            let count = if folder.is_dir() && !path.out.trim().is_empty() {
+                tree_names(&folder)
+            } else {
+                0
             };
             if count >= wanted || (path.err.is_empty() && path.code == Some(0)) {
                 Ok(path.err.is_empty())

@@ -34,9 +34,10 @@ impl Joined {
     fn head(&self, words: &str) -> Result<String, String> {
         let ran = self.hosts.ssh("h1", &format!("{} {words}", self.program));
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        match ran.status.success() {
-            true => Ok(text(&ran.stdout)),
-            false => Err(text(&ran.stderr)),
+        if ran.status.success() {
+            Ok(text(&ran.stdout))
+        } else {
+            Err(text(&ran.stderr))
         }
     }
 

@@ -12,9 +12,10 @@ use crate::story::added;
 fn until_noted(home: &Home, notes: &Path, lines: &[&str]) {
     until("the notes of the steps", || {
         let noted = fs::read_to_string(notes).unwrap_or_default();
-        match noted.lines().eq(lines.iter().copied()) && noted.ends_with('\n') {
-            true => Ok(()),
-            false => Err((noted, home.logs())),
+        if noted.lines().eq(lines.iter().copied()) && noted.ends_with('\n') {
+            Ok(())
+        } else {
+            Err((noted, home.logs()))
         }
     });
 }
@@ -22,9 +23,10 @@ fn until_noted(home: &Home, notes: &Path, lines: &[&str]) {
 fn until_waits(home: &Home, why: &str) {
     until("the reason of a wait", || {
         let seen = home.experiment_json(1);
-        match seen["waiting_for"] == why {
-            true => Ok(()),
-            false => Err((seen, home.logs())),
+        if seen["waiting_for"] == why {
+            Ok(())
+        } else {
+            Err((seen, home.logs()))
         }
     });
 }

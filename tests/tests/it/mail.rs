@@ -48,9 +48,10 @@ fn until_told(home: &Home, count: usize) -> Vec<Value> {
             .iter()
             .filter(|one| one["state"] != "waiting" && one["state"] != "blocked")
             .count();
-        match list["notices"] == 0 && over == deliveries.len() && over >= count {
-            true => Ok(deliveries),
-            false => Err((list, home.logs())),
+        if list["notices"] == 0 && over == deliveries.len() && over >= count {
+            Ok(deliveries)
+        } else {
+            Err((list, home.logs()))
         }
     })
 }
@@ -178,9 +179,10 @@ fn a_digest_has_the_runs_and_their_curves() {
     for experiment in [1, 2] {
         until("the points of a run", || {
             let seen = home.experiment_json(experiment);
-            match seen["metrics"]["loss"]["count"] == 3 {
-                true => Ok(()),
-                false => Err(seen),
+            if seen["metrics"]["loss"]["count"] == 3 {
+                Ok(())
+            } else {
+                Err(seen)
             }
         });
     }
@@ -228,9 +230,10 @@ fn held_runs_are_told_first_and_by_one_digest() {
     };
     until("a mail about the runs that are held", || {
         let caught = server.caught();
-        match caught.iter().any(first_line) {
-            true => Ok(()),
-            false => Err((caught.iter().map(text).collect::<Vec<_>>(), home.logs())),
+        if caught.iter().any(first_line) {
+            Ok(())
+        } else {
+            Err((caught.iter().map(text).collect::<Vec<_>>(), home.logs()))
         }
     });
     until_told(&home, 1);
@@ -258,9 +261,10 @@ fn held_runs_are_told_first_and_by_one_digest() {
     next_hour(2);
     until("the next digest to be left out", || {
         let logs = home.logs();
-        match logs.contains("a digest is left out") {
-            true => Ok(()),
-            false => Err(logs),
+        if logs.contains("a digest is left out") {
+            Ok(())
+        } else {
+            Err(logs)
         }
     });
     until_told(&home, 2);
@@ -285,9 +289,10 @@ fn a_webhook_gets_its_events_over_tls_once_its_authority_is_trusted() {
     let why = until("the refusal of the certificate", || {
         let list = home.json(&["mail", "list"]);
         let why = list["deliveries"][0]["words"].as_str().unwrap_or_default();
-        match why.is_empty() {
-            true => Err(list),
-            false => Ok(why.to_owned()),
+        if why.is_empty() {
+            Err(list)
+        } else {
+            Ok(why.to_owned())
         }
     });
     assert!(
@@ -297,9 +302,12 @@ fn a_webhook_gets_its_events_over_tls_once_its_authority_is_trusted() {
     assert_eq!(server.events(), [] as [Value; 0]);
     home.configure(&config(&format!(", ca: {}", server.ca().display())));
     // Nobody asks for a retry: the changed configuration is enough.
-    until("the event", || match server.events().is_empty() {
-        true => Err(home.json(&["mail", "list"])),
-        false => Ok(()),
+    until("the event", || {
+        if server.events().is_empty() {
+            Err(home.json(&["mail", "list"]))
+        } else {
+            Ok(())
+        }
     });
     until_told(&home, 1);
     let events = server.events();
@@ -323,9 +331,12 @@ fn kills_of_daemon_and_server_lose_no_mail_and_repeat_the_same() {
             .wrapping_add(1_442_695_040_888_963_407);
         let after = Duration::from_millis((moment >> 33) % 1200);
         let began = Instant::now();
-        until("a moment", || match began.elapsed() > after {
-            true => Ok(()),
-            false => Err(()),
+        until("a moment", || {
+            if began.elapsed() > after {
+                Ok(())
+            } else {
+                Err(())
+            }
         });
         if round % 3 != 2 {
             home.kill(Part::Daemon);
@@ -343,9 +354,10 @@ fn kills_of_daemon_and_server_lose_no_mail_and_repeat_the_same() {
         home.ok(&["mail", "retry"]);
         let list = home.json(&["mail", "list"]);
         let subjects = subjects(&server.caught());
-        match subjects.len() >= wanted && list["notices"] == 0 {
-            true => Ok(()),
-            false => Err((subjects, list, home.logs())),
+        if subjects.len() >= wanted && list["notices"] == 0 {
+            Ok(())
+        } else {
+            Err((subjects, list, home.logs()))
         }
     });
     until_told(&home, wanted.min(200));

@@ -19,9 +19,10 @@ fn until_lines(login: &Login, name: &str, count: usize) -> Vec<Vec<String>> {
         let text = std::fs::read_to_string(login.home.path().join(name)).unwrap_or_default();
         let words = |line: &str| line.split(' ').map(str::to_owned).collect();
         let lines: Vec<Vec<String>> = text.lines().map(words).collect();
-        match lines.len() == count {
-            true => Ok(lines),
-            false => Err((text, login.home.experiment_json(1), login.home.logs())),
+        if lines.len() == count {
+            Ok(lines)
+        } else {
+            Err((text, login.home.experiment_json(1), login.home.logs()))
         }
     })
 }
@@ -134,9 +135,10 @@ fn srun_passes_pauses_on_and_its_processes_have_their_signal_and_the_grace_on_ev
     let all_stopped = |wanted: bool| {
         until(&format!("all stopped: {wanted}"), || {
             let all = processes_of_runs(&login);
-            match all.iter().all(|one| is_stopped(one) == wanted) {
-                true => Ok(()),
-                false => Err((all, login.home.logs())),
+            if all.iter().all(|one| is_stopped(one) == wanted) {
+                Ok(())
+            } else {
+                Err((all, login.home.logs()))
             }
         });
     };
@@ -174,9 +176,10 @@ fn an_abort_leaves_nothing_on_any_host_of_slurm_and_too_many_hosts_are_refused()
     login.home.until_state(1, "aborted");
     until("nothing of the run to live", || {
         let left = processes_of_runs(&login);
-        match left.is_empty() {
-            true => Ok(()),
-            false => Err((left, login.home.logs())),
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err((left, login.home.logs()))
         }
     });
 
@@ -224,9 +227,10 @@ fn a_run_over_two_hosts_of_grid_engine_leaves_nothing_on_either() {
     assert_eq!(seen["warnings"], serde_json::json!([]), "{seen:#}");
     until("nothing of the run to live", || {
         let left = processes_of_runs(&login);
-        match left.is_empty() {
-            true => Ok(()),
-            false => Err((left, login.home.logs())),
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err((left, login.home.logs()))
         }
     });
 

@@ -456,9 +456,10 @@ fn flow(chance: &mut Chance) -> Case {
     // Several servers are asked at once here, and their answers have no order.
     if servers.len() == 1 && chance.one_in(2) {
         let failing = ["echo err-p >&2", "exit 3", "echo 1; echo err-p >&2; exit 9"];
-        spec["requirements"]["fails"] = match chance.one_in(2) {
-            true => json!(chance.of(&failing)),
-            false => json!(["echo 1", format!("local:{}", chance.of(&failing))]),
+        spec["requirements"]["fails"] = if chance.one_in(2) {
+            json!(chance.of(&failing))
+        } else {
+            json!(["echo 1", format!("local:{}", chance.of(&failing))])
         };
         let first = &mut spec["experiments"][0];
         first["requirements"] = json!({"run": [{ "fails": chance.of(&["!=5", "!=x"]) }]});
@@ -489,9 +490,12 @@ fn flow_over_ssh(chance: &mut Chance, has_ports: bool) -> Case {
     let count = if first == 2 { count.max(2) } else { count };
     let servers = (first..first + count).map(|at| all[at % 3].clone());
     case.spec["servers"] = servers.collect();
-    let given = |chance: &mut Chance, value: Value| match has_ports && chance.one_in(2) {
-        true => value,
-        false => Value::Null,
+    let given = |chance: &mut Chance, value: Value| {
+        if has_ports && chance.one_in(2) {
+            value
+        } else {
+            Value::Null
+        }
     };
     case.spec["server_default"] = json!({
         "private_key_path": chance.of(&[None, Some("$KEY")]),

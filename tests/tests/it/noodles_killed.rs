@@ -64,14 +64,13 @@ fn killed_at_random(seed: u64) {
             Some(flow) => vec!["noodles".to_owned(), "--resume".to_owned(), flow],
             None => ["noodles", "run", "spec.yml"].map(str::to_owned).to_vec(),
         };
-        let mut command = match deaths < DEATHS {
-            true => {
-                let mut command = home.in_environment("strace");
-                command.args(tracer::dies_before(CALLS, step));
-                command.arg(home.neroman()).args(&words);
-                command
-            }
-            false => home.command(&words),
+        let mut command = if deaths < DEATHS {
+            let mut command = home.in_environment("strace");
+            command.args(tracer::dies_before(CALLS, step));
+            command.arg(home.neroman()).args(&words);
+            command
+        } else {
+            home.command(&words)
         };
         command.stderr(std::process::Stdio::piped());
         let mut life = command.current_dir(&folder).spawn().unwrap();

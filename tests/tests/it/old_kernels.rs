@@ -32,9 +32,10 @@ fn rules_end_pause_and_signal_runs() {
     let mut daemon = daemon(&home);
     until("the daemon", || {
         let status = home.run(&["daemon", "status"]);
-        match status.out.contains("process") || status.code == Some(0) {
-            true => Ok(()),
-            false => Err(status),
+        if status.out.contains("process") || status.code == Some(0) {
+            Ok(())
+        } else {
+            Err(status)
         }
     });
     let line =
@@ -49,9 +50,10 @@ fn rules_end_pause_and_signal_runs() {
     home.until_state(2, "paused");
     until("the signal", || {
         let logged = home.run(&["logs", "3"]);
-        match logged.out.contains("got") {
-            true => Ok(()),
-            false => Err(logged),
+        if logged.out.contains("got") {
+            Ok(())
+        } else {
+            Err(logged)
         }
     });
     home.ok(&["resume", "2"]);

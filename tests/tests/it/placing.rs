@@ -108,9 +108,10 @@ fn a_need_that_no_node_satisfies_is_reported_at_start_with_its_values() {
     home.ok(&["wait", "4"]);
     until("the node to be described", || {
         let seen = home.json(&["node", "list"]);
-        match seen["nodes"][0]["cpus"].is_null() {
-            true => Err(seen),
-            false => Ok(()),
+        if seen["nodes"][0]["cpus"].is_null() {
+            Err(seen)
+        } else {
+            Ok(())
         }
     });
     let ran = home.run(&["start", "1-2"]);

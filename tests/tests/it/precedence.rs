@@ -41,9 +41,10 @@ fn until_order(home: &Home, wanted: &[&str]) {
 fn until_waits(home: &Home, id: u64, word: &str, why: &str) {
     until("the reason of a wait", || {
         let seen = home.experiment_json(id);
-        match seen[word] == why {
-            true => Ok(()),
-            false => Err((seen, home.logs())),
+        if seen[word] == why {
+            Ok(())
+        } else {
+            Err((seen, home.logs()))
         }
     });
 }

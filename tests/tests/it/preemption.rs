@@ -26,9 +26,10 @@ fn a_preempted_run_goes_on_from_its_checkpoint_where_slurm_requeues_and_where_it
     for id in ["1", "2"] {
         nero_tests::until("the run to count its start", || {
             let log = login.home.run(&["logs", id]).out;
-            match log.contains("at 1") {
-                true => Ok(()),
-                false => Err((log, login.home.logs())),
+            if log.contains("at 1") {
+                Ok(())
+            } else {
+                Err((log, login.home.logs()))
             }
         });
     }

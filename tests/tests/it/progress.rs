@@ -40,9 +40,10 @@ fn progress_and_what_is_left_are_shown_and_asked_for() {
 
     let bar = until("the bar to be read", || {
         let seen = home.experiment_json(1);
-        match seen["progress"] == 0.02 {
-            true => Ok(seen),
-            false => Err((seen, home.logs())),
+        if seen["progress"] == 0.02 {
+            Ok(seen)
+        } else {
+            Err((seen, home.logs()))
         }
     });
     // A fiftieth took half a second or more.

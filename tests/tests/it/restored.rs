@@ -28,9 +28,10 @@ fn prepared(home: &Home) -> std::path::PathBuf {
     home.ok(&["start", "2"]);
     until("the second run to wait at its node", || {
         let view = home.experiment_json(2);
-        match view["state"] == "pending" {
-            true => Ok(()),
-            false => Err(view),
+        if view["state"] == "pending" {
+            Ok(())
+        } else {
+            Err(view)
         }
     });
     home.path().join("home.backup")
@@ -54,26 +55,29 @@ fn a_restored_home_starts_nothing_twice_and_learns_what_came_after_the_backup() 
     home.ok(&["start", "3"]);
     until("the third run to wait at its node", || {
         let view = home.experiment_json(3);
-        match view["state"] == "pending" {
-            true => Ok(()),
-            false => Err(view),
+        if view["state"] == "pending" {
+            Ok(())
+        } else {
+            Err(view)
         }
     });
     home.kill(Part::Daemon);
     for part in ["data", "state", "config.yaml"] {
         let path = home.base().join(part);
-        match path.is_dir() {
-            true => fs::remove_dir_all(path).unwrap(),
-            false => fs::remove_file(path).unwrap(),
+        if path.is_dir() {
+            fs::remove_dir_all(path).unwrap()
+        } else {
+            fs::remove_file(path).unwrap()
         }
     }
     home.ok(&["backup", "--restore", &name]);
     until("the node to have told what it knows", || {
         let status = home.run(&["status"]);
         let third = home.experiment_json(3);
-        match third["state"] == "pending" && !status.err.contains("restored from a backup") {
-            true => Ok(()),
-            false => Err(Box::new((status, third, home.logs()))),
+        if third["state"] == "pending" && !status.err.contains("restored from a backup") {
+            Ok(())
+        } else {
+            Err(Box::new((status, third, home.logs())))
         }
     });
     assert_eq!(begun(home.path()), "a\n");
@@ -81,9 +85,10 @@ fn a_restored_home_starts_nothing_twice_and_learns_what_came_after_the_backup() 
     home.ok(&["start", "4"]);
     until("the fourth run to wait for the third", || {
         let view = home.experiment_json(4);
-        match view["waiting_for"] == "local: 3.1 holds the lock env" {
-            true => Ok(()),
-            false => Err((view, home.logs())),
+        if view["waiting_for"] == "local: 3.1 holds the lock env" {
+            Ok(())
+        } else {
+            Err((view, home.logs()))
         }
     });
     home.kill(Part::Daemon);
@@ -106,9 +111,10 @@ fn on_another_machine_what_waited_starts_at_a_persons_word_alone() {
     let waits = until("the second run to wait for a person", || {
         let view = other.experiment_json(2);
         let waits = view["waiting_for"].as_str().unwrap_or_default().to_owned();
-        match waits.contains("neroman resume 2") {
-            true => Ok(waits),
-            false => Err((view, other.logs())),
+        if waits.contains("neroman resume 2") {
+            Ok(waits)
+        } else {
+            Err((view, other.logs()))
         }
     });
     assert!(waits.contains("may have been started"), "{waits}");

@@ -221,9 +221,10 @@ on_error:
     until("a response", || {
         let seen = home.experiment_json(1);
         let waits = seen["waiting_for"] == "its response by `on_error`";
-        match waits && read("ran").ends_with('\n') {
-            true => Ok(()),
-            false => Err((seen, read("ran"), home.logs())),
+        if waits && read("ran").ends_with('\n') {
+            Ok(())
+        } else {
+            Err((seen, read("ran"), home.logs()))
         }
     });
     home.kill_all(&[Part::Daemon, Part::Mum]);

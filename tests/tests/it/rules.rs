@@ -167,12 +167,13 @@ command: sh -c 'echo loss=0.5 error_rate=0.95; sleep 600'
     home.ok(&["start", "1"]);
     let why = until("the condition of the `for` to hold", || {
         let why = home.json(&["rule", "why", "1"]);
-        match why["rules"][0]["parts"][3]["text"]
+        if why["rules"][0]["parts"][3]["text"]
             .to_string()
             .contains("(holds for")
         {
-            true => Ok(why),
-            false => Err((why, home.logs())),
+            Ok(why)
+        } else {
+            Err((why, home.logs()))
         }
     });
     let rule = &why["rules"][0];
@@ -375,9 +376,10 @@ fn commands_of_rules_run_once_beside_the_job_and_here_whatever_dies() {
         let rules = home.json(&["rule", "list", "1"])["rules"].clone();
         let all = rules.as_array().unwrap();
         let ended = |rule: &serde_json::Value| rule["ran"].as_array().unwrap().len() == 1;
-        match all.iter().all(ended) {
-            true => Ok(all.clone()),
-            false => Err((rules, home.logs())),
+        if all.iter().all(ended) {
+            Ok(all.clone())
+        } else {
+            Err((rules, home.logs()))
         }
     });
     let told = |of: &str| -> Vec<&str> {

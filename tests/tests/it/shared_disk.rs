@@ -134,18 +134,20 @@ fn runs_of_slurm_outlive_a_used_up_quota_and_a_full_disk_and_say_what_they_wait_
             .cluster
             .run("squeue", &["--noheader", "--format=%i %T"]);
         let said = String::from_utf8_lossy(&said.stdout).into_owned();
-        match said.lines().any(|line| line == format!("{job} PENDING")) {
-            true => Err(said),
-            false => Ok(()),
+        if said.lines().any(|line| line == format!("{job} PENDING")) {
+            Err(said)
+        } else {
+            Ok(())
         }
     });
     home.ok(&["abort", "2"]);
     std::fs::write(login.path("go"), "").unwrap();
     until("jobs to end without room", || {
         let alive = home.alive(nero_tests::Part::Job);
-        match alive.is_empty() {
-            true => Ok(()),
-            false => Err((alive, home.logs())),
+        if alive.is_empty() {
+            Ok(())
+        } else {
+            Err((alive, home.logs()))
         }
     });
     disk.empty();

@@ -58,9 +58,10 @@ fn until_running(lab: &Lab, h1: usize, h2: usize) {
             let running = (host.to_owned(), "running".to_owned());
             seen.iter().filter(|one| **one == running).count()
         };
-        match (on("h1"), on("h2")) == (h1, h2) {
-            true => Ok(()),
-            false => Err((seen, lab.home.logs())),
+        if (on("h1"), on("h2")) == (h1, h2) {
+            Ok(())
+        } else {
+            Err((seen, lab.home.logs()))
         }
     });
 }
@@ -150,9 +151,10 @@ fn runs_that_the_next_node_refuses_come_back_to_the_first_and_each_runs_once() {
         };
         // The last one is of another group, and may have gone there before.
         let waits: Vec<u64> = (3..=6).filter(|id| !refused(id)).collect();
-        match waits.is_empty() {
-            true => Ok(()),
-            false => Err((waits, lab.home.logs())),
+        if waits.is_empty() {
+            Ok(())
+        } else {
+            Err((waits, lab.home.logs()))
         }
     });
     lab.home.kill(Part::Daemon);

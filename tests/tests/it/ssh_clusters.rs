@@ -12,9 +12,10 @@ use serde_json::Value;
 fn until_files(nodes: &LoginNodes, folder: &std::path::Path, count: usize) {
     until(&format!("{count} files in {}", folder.display()), || {
         let found = fs::read_dir(folder).map_or(0, Iterator::count);
-        match found >= count {
-            true => Ok(()),
-            false => Err((found, nodes.home.logs())),
+        if found >= count {
+            Ok(())
+        } else {
+            Err((found, nodes.home.logs()))
         }
     });
 }

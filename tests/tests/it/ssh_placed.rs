@@ -7,9 +7,10 @@ use crate::ssh::{Lab, release};
 fn until_waits(lab: &Lab, id: u64, word: &str, why: &str) {
     until("the reason of a wait", || {
         let seen = lab.home.experiment_json(id);
-        match seen[word] == why {
-            true => Ok(()),
-            false => Err((seen, lab.home.logs())),
+        if seen[word] == why {
+            Ok(())
+        } else {
+            Err((seen, lab.home.logs()))
         }
     });
 }

@@ -78,9 +78,10 @@ fn what_waits_in_slurm_is_taken_away_by_an_abort_and_by_a_persons_scancel() {
     assert_eq!(seen["started_at"], Value::Null, "{seen:#}");
     until("SLURM to have nothing of it", || {
         let said = login.cluster.run("squeue", &["--noheader"]);
-        match said.stdout.is_empty() {
-            true => Ok(()),
-            false => Err(said),
+        if said.stdout.is_empty() {
+            Ok(())
+        } else {
+            Err(said)
         }
     });
     login.start("b", "echo never");
@@ -130,11 +131,10 @@ fn a_leader_killed_in_a_call_submits_once(is_taken: bool) {
     let mut login = Login::new(Scheduler::Slurm);
     let (called, count) = (login.path("called"), login.path("count"));
     let wait = format!("if [ -e {called} ]; then exec REAL \"$@\"; fi; echo x > {called}.new;");
-    let lines = match is_taken {
-        true => {
-            format!("{wait} REAL \"$@\" > /dev/null; mv {called}.new {called}; exec sleep 1000")
-        }
-        false => format!("{wait} mv {called}.new {called}; exec sleep 1000"),
+    let lines = if is_taken {
+        format!("{wait} REAL \"$@\" > /dev/null; mv {called}.new {called}; exec sleep 1000")
+    } else {
+        format!("{wait} mv {called}.new {called}; exec sleep 1000")
     };
     login.replace_submit(&lines);
     login.start("a", &format!("echo x >> {count}; exit 4"));
@@ -191,9 +191,10 @@ fn a_controller_that_stops_in_a_call_gets_the_run_once() {
     login.start("b", &format!("echo x >> {count}; exit 4"));
     until("the call to fail", || {
         let why = login.home.experiment_json(2)["waiting_for"].clone();
-        match why.as_str().is_some_and(|why| why.contains("SLURM")) {
-            true => Ok(()),
-            false => Err((why, login.home.logs())),
+        if why.as_str().is_some_and(|why| why.contains("SLURM")) {
+            Ok(())
+        } else {
+            Err((why, login.home.logs()))
         }
     });
     login.cluster.signal("slurmctld", "CONT");

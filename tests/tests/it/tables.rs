@@ -300,9 +300,10 @@ pub fn save(file: &Path, rows: &[&[&str]]) {
         let lines: Vec<String> = rows.iter().map(|row| row.join(",") + "\n").collect();
         return fs::write(file, lines.concat()).unwrap();
     }
-    let parts = match file.extension().unwrap() == "ods" {
-        true => open_document(rows),
-        false => workbook(rows),
+    let parts = if file.extension().unwrap() == "ods" {
+        open_document(rows)
+    } else {
+        workbook(rows)
     };
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, text) in parts {

@@ -172,9 +172,12 @@ fn a_folder_that_is_not_kept_goes_from_its_node_when_its_files_are_home() {
     fs::write(folder.join("neronet.yaml"), yaml).unwrap();
     home.ok(&["add", &path]);
     let cleaned = |id: &str| home.run(&["path", id, "--work"]).code != Some(0);
-    until("the folder to go", || match cleaned("1") {
-        true => Ok(()),
-        false => Err(home.logs()),
+    until("the folder to go", || {
+        if cleaned("1") {
+            Ok(())
+        } else {
+            Err(home.logs())
+        }
     });
     assert!(!cleaned("2"), "without `keep` nothing goes by itself");
     let results = home.ok(&["path", "1"]);

@@ -140,9 +140,10 @@ impl Site {
     fn until_state(&self, name: &JobName, task: Option<u32>, is_it: fn(&State) -> bool) {
         until("a job to change its state", || {
             let state = self.state(name, task);
-            match state.as_ref().is_some_and(is_it) {
-                true => Ok(()),
-                false => Err((state, self.said())),
+            if state.as_ref().is_some_and(is_it) {
+                Ok(())
+            } else {
+                Err((state, self.said()))
             }
         });
     }

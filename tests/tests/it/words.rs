@@ -353,9 +353,10 @@ const CONFIG_NODE_LATER: &[&str] = &["slots"];
 fn each_word_of_the_configuration_is_in_force_or_refused_with_its_place() {
     let home = Home::new();
     for (key, line) in CONFIG {
-        let node = match line.starts_with("nodes:") {
-            true => String::new(),
-            false => "nodes: {a: {address: h}}\n".to_owned(),
+        let node = if line.starts_with("nodes:") {
+            String::new()
+        } else {
+            "nodes: {a: {address: h}}\n".to_owned()
         };
         let place = format!("config.yaml:{}", 1 + node.lines().count());
         home.configure(&format!("{node}{line}\n"));

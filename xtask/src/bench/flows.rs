@@ -97,9 +97,10 @@ fn timed(command: &mut Command) -> Result<f64, String> {
     let began = Instant::now();
     let ended = command.output().map_err(|error| error.to_string())?;
     let took = began.elapsed().as_secs_f64();
-    match ended.status.success() {
-        true => Ok(took),
-        false => Err(String::from_utf8_lossy(&ended.stderr).into_owned()),
+    if ended.status.success() {
+        Ok(took)
+    } else {
+        Err(String::from_utf8_lossy(&ended.stderr).into_owned())
     }
 }
 

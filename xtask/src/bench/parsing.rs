@@ -33,8 +33,9 @@ fn run(root: &Path) -> Result<String, String> {
     cargo.args(["run", "--release", "--locked", "-q", "-p", "nero-metrics"]);
     cargo.args(["--example", "parsing-speed"]).current_dir(root);
     let output = cargo.output().map_err(|error| format!("cargo: {error}"))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 }

@@ -51,8 +51,9 @@ fn run(program: &Path) -> Result<String, String> {
         .args(["4", "1200"])
         .output()
         .map_err(|error| format!("{}: {error}", program.display()))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 }

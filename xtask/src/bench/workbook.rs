@@ -77,8 +77,9 @@ fn run(program: &Path, verb: &str, book: &Path, size: (u32, u32)) -> Result<Stri
         .args([size.0.to_string(), size.1.to_string()])
         .output()
         .map_err(|error| format!("{}: {error}", program.display()))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 }

@@ -22,9 +22,10 @@ pub fn functions(file: &File) -> Vec<Function> {
             })
         };
         let is_one_line = line.ends_with('}') || line.ends_with(';');
-        let last = match is_one_line {
-            true => Some(0),
-            false => lines[first + 1..].iter().position(is_end).map(|at| at + 1),
+        let last = if is_one_line {
+            Some(0)
+        } else {
+            lines[first + 1..].iter().position(is_end).map(|at| at + 1)
         };
         found.push(Function {
             place: format!("{}:{} {name}", file.path, first + 1),

@@ -102,12 +102,13 @@ fn compare(page: &str, measures: &[Measure]) -> Result<(), String> {
         }
         // Lines are counted roughly.
         if let Some(row) = row.filter(|row| found * 100 < row.most * 99) {
-            match found <= measure.otherwise {
-                true => println!(
+            if found <= measure.otherwise {
+                println!(
                     "{name}: {found}; the row in {PAGE}:{} is not needed",
                     row.line
-                ),
-                false => println!("{name}: {found}; lower {most} in {PAGE}:{}", row.line),
+                )
+            } else {
+                println!("{name}: {found}; lower {most} in {PAGE}:{}", row.line)
             }
         }
     }
@@ -118,9 +119,10 @@ fn compare(page: &str, measures: &[Measure]) -> Result<(), String> {
             row.line
         );
     }
-    match risen.is_empty() {
-        true => Ok(()),
-        false => Err(risen.join("\n")),
+    if risen.is_empty() {
+        Ok(())
+    } else {
+        Err(risen.join("\n"))
     }
 }
 

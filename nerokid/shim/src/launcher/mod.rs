@@ -276,9 +276,10 @@ impl Launcher {
             }
         };
         let now_ns = clock::now_ns();
-        let watch_after_ns = match launch.watch_at_once {
-            true => 0,
-            false => watch::AFTER_NS,
+        let watch_after_ns = if launch.watch_at_once {
+            0
+        } else {
+            watch::AFTER_NS
         };
         let key = self.key();
         self.children.insert(pid, Child::Shim(key));

@@ -163,23 +163,22 @@ impl Launcher {
         let Supervision::Ours(ours) = &run.care else {
             return;
         };
-        let waits_for = match ours.keeper.core.leader_ended() {
-            false => ours.leader,
-            true => {
-                let known = tree_of(run, ours, &not_orphans);
-                let first = known.first().copied();
-                if let Some(LaunchedRun {
-                    care: Supervision::Ours(ours),
-                    ..
-                }) = self.runs.get_mut(&key)
-                {
-                    ours.known = known;
-                }
-                let Some(first) = first else {
-                    return self.with_keeper(key, |keeper, now_ns, _| keeper.empty(now_ns));
-                };
-                first
+        let waits_for = if ours.keeper.core.leader_ended() {
+            let known = tree_of(run, ours, &not_orphans);
+            let first = known.first().copied();
+            if let Some(LaunchedRun {
+                care: Supervision::Ours(ours),
+                ..
+            }) = self.runs.get_mut(&key)
+            {
+                ours.known = known;
             }
+            let Some(first) = first else {
+                return self.with_keeper(key, |keeper, now_ns, _| keeper.empty(now_ns));
+            };
+            first
+        } else {
+            ours.leader
         };
         self.wait_for(key, waits_for);
     }

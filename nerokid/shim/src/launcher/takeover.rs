@@ -132,9 +132,10 @@ impl Launcher {
             let _ = std::fs::remove_file(Path::new(&run.folder()).join(private));
         }
         self.slots.give(slot);
-        let what = match other {
-            true => What::Superseded,
-            false => What::NoClaim,
+        let what = if other {
+            What::Superseded
+        } else {
+            What::NoClaim
         };
         self.run_ended(key, what, 0);
     }
@@ -232,9 +233,10 @@ impl Launcher {
             limit_at_ns: limit.map(|limit| gate_ns.saturating_add(limit.saturating_mul(MS))),
             is_step: run.is_step,
         };
-        let mut core = match evidence.life.exited || evidence.life.not_started {
-            true => Core::after_exit(plan, now_ns),
-            false => Core::new(plan),
+        let mut core = if evidence.life.exited || evidence.life.not_started {
+            Core::after_exit(plan, now_ns)
+        } else {
+            Core::new(plan)
         };
         if let Some((asked_ns, asked)) = evidence.stop {
             core.stop_under_way(now_ns + left_of_grace(asked_ns, asked));
@@ -307,10 +309,7 @@ fn closing(run: &LaunchedRun, has_ended: bool) -> Option<Closing> {
         return None;
     }
     let closing = Closing::new(&run.run_dir, incarnation)?;
-    Some(match has_ended {
-        true => closing.over(),
-        false => closing,
-    })
+    Some(if has_ended { closing.over() } else { closing })
 }
 
 /// The rest of the pause between the polite signal and the final one.

@@ -50,9 +50,10 @@ pub enum WatcherState {
 impl Watch {
     /// To be started at `due_ns`, if there is a program.
     pub fn new(program: &[String], due_ns: u64) -> Self {
-        let state = match program.is_empty() {
-            true => WatcherState::Done,
-            false => WatcherState::Due(due_ns),
+        let state = if program.is_empty() {
+            WatcherState::Done
+        } else {
+            WatcherState::Due(due_ns)
         };
         Self {
             program: program.to_vec(),

@@ -144,12 +144,11 @@ async fn a_root_that_is_not_ours_to_use() {
     let fault = self::fault(&node).await;
     assert!(matches!(fault, NodeFault::NotFolder { .. }), "{fault}");
 
-    let foreign = match rustix::process::geteuid().is_root() {
-        true => {
-            std::os::unix::fs::chown(&elsewhere, Some(12345), None).unwrap();
-            elsewhere.to_str().unwrap()
-        }
-        false => "/usr",
+    let foreign = if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&elsewhere, Some(12345), None).unwrap();
+        elsewhere.to_str().unwrap()
+    } else {
+        "/usr"
     };
     let fault = fault_with_root(&node, Some(foreign)).await;
     assert!(matches!(fault, NodeFault::Foreign { .. }), "{fault}");

@@ -83,13 +83,12 @@ impl Node {
                 // A user other than root becomes root for the mounts, and itself
                 // again for the server.
                 let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
-                let (space, serve) = match user.is_root() {
-                    true => ("unshare -m", serve),
-                    false => {
-                        let (user, group) = (user.as_raw(), group.as_raw());
-                        let back = format!("unshare -U --map-user={user} --map-group={group}");
-                        ("unshare -rm", format!("{back} {serve}"))
-                    }
+                let (space, serve) = if user.is_root() {
+                    ("unshare -m", serve)
+                } else {
+                    let (user, group) = (user.as_raw(), group.as_raw());
+                    let back = format!("unshare -U --map-user={user} --map-group={group}");
+                    ("unshare -rm", format!("{back} {serve}"))
                 };
                 write_program(
                     &self.path("inside"),

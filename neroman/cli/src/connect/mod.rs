@@ -143,12 +143,13 @@ impl Client {
     /// When the daemon is of such a build.
     pub fn edits(&self, option: &str) -> Result<(), Fault> {
         let mut said = self.hello.capabilities.iter();
-        match said.any(|word| word == hello::EDITS) {
-            true => Ok(()),
-            false => Err(Fault::usage(format!(
+        if said.any(|word| word == hello::EDITS) {
+            Ok(())
+        } else {
+            Err(Fault::usage(format!(
                 "the daemon is of an earlier build, which does not know `{option}`"
             ))
-            .hint("`neroman daemon stop`; the next command starts the present one, runs go on")),
+            .hint("`neroman daemon stop`; the next command starts the present one, runs go on"))
         }
     }
 

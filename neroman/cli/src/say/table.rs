@@ -119,9 +119,12 @@ pub fn print(screen: &Screen, header: &[String], rows: &[Vec<Cell>]) -> (String,
         _ => rows,
     };
     let (kept, last_chars_max) = fitting(screen, bounded, rows);
-    let chars_max = |at| match at + 1 == kept {
-        true => last_chars_max,
-        false => CELL_CHARS_MAX,
+    let chars_max = |at| {
+        if at + 1 == kept {
+            last_chars_max
+        } else {
+            CELL_CHARS_MAX
+        }
     };
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
@@ -240,9 +243,10 @@ fn fitting(screen: &Screen, header: &[String], rows: &[Vec<Cell>]) -> (usize, us
             let is_text = !rows
                 .iter()
                 .any(|row| row.get(at).is_some_and(Cell::is_right));
-            return match is_text && room >= CUT_CHARS_MIN {
-                true => (at + 1, usize::from(room)),
-                false => (at, CELL_CHARS_MAX),
+            return if is_text && room >= CUT_CHARS_MIN {
+                (at + 1, usize::from(room))
+            } else {
+                (at, CELL_CHARS_MAX)
             };
         }
         last = used;

@@ -78,12 +78,10 @@ fn rows() -> Result<Vec<String>, Fault> {
         let what = format!("the rows on standard input are larger than {size}");
         return Err(Fault::usage(what).hint("put them into a .jsonl file and add that"));
     }
-    match rows.is_empty() {
-        true => {
-            Err(Fault::usage("standard input has no row")
-                .hint("a row is a line such as {\"lr\": 0.1}"))
-        }
-        false => Ok(rows),
+    if rows.is_empty() {
+        Err(Fault::usage("standard input has no row").hint("a row is a line such as {\"lr\": 0.1}"))
+    } else {
+        Ok(rows)
     }
 }
 

@@ -21,9 +21,10 @@ pub async fn note(session: &mut Session, args: &Note) -> Result<u8, Stop> {
         ..AnnotateRequest::default()
     };
     let reply = call(session, asked).await?;
-    let done = match args.text.iter().all(|word| word.trim().is_empty()) {
-        true => "note removed from",
-        false => "noted at",
+    let done = if args.text.iter().all(|word| word.trim().is_empty()) {
+        "note removed from"
+    } else {
+        "noted at"
     };
     say(session, &reply, done, args.dry_run, args.json.json)
 }

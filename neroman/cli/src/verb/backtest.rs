@@ -88,9 +88,10 @@ fn as_text(screen: &Screen, reply: &RuleBacktestReply) -> String {
         let when = if reply.ends { "ends at" } else { "fires at" };
         let mut header = vec!["run", "name", "state", "ran", when, "step"];
         header.extend(reply.ends.then_some("saved"));
-        let best = match reply.more_is_better {
-            true => format!("max({})", reply.best),
-            false => format!("min({})", reply.best),
+        let best = if reply.more_is_better {
+            format!("max({})", reply.best)
+        } else {
+            format!("min({})", reply.best)
         };
         if !reply.best.is_empty() {
             header.extend([best.as_str(), "lost"]);
@@ -163,10 +164,7 @@ fn summary(reply: &RuleBacktestReply, fired: &[&Run]) -> String {
         lost.len(),
         text::plural(good, "good run"),
         Safe::line(&reply.best),
-        match lost.is_empty() {
-            true => String::new(),
-            false => format!(": {}", lost.join(", ")),
-        }
+        if lost.is_empty() { String::new() } else { format!(": {}", lost.join(", ")) }
     ));
     told
 }

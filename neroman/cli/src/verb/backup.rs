@@ -213,9 +213,10 @@ fn unpack(archive: &mut ZipArchive<File>, home: &Home) -> io::Result<Unpacked> {
             folders.recursive(true).mode(0o700).create(folder)?;
         }
         let is_state = name == STATE;
-        let to = match is_state {
-            true => home.data.join("restoring.db"),
-            false => path,
+        let to = if is_state {
+            home.data.join("restoring.db")
+        } else {
+            path
         };
         // Files of the store may not be written to.
         if let Err(error) = fs::remove_file(&to)

@@ -41,9 +41,10 @@ pub async fn run(session: &mut Session, args: &Clean) -> Result<u8, Stop> {
         let shown = reply;
         reply = CleanAskReply::default();
         let whole = selection(&args.picked);
-        let parts = match !args.yes && session.out.screen.can_ask {
-            true => as_shown(&shown, whole),
-            false => vec![whole],
+        let parts = if !args.yes && session.out.screen.can_ask {
+            as_shown(&shown, whole)
+        } else {
+            vec![whole]
         };
         for part in &parts {
             asked.request = request();

@@ -105,9 +105,10 @@ fn as_text(origins: &[Origin], with_origin: bool) -> String {
     let values = widest(|(_, value)| value.chars().count().min(VALUE_CHARS), &rows);
     let mut text = String::new();
     for ((key, value), origin) in rows.iter().zip(origins) {
-        let line = match with_origin {
-            true => format!("{key:<keys$}  {value:<values$}  {}", origin.from),
-            false => format!("{key:<keys$}  {value}"),
+        let line = if with_origin {
+            format!("{key:<keys$}  {value:<values$}  {}", origin.from)
+        } else {
+            format!("{key:<keys$}  {value}")
         };
         text.push_str(line.trim_end());
         text.push('\n');

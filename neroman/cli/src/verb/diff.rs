@@ -29,9 +29,10 @@ pub async fn run(session: &mut Session, args: &args::Diff) -> Result<u8, Stop> {
         file_bytes_max: FILE_BYTES_MAX,
     };
     let have_run = one.run.is_some() && other.run.is_some();
-    let parts = match have_run && one.tree != other.tree {
-        true => frozen(session, &asked).await?,
-        false => Vec::new(),
+    let parts = if have_run && one.tree != other.tree {
+        frozen(session, &asked).await?
+    } else {
+        Vec::new()
     };
     let diff = Diff::of(&one, &other, &parts);
     if args.json.json {

@@ -119,12 +119,13 @@ fn no_program(place: &LocateReply, program: &str) -> Fault {
         NO_PROGRAM,
         format!("there is no program `{program}` on {}", place.node),
     );
-    match program.contains('/') {
-        true => fault,
-        false => fault.hint(format!(
+    if program.contains('/') {
+        fault
+    } else {
+        fault.hint(format!(
             "give its whole path, or let a shell look: neroman exec {} -- bash -lc '{program} …'",
             place.node
-        )),
+        ))
     }
 }
 

@@ -65,9 +65,10 @@ pub fn run(out: &Out, args: &Import) -> Result<u8, Stop> {
         Err(error) => {
             let is_there = error.kind() == ErrorKind::AlreadyExists;
             let fault = Fault::new(code::FAILED, format!("cannot write {}", args.output));
-            Err(match is_there {
-                true => fault.cause("it is there already").hint("`-o -` prints it"),
-                false => fault.because(&error),
+            Err(if is_there {
+                fault.cause("it is there already").hint("`-o -` prints it")
+            } else {
+                fault.because(&error)
             }
             .into())
         }
@@ -143,9 +144,10 @@ impl<'s> Importer<'s> {
 
     /// As `lost`, for what concerns many experiments: the first one has the line.
     fn lost_once(&mut self, what: &str) -> String {
-        match self.warnings.iter().any(|one| one == what) {
-            true => String::new(),
-            false => self.lost(what),
+        if self.warnings.iter().any(|one| one == what) {
+            String::new()
+        } else {
+            self.lost(what)
         }
     }
 
@@ -357,15 +359,12 @@ impl<'s> Importer<'s> {
         let requires = self.requires(name, experiment, &mut text);
         let groups = &experiment.commands;
         if groups.len() > 1 && self.spec.check_any_errors {
-            text.push_str(&self.lost_once(match self.is_local() {
-                true => {
-                    "errors of each group of commands: of several, the exit code of the first that \
+            text.push_str(&self.lost_once(if self.is_local() {
+                "errors of each group of commands: of several, the exit code of the first that \
                      fails is the one that `on_error` gets"
-                }
-                false => {
-                    "groups of commands behind one that ends the flow, or is tried again: there \
+            } else {
+                "groups of commands behind one that ends the flow, or is tried again: there \
                      they run before that, here they do not"
-                }
             }));
         }
         let is_whole = self.is_local() || self.takes_steps();
@@ -443,9 +442,10 @@ impl<'s> Importer<'s> {
         let mut placed: Option<String> = None;
         for (at, group) in groups.iter().enumerate() {
             let is_last = at + 1 == groups.len();
-            let own = match is_last {
-                true => name.to_owned(),
-                false => self.name(&format!("{name}-{}", at + 1)),
+            let own = if is_last {
+                name.to_owned()
+            } else {
+                self.name(&format!("{name}-{}", at + 1))
             };
             self.note_name(&own, experiment);
             let _ = writeln!(text, "{}:\n  stage: {stage}", scalar(&format!("+{own}")));
@@ -561,9 +561,10 @@ impl<'s> Importer<'s> {
         server: Option<&Server>,
     ) -> String {
         let is_here = group.local || self.is_local();
-        let folder = match is_here {
-            true => self.own_folder(),
-            false => "cd ~".to_owned(),
+        let folder = if is_here {
+            self.own_folder()
+        } else {
+            "cd ~".to_owned()
         };
         let mentions = |word: &str| {
             let values = experiment.env.iter().map(|(_, value)| value);
@@ -648,9 +649,10 @@ fn probe_name(id: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let plain: String = id.chars().map(|c| if fits(c) { c } else { '_' }).collect();
     let is_word = plain.starts_with(|c: char| c.is_ascii_alphabetic());
-    match is_word && NodeFact::from_word(&plain).is_none() {
-        true => plain,
-        false => format!("probe_{plain}"),
+    if is_word && NodeFact::from_word(&plain).is_none() {
+        plain
+    } else {
+        format!("probe_{plain}")
     }
 }
 

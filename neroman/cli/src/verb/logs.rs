@@ -310,9 +310,10 @@ async fn one(
         loop {
             let next = client.next(&mut chunks);
             // With `--follow`, the user waits for the job, not for the node.
-            let next = match std::mem::take(&mut is_first) && !printer.is_among_others() {
-                true => silence.over(next).await?,
-                false => next.await?,
+            let next = if std::mem::take(&mut is_first) && !printer.is_among_others() {
+                silence.over(next).await?
+            } else {
+                next.await?
             };
             match next {
                 Next::Message(chunk) => {
@@ -347,9 +348,10 @@ async fn one(
         return Ok(OutputPlace::Something);
     }
     let looked = tokio::time::timeout(LOOK_PATIENCE, said_elsewhere(session, &asked.what));
-    Ok(match looked.await.unwrap_or(false) {
-        true => OutputPlace::OnStderr(asked.what),
-        false => OutputPlace::Something,
+    Ok(if looked.await.unwrap_or(false) {
+        OutputPlace::OnStderr(asked.what)
+    } else {
+        OutputPlace::Something
     })
 }
 

@@ -82,9 +82,10 @@ pub fn as_text(screen: &Screen, reply: &MetricsReply) -> String {
     let header = ["run", "metric", "step", "value", "time"].map(str::to_owned);
     let all: usize = reply.series.iter().map(|series| series.values.len()).sum();
     // A terminal shows the newest of each series.
-    let last = match screen.tty && all > table::ROWS_MAX {
-        true => (table::ROWS_MAX / reply.series.len()).max(1),
-        false => usize::MAX,
+    let last = if screen.tty && all > table::ROWS_MAX {
+        (table::ROWS_MAX / reply.series.len()).max(1)
+    } else {
+        usize::MAX
     };
     let mut rows = Vec::new();
     let mut earlier = 0;

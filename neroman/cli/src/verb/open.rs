@@ -78,9 +78,10 @@ pub async fn run(session: &mut Session, args: &OpenResults) -> Result<u8, Stop> 
     } else if let (Some(why), false) = (&why_not, there.is_empty()) {
         session.out.note(&format!("not opened: {why}"));
     }
-    Ok(match there.is_empty() {
-        true => code::FAILED,
-        false => code::OK,
+    Ok(if there.is_empty() {
+        code::FAILED
+    } else {
+        code::OK
     })
 }
 

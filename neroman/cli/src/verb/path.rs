@@ -75,9 +75,10 @@ fn remote(address: &str, path: &str) -> String {
         None => (String::new(), address),
     };
     // `scp` ends a host at the first colon outside of brackets.
-    match host.contains(':') && !host.starts_with('[') {
-        true => format!("{user}[{host}]:{path}"),
-        false => format!("{address}:{path}"),
+    if host.contains(':') && !host.starts_with('[') {
+        format!("{user}[{host}]:{path}")
+    } else {
+        format!("{address}:{path}")
     }
 }
 

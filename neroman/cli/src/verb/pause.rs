@@ -29,9 +29,10 @@ impl PauseChange {
     }
 
     fn done(self, dry_run: bool) -> String {
-        match dry_run {
-            true => format!("would {}", self.word()),
-            false => format!("{}d", self.word()),
+        if dry_run {
+            format!("would {}", self.word())
+        } else {
+            format!("{}d", self.word())
         }
     }
 }

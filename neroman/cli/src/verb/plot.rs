@@ -145,9 +145,10 @@ async fn by_modules(session: &mut Session, picked: &String) -> Result<Option<u8>
         save_again(file, &picture.content)?;
         wrote(session, file);
     }
-    let code = match reply.problems.is_empty() {
-        true => code::OK,
-        false => code::FAILED,
+    let code = if reply.problems.is_empty() {
+        code::OK
+    } else {
+        code::FAILED
     };
     Ok(reply.has_plots.then_some(code))
 }

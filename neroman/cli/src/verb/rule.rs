@@ -91,15 +91,17 @@ pub fn split(rule: &str) -> Result<(&str, &str), Fault> {
     let is_command = ["run ", "run_local "]
         .iter()
         .any(|word| rule.trim_start().starts_with(word));
-    let parts = match is_command {
-        true => rule.rsplit_once(": "),
-        false => rule.split_once(':'),
+    let parts = if is_command {
+        rule.rsplit_once(": ")
+    } else {
+        rule.split_once(':')
     };
     let Some((action, text)) = parts else {
-        return Err(match is_command {
-            true => Fault::usage(format!("`{rule}` does not tell when"))
-                .hint("as in: neroman rule add 124-186 'run ./save.sh: loss > 5'"),
-            false => Fault::usage(format!("`{rule}` has no action")).hint(how),
+        return Err(if is_command {
+            Fault::usage(format!("`{rule}` does not tell when"))
+                .hint("as in: neroman rule add 124-186 'run ./save.sh: loss > 5'")
+        } else {
+            Fault::usage(format!("`{rule}` has no action")).hint(how)
         });
     };
     let (action, text) = (action.trim(), text.trim());

@@ -110,9 +110,12 @@ fn any_of(ids: &[u64]) -> String {
 
 /// The command as one line. Without parameters braces are braces.
 fn command(words: &[String], has_places: bool) -> String {
-    let words = words.iter().map(|word| match has_places {
-        true => template::with_places(word, &mut Vec::new()),
-        false => word.replace('{', "{{").replace('}', "}}"),
+    let words = words.iter().map(|word| {
+        if has_places {
+            template::with_places(word, &mut Vec::new())
+        } else {
+            word.replace('{', "{{").replace('}', "}}")
+        }
     });
     let words: Vec<String> = words.map(|word| template::quoted(&word)).collect();
     words.join(" ")
@@ -129,16 +132,17 @@ fn values(given: &str) -> Result<Values, Fault> {
     let parts: Vec<&str> = values.split(':').collect();
     let is_range =
         (2..=3).contains(&parts.len()) && parts.iter().all(|part| decimal(part).is_some());
-    let values = match is_range {
-        true => range(&parts).map_err(wrong)?,
-        false => split(values)
+    let values = if is_range {
+        range(&parts).map_err(wrong)?
+    } else {
+        split(values)
             .ok_or_else(|| {
                 let fault = wrong("has a bracket or a quote that is not closed");
                 fault.hint("as a text such a value stands in quotes: -p \"x='a[b'\"")
             })?
             .into_iter()
             .map(json)
-            .collect(),
+            .collect()
     };
     Ok((name.to_owned(), values))
 }
@@ -217,9 +221,10 @@ fn json(typed: TypedValue) -> String {
         serde_json::from_str(text),
         Ok(serde_json::Value::Number(_) | serde_json::Value::Bool(_))
     );
-    match is_plain {
-        true => text.to_owned(),
-        false => serde_json::Value::from(text).to_string(),
+    if is_plain {
+        text.to_owned()
+    } else {
+        serde_json::Value::from(text).to_string()
     }
 }
 

@@ -134,9 +134,10 @@ enum StatusSubject {
 async fn found(session: &mut Session, args: &Status) -> Result<StatusSubject, Stop> {
     // To sort or to lay out in columns takes the whole list.
     let is_whole = args.sort.is_some() || !args.columns.is_empty() || args.watch;
-    let found = match args.json.json && !is_whole {
-        true => Parts::open(session, &args.picked).await,
-        false => Ok(None),
+    let found = if args.json.json && !is_whole {
+        Parts::open(session, &args.picked).await
+    } else {
+        Ok(None)
     };
     let found = match found {
         Ok(Some(parts)) => Ok(StatusSubject::Parts(Box::new(parts))),

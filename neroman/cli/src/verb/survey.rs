@@ -215,9 +215,10 @@ fn as_text(screen: &Screen, surveyed: &[LogSurvey]) -> String {
             rows.push(row);
         }
     }
-    let mut page = match rows.is_empty() {
-        true => "no metrics\n".to_owned(),
-        false => table::print(screen, &header, &rows).0,
+    let mut page = if rows.is_empty() {
+        "no metrics\n".to_owned()
+    } else {
+        table::print(screen, &header, &rows).0
     };
     for one in surveyed {
         let Some(told) = one.survey.progress() else {

@@ -143,9 +143,10 @@ fn place(text: &str) -> Option<(&str, usize)> {
 /// A word as a shell line has it.
 pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "_-./=:,+@%{}[]".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 
@@ -156,9 +157,10 @@ fn scalar(text: &str) -> String {
     let is_word = ["true", "false", "yes", "no", "on", "off", "null"]
         .iter()
         .any(|word| word.eq_ignore_ascii_case(text));
-    match begins && !is_word && !text.ends_with(' ') && text.chars().all(is_plain) {
-        true => text.to_owned(),
-        false => Value::String(text.to_owned()).to_string(),
+    if begins && !is_word && !text.ends_with(' ') && text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        Value::String(text.to_owned()).to_string()
     }
 }
 

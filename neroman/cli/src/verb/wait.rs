@@ -58,9 +58,10 @@ pub async fn run(session: &mut Session, args: &Wait) -> Result<u8, Stop> {
             .iter()
             .filter(|view| !heard.ended.contains_key(&(view.id, view.run)));
         let ids: Vec<u64> = open.map(|view| view.id).collect();
-        let now = match ids.is_empty() {
-            true => Vec::new(),
-            false => list(session, selection(&[any_of(&ids)])).await?,
+        let now = if ids.is_empty() {
+            Vec::new()
+        } else {
+            list(session, selection(&[any_of(&ids)])).await?
         };
         for begun in begun {
             let key = (begun.id, begun.run);

@@ -145,8 +145,9 @@ fn known(value: &Value, now_ms: i64) -> String {
         .into_iter()
         .filter(|told| !told.is_empty())
         .collect();
-    match told.is_empty() {
-        true => String::new(),
-        false => format!("{}: {}", value.written, told.join(", ")),
+    if told.is_empty() {
+        String::new()
+    } else {
+        format!("{}: {}", value.written, told.join(", "))
     }
 }

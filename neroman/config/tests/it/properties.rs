@@ -106,21 +106,25 @@ impl Written {
                 }
             }
         }
-        let groups = match self.grouped.is_empty() {
-            true => "# no groups\n".to_owned(),
-            false => format!("groups: {{grp: [{}]}} # groups\n", self.grouped.join(", ")),
+        let groups = if self.grouped.is_empty() {
+            "# no groups\n".to_owned()
+        } else {
+            format!("groups: {{grp: [{}]}} # groups\n", self.grouped.join(", "))
         };
-        let body = match self.style.groups_first {
-            true => format!("# head\n{groups}{nodes}# tail\n"),
-            false => format!("# head\n{nodes}{groups}# tail\n"),
+        let body = if self.style.groups_first {
+            format!("# head\n{groups}{nodes}# tail\n")
+        } else {
+            format!("# head\n{nodes}{groups}# tail\n")
         };
-        let body = match self.style.last_line_end {
-            true => body,
-            false => body.trim_end().to_owned(),
+        let body = if self.style.last_line_end {
+            body
+        } else {
+            body.trim_end().to_owned()
         };
-        match self.style.crlf {
-            true => body.replace('\n', "\r\n"),
-            false => body,
+        if self.style.crlf {
+            body.replace('\n', "\r\n")
+        } else {
+            body
         }
     }
 }

@@ -217,9 +217,10 @@ impl Book {
             }
             Err(StepFailure::Obstacle(obstacle)) => {
                 self.tries += 1;
-                let rest = match self.tries < TRIES_MAX {
-                    true => Rest::NextTry,
-                    false => Rest::News,
+                let rest = if self.tries < TRIES_MAX {
+                    Rest::NextTry
+                } else {
+                    Rest::News
                 };
                 (Some(obstacle), rest)
             }
@@ -424,9 +425,10 @@ impl Book {
             }
         }
         let headings: BTreeSet<usize> = foreign.iter().map(|(cell, _)| cell.heading).collect();
-        let written = match headings.is_empty() {
-            true => BTreeMap::new(),
-            false => self.written(desk, everyone, &headings).await?,
+        let written = if headings.is_empty() {
+            BTreeMap::new()
+        } else {
+            self.written(desk, everyone, &headings).await?
         };
         for (cell, shows) in foreign {
             if let Some(value) = written[&cell.heading].nearest(shows) {

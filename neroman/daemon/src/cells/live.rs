@@ -117,13 +117,15 @@ fn line(fields: impl Iterator<Item = String>) -> String {
 /// A field; a text that a spreadsheet would run gets an apostrophe.
 fn field(text: &str) -> String {
     let text = Safe::line(text).to_string();
-    let text = match text.starts_with(['=', '+', '-', '@']) {
-        true => format!("'{text}"),
-        false => text,
+    let text = if text.starts_with(['=', '+', '-', '@']) {
+        format!("'{text}")
+    } else {
+        text
     };
-    match text.contains([',', '"', ';']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text,
+    if text.contains([',', '"', ';']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text
     }
 }
 

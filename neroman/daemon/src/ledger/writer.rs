@@ -331,9 +331,10 @@ impl Writer {
             groups::concerns_others(before, after)
         };
         let touched = batch.touched();
-        let changed: Vec<RunId> = match work.waiting.is_empty() {
-            true => Vec::new(),
-            false => touched.into_iter().filter(concerns).collect(),
+        let changed: Vec<RunId> = if work.waiting.is_empty() {
+            Vec::new()
+        } else {
+            touched.into_iter().filter(concerns).collect()
         };
         let now_ms = self.clock.now_ms();
         let changes = self.waits.release(work, &changed, described, now_ms);

@@ -66,9 +66,10 @@ async fn tail(run: &Run) -> Vec<u8> {
         "" => Vec::new(),
         _ => read.await.unwrap_or_default(),
     };
-    match tail.is_empty() {
-        true => run.stderr_line().as_bytes().to_vec(),
-        false => tail,
+    if tail.is_empty() {
+        run.stderr_line().as_bytes().to_vec()
+    } else {
+        tail
     }
 }
 
@@ -292,9 +293,10 @@ fn progress(state: &State, planned: &PlannedLetter, now: &Now) -> Option<BatchPr
     let notices = planned.notices.iter();
     let runs = notices.filter_map(|id| state.post.notices.get(id)?.kind.run());
     let of_notices = runs.filter_map(|run| state.run(run)?.made.batch);
-    let batches: BTreeSet<RunId> = match planned.is_digest {
-        true => live(state).filter_map(|run| run.made.batch).collect(),
-        false => of_notices.collect(),
+    let batches: BTreeSet<RunId> = if planned.is_digest {
+        live(state).filter_map(|run| run.made.batch).collect()
+    } else {
+        of_notices.collect()
     };
     let batches: BTreeSet<RunId> = batches
         .into_iter()
@@ -379,9 +381,10 @@ fn table(state: &State, held: &[HeldRuns], now: &Now) -> LetterTable {
         let mut row = vec![
             run.made.id.to_string(),
             name.to_owned(),
-            match held.contains(&run.made.id.experiment.0) {
-                true => "held".to_owned(),
-                false => run.phase().word().to_owned(),
+            if held.contains(&run.made.id.experiment.0) {
+                "held".to_owned()
+            } else {
+                run.phase().word().to_owned()
             },
             run.runtime_s(now).map_or_else(String::new, text::duration),
         ];

@@ -55,9 +55,10 @@ pub(super) async fn all(
         Err(why) => (None, LetterCurves::Failed { why }),
     };
     for planned in &plan.letters {
-        let curves = match planned.is_digest {
-            true => of_digest.clone(),
-            false => LetterCurves::None,
+        let curves = if planned.is_digest {
+            of_digest.clone()
+        } else {
+            LetterCurves::None
         };
         let of_letter = planned.notices.iter().filter_map(|id| events.get(id));
         let account = account::account(state, planned, of_letter.cloned().collect(), curves, &now);
@@ -136,9 +137,10 @@ fn letters(
 ) -> Vec<ComposedDelivery> {
     let newest = told.notices.last();
     let text = letter::letter(told.account, &TimeZone::system());
-    let content = match planned.is_digest {
-        true => blake3::hash(text.text.as_bytes()).to_hex().to_string(),
-        false => String::new(),
+    let content = if planned.is_digest {
+        blake3::hash(text.text.as_bytes()).to_hex().to_string()
+    } else {
+        String::new()
     };
     let last = state.post.last_digest().filter(|_| planned.is_digest);
     if last.is_some_and(|last| last.content == content) {

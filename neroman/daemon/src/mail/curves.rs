@@ -174,9 +174,10 @@ fn read(
             }
         }
     }
-    match found.is_empty() && is_too_long.get() {
-        true => Err(format!("each series has more than {POINTS_MAX} points")),
-        false => Ok(found),
+    if found.is_empty() && is_too_long.get() {
+        Err(format!("each series has more than {POINTS_MAX} points"))
+    } else {
+        Ok(found)
     }
 }
 
@@ -197,9 +198,10 @@ fn of_points(id: RunId, name: String, points: &[Point], folded: Option<u64>) -> 
                 y: point.value,
             })
             .collect();
-        let seen = match curve.len() > COLUMNS as usize {
-            true => thinned(&curve, COLUMNS),
-            false => curve,
+        let seen = if curve.len() > COLUMNS as usize {
+            thinned(&curve, COLUMNS)
+        } else {
+            curve
         };
         for point in seen {
             series.steps.push(point.x);

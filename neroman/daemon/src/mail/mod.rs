@@ -181,13 +181,12 @@ impl MailTask {
         let config = self.desk.nodes.usable_config();
         self.look_at_config(&config).await?;
         // Without a way nobody wants a notice, wherever its node is.
-        let (known, away) = match is_notified(&config) {
-            true => {
-                let known = self.desk.nodes.known();
-                let away = self.look_at_nodes(&known).await?;
-                (known, away)
-            }
-            false => (NodeStates::default(), None),
+        let (known, away) = if is_notified(&config) {
+            let known = self.desk.nodes.known();
+            let away = self.look_at_nodes(&known).await?;
+            (known, away)
+        } else {
+            (NodeStates::default(), None)
         };
         let ordering = self.relay.look(&self.desk, &config, &known).await?;
         let state = self.desk.ledger.state();

@@ -31,9 +31,10 @@ impl Contact {
     /// Since when the node is out of reach, if it is now: the last contact of a
     /// node that was connected when the daemon ended counts.
     pub(super) fn silent_since_ms(&self) -> Option<i64> {
-        match self.connected {
-            true => self.contact_ms,
-            false => self.since_ms,
+        if self.connected {
+            self.contact_ms
+        } else {
+            self.since_ms
         }
     }
 }

@@ -109,9 +109,10 @@ pub(crate) async fn run(driver: Driver) {
 
 impl Driver {
     fn backoff(&self) -> Backoff {
-        Backoff::new(match self.settings.remote {
-            true => Pace::REMOTE,
-            false => Pace::LOCAL,
+        Backoff::new(if self.settings.remote {
+            Pace::REMOTE
+        } else {
+            Pace::LOCAL
         })
     }
 
@@ -458,9 +459,10 @@ impl Driver {
         let is_here = description.boot_id == self.settings.clock.tick().boot;
         let there_ms = description.clock_ms;
         Ok(Described {
-            clock_offset_ms: match is_here {
-                true => 0,
-                false => nero_agents::clock_offset_ms(there_ms, asked_ms, trip_ms),
+            clock_offset_ms: if is_here {
+                0
+            } else {
+                nero_agents::clock_offset_ms(there_ms, asked_ms, trip_ms)
             },
             boot_ms: asked_boot_ms.saturating_add_unsigned(trip_ms / 2),
             round_trip_ms: trip.as_secs_f64() * 1000.0,

@@ -143,9 +143,10 @@ impl Replication {
             let batch = batch.of(&self.settings.name, &state);
             // A node may give a run back at once: record first that the node
             // accepted it.
-            let held = match batch.has_unknown_runs() {
-                true => Some(self.gate.lock().await),
-                false => None,
+            let held = if batch.has_unknown_runs() {
+                Some(self.gate.lock().await)
+            } else {
+                None
             };
             let again = batch.fold(&self.settings.name, &self.ledger).await?;
             drop(held);

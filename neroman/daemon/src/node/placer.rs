@@ -280,9 +280,10 @@ impl Placer {
             self.asked.remove(name);
         }
         if on_its_way(&now, asked.at.elapsed()) {
-            return match asked.first.elapsed() < PATIENCE {
-                true => Standing::Asked,
-                false => Standing::Late,
+            return if asked.first.elapsed() < PATIENCE {
+                Standing::Asked
+            } else {
+                Standing::Late
             };
         }
         Standing::Away(away(&now))

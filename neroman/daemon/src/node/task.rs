@@ -88,9 +88,10 @@ async fn keep(nodes: Nodes, path: PathBuf) {
             .filter(|node| node.name != nero_config::LOCAL)
             .any(|node| node.now().connected());
         let tick = async {
-            match ticks {
-                true => tokio::time::sleep(EVERY).await,
-                false => std::future::pending().await,
+            if ticks {
+                tokio::time::sleep(EVERY).await
+            } else {
+                std::future::pending().await
             }
         };
         tokio::select! {

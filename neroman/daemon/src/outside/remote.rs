@@ -282,14 +282,15 @@ impl RemoteAgent {
             AgentError::Greeting(status) => {
                 let what = format!("cannot use node {} ({})", self.name, self.address);
                 let failure = Failure::node(what).status(status);
-                match hello::is_taken_over(status) {
-                    true => failure
+                if hello::is_taken_over(status) {
+                    failure
                         .hint(format!(
                             "to have them back here: neroman node take-over {}",
                             self.name
                         ))
-                        .remedy(Remedy::TakeOver),
-                    false => failure,
+                        .remedy(Remedy::TakeOver)
+                } else {
+                    failure
                 }
             }
             AgentError::Transport(_) => Failure::lost().of(&self.name),

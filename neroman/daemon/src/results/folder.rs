@@ -270,9 +270,10 @@ const NAME_BYTES_MAX: usize = 255;
 fn kept(name: &str) -> String {
     let is_part = name.starts_with('.') && name.ends_with(PART_SUFFIX);
     let is_harmless = !name.chars().any(char::is_control) && name.len() <= NAME_BYTES_MAX;
-    match is_harmless && !is_part {
-        true => name.to_owned(),
-        false => distinct(name),
+    if is_harmless && !is_part {
+        name.to_owned()
+    } else {
+        distinct(name)
     }
 }
 

@@ -174,9 +174,10 @@ fn by_size(
                     .is_some_and(|(size, _)| unknown || size == bytes)
             });
         }
-        match (folder.is_some() && !one.places.is_empty()) || unknown {
-            true => candidates.push(one),
-            false => missing.push(stays(&one.want, one.bytes)),
+        if (folder.is_some() && !one.places.is_empty()) || unknown {
+            candidates.push(one)
+        } else {
+            missing.push(stays(&one.want, one.bytes))
         }
     }
     (candidates, missing)

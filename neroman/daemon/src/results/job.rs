@@ -228,9 +228,10 @@ impl FetchJob {
     /// The treatment of files that no output names: they come if no outputs are
     /// named at all.
     fn made(&self, most: u64) -> Made {
-        match self.outputs.is_empty() && self.results_max > 0 {
-            true => Made::Comes { most },
-            false => Made::Told,
+        if self.outputs.is_empty() && self.results_max > 0 {
+            Made::Comes { most }
+        } else {
+            Made::Told
         }
     }
 
@@ -430,9 +431,10 @@ impl FetchJob {
             globs,
             live: !self.ended,
             named: !asked.include.is_empty(),
-            made: match self.ended && asked.include.is_empty() {
-                true => self.made(u64::MAX),
-                false => Made::Ignored,
+            made: if self.ended && asked.include.is_empty() {
+                self.made(u64::MAX)
+            } else {
+                Made::Ignored
             },
         }
     }

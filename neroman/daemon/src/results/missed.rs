@@ -117,9 +117,10 @@ fn relative(text: &str, id: RunId) -> Option<PathBuf> {
     let mark = format!("/runs/{}/{}/", id.experiment, id.number);
     let (_, rest) = text.split_once(&mark)?;
     let (first, below) = rest.split_once('/')?;
-    match first == "work" || first.starts_with("work.") {
-        true => plainly(Path::new(below)),
-        false => plainly(&Path::new("..").join(rest)),
+    if first == "work" || first.starts_with("work.") {
+        plainly(Path::new(below))
+    } else {
+        plainly(&Path::new("..").join(rest))
     }
 }
 

@@ -460,9 +460,10 @@ impl Names {
         let path = safe_path(name)?;
         let is_log = [STDOUT, STDERR].iter().any(|log| path == Path::new(log));
         let is_alike = self.alike.get(&name.to_lowercase()) > Some(&1);
-        match is_log || is_alike {
-            true => Some(path.with_file_name(distinct(path.file_name()?.to_str()?))),
-            false => Some(path),
+        if is_log || is_alike {
+            Some(path.with_file_name(distinct(path.file_name()?.to_str()?)))
+        } else {
+            Some(path)
         }
     }
 }
@@ -510,9 +511,10 @@ fn most(entry: &v1::FileEntry, globs: &[Glob]) -> u64 {
     let of = |index: &u32| Some(globs.get(usize::try_from(*index).ok()?)?.most);
     let found = entry.globs.iter().filter_map(of).max();
     let all = || globs.iter().map(|glob| glob.most).max();
-    match entry.globs.is_empty() {
-        true => all().unwrap_or(0),
-        false => found.unwrap_or(0),
+    if entry.globs.is_empty() {
+        all().unwrap_or(0)
+    } else {
+        found.unwrap_or(0)
     }
 }
 

@@ -132,9 +132,10 @@ impl Call {
         };
         let mut job = job.clone();
         if !log.is_empty() {
-            job.stdout = match log.starts_with('/') {
-                true => log.to_owned(),
-                false => format!("{}/{log}", found.folder.trim_end_matches('/')),
+            job.stdout = if log.starts_with('/') {
+                log.to_owned()
+            } else {
+                format!("{}/{log}", found.folder.trim_end_matches('/'))
             };
             job.stderr.clear();
         }
@@ -252,9 +253,10 @@ fn name(job: &str) -> String {
         .take(NAME_CHARS_MAX)
         .map(|c| if fits(c) { c } else { '_' })
         .collect();
-    match word.starts_with(|c: char| c.is_alphabetic()) {
-        true => word,
-        false => format!("job_{word}"),
+    if word.starts_with(|c: char| c.is_alphabetic()) {
+        word
+    } else {
+        format!("job_{word}")
     }
 }
 

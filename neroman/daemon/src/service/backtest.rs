@@ -70,9 +70,10 @@ impl Man {
         let (known, asked) = (Arc::clone(&state), Arc::clone(&question));
         let replayed = blocking(move || {
             let now = now;
-            let replayed = match is_cohort {
-                true => replay(&home, &known, &now, &keys, &asked),
-                false => replay_in_parts(&home, &known, &now, &keys, &asked),
+            let replayed = if is_cohort {
+                replay(&home, &known, &now, &keys, &asked)
+            } else {
+                replay_in_parts(&home, &known, &now, &keys, &asked)
             };
             replayed.map_err(|error| {
                 Failure::failed(format!("cannot read the points of metrics: {error}"))
@@ -166,9 +167,10 @@ fn past_runs(state: &State, chosen: &[ChosenRun], is_cohort: bool) -> (Vec<RunId
             .into_iter()
             .filter(|run| run.phase().is_end() && run.started_ms().is_some());
         let mut ended = ended.map(|run| run.made.id);
-        match is_cohort {
-            true => runs.extend(ended.next_back()),
-            false => runs.extend(ended),
+        if is_cohort {
+            runs.extend(ended.next_back())
+        } else {
+            runs.extend(ended)
         }
     }
     (runs, live)

@@ -69,9 +69,12 @@ fn write(home: &Home, path: &Path, now_ms: i64) -> Result<v1::BackupReply, Failu
         // It may not have been made.
         let _ = fs::remove_file(&beside);
     }
-    written.map_err(|failure| match failure.to_string().starts_with("cannot") {
-        true => failure,
-        false => cannot().because(failure.to_string()),
+    written.map_err(|failure| {
+        if failure.to_string().starts_with("cannot") {
+            failure
+        } else {
+            cannot().because(failure.to_string())
+        }
     })
 }
 

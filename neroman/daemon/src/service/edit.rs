@@ -219,8 +219,8 @@ fn reply(
     merged: &MergeOutcome,
     is_copy: bool,
 ) -> v1::EditReply {
-    let is_asked = |id: ExperimentId| match is_copy {
-        true => {
+    let is_asked = |id: ExperimentId| {
+        if is_copy {
             let one = state.experiment(id);
             let of = one.and_then(|one| one.by_hand.copy_of);
             of.is_some()
@@ -228,8 +228,9 @@ fn reply(
                     .seen
                     .iter()
                     .any(|seen| seen.id == id && seen.what == add::What::Added)
+        } else {
+            prepared.ids.contains(&id)
         }
-        false => prepared.ids.contains(&id),
     };
     let mut notes = prepared.notes.clone();
     let others = MergeOutcome {

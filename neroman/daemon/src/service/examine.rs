@@ -52,10 +52,11 @@ pub(super) fn clock(offset_ms: i64) -> v1::Finding {
             false if off > 0.0 => format!("it is {off:.0} s ahead of ours"),
             false => format!("it is {:.0} s behind ours", -off),
         },
-        hint: match right {
-            true => String::new(),
-            false => "its times are shown as it reports them; order and limits do not depend on it"
-                .to_owned(),
+        hint: if right {
+            String::new()
+        } else {
+            "its times are shown as it reports them; order and limits do not depend on it"
+                .to_owned()
         },
         ..v1::Finding::default()
     }

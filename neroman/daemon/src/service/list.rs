@@ -248,9 +248,10 @@ impl Man {
             Ok::<_, Failure>((state, chosen, picked))
         })
         .await??;
-        let state = match request.settle {
-            true => state,
-            false => self.with_last_records(state, &chosen).await,
+        let state = if request.settle {
+            state
+        } else {
+            self.with_last_records(state, &chosen).await
         };
         let params = self.own_params(&state, &chosen).await?;
         let asked = exprs.iter().flat_map(|(_, expr)| expr.named_pasts());

@@ -402,9 +402,10 @@ fn printed(run: &Run, stderr: bool, start: u32) -> Option<u64> {
         start => run.journal.incarnations.get(&start)?,
     };
     let gone = found.gone.as_ref()?;
-    Some(match stderr {
-        true => gone.stderr_bytes,
-        false => gone.stdout_bytes,
+    Some(if stderr {
+        gone.stderr_bytes
+    } else {
+        gone.stdout_bytes
     })
 }
 

@@ -271,12 +271,13 @@ impl Man {
         node.channel(LOCATE).await?;
         if was_open && !node.answers(ANSWER).await {
             let silent = node.now();
-            return Err(match silent.connected() {
-                true => Failure::node(format!("node {name} does not answer")).because(format!(
+            return Err(if silent.connected() {
+                Failure::node(format!("node {name} does not answer")).because(format!(
                     "nothing came from it within {} s",
                     ANSWER.as_secs()
-                )),
-                false => node.away(&silent),
+                ))
+            } else {
+                node.away(&silent)
             });
         }
         let host = node.now().host;

@@ -222,12 +222,13 @@ pub(super) fn notes(
 
 /// Refuses a pilot that would wait for the runs that wait for it.
 pub(super) fn check_pilot(state: &State, plans: &[Plan]) -> Result<(), Failure> {
-    match runs_of(plans).count() > 1 && ready_run(state, plans).is_none() {
-        true => Err(Failure::usage(
+    if runs_of(plans).count() > 1 && ready_run(state, plans).is_none() {
+        Err(Failure::usage(
             "--pilot: each of these waits for others (`depends_on`, `stage`), so none can run first",
         )
-        .hint("pick what they need, too, or leave out --pilot")),
-        false => Ok(()),
+        .hint("pick what they need, too, or leave out --pilot"))
+    } else {
+        Ok(())
     }
 }
 

@@ -79,9 +79,10 @@ fn one(
         run: run.made.id.number,
         path,
         note,
-        node: match remote {
-            true => run.node_word().to_owned(),
-            false => String::new(),
+        node: if remote {
+            run.node_word().to_owned()
+        } else {
+            String::new()
         },
     })
 }
@@ -122,9 +123,10 @@ fn results(run: &Run) -> (String, String) {
             "its folder on the node was cleaned, and nothing had come home"
         }
         Results::Open | Results::Nothing if run.journal.incarnations.is_empty() => {
-            match run.in_doubt() {
-                true => "nobody knows whether it was started",
-                false => "it was never started",
+            if run.in_doubt() {
+                "nobody knows whether it was started"
+            } else {
+                "it was never started"
             }
         }
         Results::Open | Results::Nothing if !run.has_results() => {

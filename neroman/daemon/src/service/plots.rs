@@ -119,16 +119,15 @@ impl Man {
 fn ids(chosen: &[ChosenRun]) -> String {
     let each: Vec<String> = chosen.iter().map(|one| one.id.0.to_string()).collect();
     let each = each.join("_");
-    match each.len() <= IDS_CHARS_MAX {
-        true => each,
-        false => {
-            let mut ranges = add::ranges(chosen.iter().map(|one| one.id));
-            ranges.retain(|c| c != ' ');
-            ranges
-                .replace(',', "_")
-                .chars()
-                .take(IDS_CHARS_MAX)
-                .collect()
-        }
+    if each.len() <= IDS_CHARS_MAX {
+        each
+    } else {
+        let mut ranges = add::ranges(chosen.iter().map(|one| one.id));
+        ranges.retain(|c| c != ' ');
+        ranges
+            .replace(',', "_")
+            .chars()
+            .take(IDS_CHARS_MAX)
+            .collect()
     }
 }

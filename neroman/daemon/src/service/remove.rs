@@ -28,9 +28,12 @@ impl Man {
         let selection = self.selection(request.selection, "").await?;
         let state = self.ledger.state();
         let undo = request.undo;
-        let (ids, picked) = blocking(move || match undo {
-            true => selection.removed(&state),
-            false => selection.experiments(&state),
+        let (ids, picked) = blocking(move || {
+            if undo {
+                selection.removed(&state)
+            } else {
+                selection.experiments(&state)
+            }
         })
         .await??;
         let decide = move |state: &State, now_ms: i64| {
@@ -66,9 +69,10 @@ fn hide(state: &State, ids: &[ExperimentId], undo: bool, now_ms: i64) -> (Vec<On
         let skipped_as = skipped_as.or(taken.as_ref().map(|_| "name taken"));
         let skipped = may_run.map(|run| {
             let (id, word) = (run.made.id, run.phase().word());
-            match run.in_doubt() {
-                true => format!("{word}: {id} may still run on {}", run.node_word()),
-                false => format!("{word}: {id} has not ended; `neroman abort {id}` ends it"),
+            if run.in_doubt() {
+                format!("{word}: {id} may still run on {}", run.node_word())
+            } else {
+                format!("{word}: {id} has not ended; `neroman abort {id}` ends it")
             }
         });
         let skipped = skipped.or(taken);
@@ -81,9 +85,10 @@ fn hide(state: &State, ids: &[ExperimentId], undo: bool, now_ms: i64) -> (Vec<On
                 experiment: experiment.id,
                 run: None,
                 at_ms: now_ms,
-                text: match undo {
-                    true => "brought back".to_owned(),
-                    false => "removed".to_owned(),
+                text: if undo {
+                    "brought back".to_owned()
+                } else {
+                    "removed".to_owned()
                 },
             });
         }

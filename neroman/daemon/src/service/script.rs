@@ -73,9 +73,10 @@ impl Man {
             experiments: equal.experiments.iter().map(|id| id.0).collect(),
             command: written.command,
             script: written.script,
-            problem: match written.problem.is_empty() {
-                true => String::new(),
-                false => format!("{} ({})", written.problem, equal.place),
+            problem: if written.problem.is_empty() {
+                String::new()
+            } else {
+                format!("{} ({})", written.problem, equal.place)
             },
         }
     }

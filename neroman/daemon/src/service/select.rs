@@ -98,12 +98,11 @@ impl Man {
     ) -> Result<Selection, Failure> {
         let mut selection = read(selection, empty, self.now())?;
         let state = self.ledger.state();
-        let wanted = match state.experiments.len() > AT_ONCE && selection.asks_points() {
-            true => {
-                let (selection, state) = (selection.clone(), Arc::clone(&state));
-                blocking(move || selection.wanted(&state)).await?
-            }
-            false => selection.wanted(&state),
+        let wanted = if state.experiments.len() > AT_ONCE && selection.asks_points() {
+            let (selection, state) = (selection.clone(), Arc::clone(&state));
+            blocking(move || selection.wanted(&state)).await?
+        } else {
+            selection.wanted(&state)
         };
         selection.now.pasts = crate::pasts::read(&self.ledger, &self.home, &state, wanted).await?;
         Ok(selection)
@@ -201,12 +200,11 @@ impl Selection {
             .and_then(Picked::without_runs)
             .map_err(|error| {
                 let is_shown = error.kind == SelectorErrorKind::Nothing && self.pick(state).is_ok();
-                match is_shown {
-                    true => {
-                        Failure::usage(format!("`{}` picks nothing that was removed", self.text))
-                            .hint("`--undo` brings back what `neroman rm` hid")
-                    }
-                    false => bad(&self.text, &error),
+                if is_shown {
+                    Failure::usage(format!("`{}` picks nothing that was removed", self.text))
+                        .hint("`--undo` brings back what `neroman rm` hid")
+                } else {
+                    bad(&self.text, &error)
                 }
             })?;
         let ids = picked.ids.iter().map(|id| ExperimentId(*id)).collect();

@@ -401,9 +401,10 @@ fn pick(
         picked.extend(shown.map(|one| one.id));
     }
     if let Some(selection) = &asked.selection {
-        let other_code = match selection.asks_changed() {
-            true => code::changed(state, freezer),
-            false => HashSet::new(),
+        let other_code = if selection.asks_changed() {
+            code::changed(state, freezer)
+        } else {
+            HashSet::new()
         };
         let (ids, found) = selection.with_code(&other_code).experiments(state)?;
         notes.extend(code::changes(state, &ids, &other_code));
@@ -589,17 +590,20 @@ fn decide(
         runs += u32::from(!needs_others);
         let node = node.filter(|_| !made.precedence.looks_at_others());
         let after = after.filter(|number| still_live(&work, *id, *number));
-        let dispatch = match asked.pilot && batch != Some(*id) {
-            true => Dispatch::behind_pilot(after),
-            false => Dispatch::planned(node, after),
+        let dispatch = if asked.pilot && batch != Some(*id) {
+            Dispatch::behind_pilot(after)
+        } else {
+            Dispatch::planned(node, after)
         };
-        let dispatch = match waits_in_line {
-            true => dispatch.in_line(),
-            false => dispatch,
+        let dispatch = if waits_in_line {
+            dispatch.in_line()
+        } else {
+            dispatch
         };
-        let dispatch = match needs_others {
-            true => dispatch.behind_others(),
-            false => dispatch,
+        let dispatch = if needs_others {
+            dispatch.behind_others()
+        } else {
+            dispatch
         };
         let new = NewRun {
             made: Arc::new(made),

@@ -72,9 +72,10 @@ impl ReasonGroups {
                 [only] => format!("{only}: {one} ({why})"),
                 more => {
                     let which = ranges(more.iter().map(|run| run.experiment));
-                    let of = match same.differ {
-                        true => format!("{first}: "),
-                        false => String::new(),
+                    let of = if same.differ {
+                        format!("{first}: ")
+                    } else {
+                        String::new()
                     };
                     format!("{} runs of {which}: {many} ({of}{why})", more.len())
                 }

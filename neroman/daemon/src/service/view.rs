@@ -86,12 +86,11 @@ impl<'a> Sight<'a> {
 
     /// Why a run has no node, with the runs that keep it from them now.
     fn why_unplaced(&self, run: &Run) -> String {
-        match run.made.precedence.looks_at_others() {
-            true => {
-                let locks = self.locks.get_or_init(|| Locks::of(self.state, &self.now));
-                locks.why(run).to_string()
-            }
-            false => run.why().to_string(),
+        if run.made.precedence.looks_at_others() {
+            let locks = self.locks.get_or_init(|| Locks::of(self.state, &self.now));
+            locks.why(run).to_string()
+        } else {
+            run.why().to_string()
         }
     }
 
@@ -366,9 +365,10 @@ pub(super) fn batches<'a>(
 ) -> Vec<v1::BatchView> {
     let shown: HashSet<RunId> = runs.filter_map(|run| run.made.batch).collect();
     let is_shown = |batch: &RunId| shown.contains(batch);
-    let unfinished = match shown.is_empty() {
-        true => Vec::new(),
-        false => Outlook::unfinished(sight.state, &sight.now),
+    let unfinished = if shown.is_empty() {
+        Vec::new()
+    } else {
+        Outlook::unfinished(sight.state, &sight.now)
     };
     let unfinished = unfinished.into_iter().filter(|(batch, _)| is_shown(batch));
     unfinished
@@ -424,9 +424,10 @@ fn waiting_for(run: &Run, held: Option<Held<'_>>, sight: &Sight<'_>) -> String {
         (_, None) if run.unplaced() => format!("a node of `{}`", run.made.node),
         (Phase::Running, None) if run.is_paused() => {
             let id = run.made.id.experiment;
-            let cpus = match run.is_in_allocation() {
-                true => "its cores, memory and GPUs stay taken",
-                false => "its memory and its GPUs stay taken, its CPUs are given to others",
+            let cpus = if run.is_in_allocation() {
+                "its cores, memory and GPUs stay taken"
+            } else {
+                "its memory and its GPUs stay taken, its CPUs are given to others"
             };
             format!("`neroman resume {id}`: {cpus}")
         }

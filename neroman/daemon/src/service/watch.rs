@@ -85,9 +85,10 @@ impl Man {
                 };
                 let live = runs().filter(|run| run.phase().is_live()).count();
                 let views = super::list::views(&changed, &sight);
-                let events = match views.is_empty() && !must_tell {
-                    true => Vec::new(),
-                    false => events(views, view::batches(runs(), &sight), live, &notes, first),
+                let events = if views.is_empty() && !must_tell {
+                    Vec::new()
+                } else {
+                    events(views, view::batches(runs(), &sight), live, &notes, first)
                 };
                 Ok::<_, Failure>((events, (known, state.revision, notes)))
             })

@@ -76,9 +76,10 @@ pub(super) fn find(folder: &Path, wanted: &FileSelection, found: &TravellingFile
         };
         let kind = entry.file_type();
         let is_folder = kind.is_some_and(|kind| kind.is_dir());
-        let travels = match is_folder {
-            true => parents.contains(path) || is_empty(entry.path()),
-            false => found.files.contains_key(path),
+        let travels = if is_folder {
+            parents.contains(path) || is_empty(entry.path())
+        } else {
+            found.files.contains_key(path)
         };
         let is_special =
             kind.is_none_or(|kind| !kind.is_dir() && !kind.is_file() && !kind.is_symlink());

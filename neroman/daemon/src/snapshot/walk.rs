@@ -105,9 +105,12 @@ pub(super) fn check_size(folder: &Path, found: &TravellingFiles) -> Result<(), S
     let biggest = parts
         .iter()
         .take(BIGGEST)
-        .map(|(name, (bytes, count))| match name.ends_with('/') {
-            true => format!("{name} ({} in {count} files)", size(*bytes)),
-            false => format!("{name} ({})", size(*bytes)),
+        .map(|(name, (bytes, count))| {
+            if name.ends_with('/') {
+                format!("{name} ({} in {count} files)", size(*bytes))
+            } else {
+                format!("{name} ({})", size(*bytes))
+            }
         })
         .collect();
     Err(SnapshotError::TooMuch {

@@ -37,9 +37,10 @@ impl Override {
     /// `resources.memory`.
     pub fn is_of(&self, key: &str) -> bool {
         let bare = key.strip_prefix("param.").unwrap_or(key);
-        match self.is_field {
-            true => self.key == key || self.key.strip_prefix("resources.") == Some(key),
-            false => self.key == bare,
+        if self.is_field {
+            self.key == key || self.key.strip_prefix("resources.") == Some(key)
+        } else {
+            self.key == bare
         }
     }
 }

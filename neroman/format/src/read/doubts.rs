@@ -32,9 +32,10 @@ pub(crate) fn report(reader: &mut Reader<'_>) {
             );
             continue;
         }
-        let what = match found.doubt.is_certain {
-            true => format!("never holds in {} of {} experiments", found.count, found.of),
-            false => "may never hold".to_owned(),
+        let what = if found.doubt.is_certain {
+            format!("never holds in {} of {} experiments", found.count, found.of)
+        } else {
+            "may never hold".to_owned()
         };
         let hint = match hint.as_str() {
             "" => String::new(),

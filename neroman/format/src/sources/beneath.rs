@@ -227,9 +227,10 @@ fn file_of(fields: &mut Fields, given: &Entry, folder: &Path) -> Option<PathBuf>
         || [".yaml", ".yml"].iter().any(|end| named.ends_with(end));
     if is_path {
         let path = folder.join(named);
-        let file = match path.is_dir() {
-            true => file::described(&path),
-            false => Some(path),
+        let file = if path.is_dir() {
+            file::described(&path)
+        } else {
+            Some(path)
         };
         let file = file.and_then(|file| file.canonicalize().ok());
         if file.is_none() {

@@ -65,9 +65,10 @@ pub fn read_rows(
     let file = file::absolute(path)?;
     let beside = file.parent().unwrap_or(Path::new("/"));
     // Rows without a file of their own are kept in a folder that never travels.
-    let folder = match beside.file_name().is_some_and(|name| name == ROWS_FOLDER) {
-        true => beside.parent().unwrap_or(beside).to_path_buf(),
-        false => beside.to_path_buf(),
+    let folder = if beside.file_name().is_some_and(|name| name == ROWS_FOLDER) {
+        beside.parent().unwrap_or(beside).to_path_buf()
+    } else {
+        beside.to_path_buf()
     };
     let stem = file.file_stem().and_then(|stem| stem.to_str());
     let (Some(stem), true) = (stem.map(str::to_owned), folder.to_str().is_some()) else {

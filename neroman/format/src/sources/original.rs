@@ -164,9 +164,10 @@ fn source_name(source: &Source) -> String {
         source.file.file_name().and_then(|name| name.to_str()),
         Some("neronet.yaml" | "config.yaml")
     );
-    let name = match of_folder {
-        true => source.folder.file_name(),
-        false => source.file.file_stem(),
+    let name = if of_folder {
+        source.folder.file_name()
+    } else {
+        source.file.file_stem()
     };
     name.and_then(|name| name.to_str())
         .unwrap_or("experiment")

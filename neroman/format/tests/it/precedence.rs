@@ -223,9 +223,10 @@ fn a_probe_is_kept_where_requires_uses_it_and_blocks_add_their_own() {
         ("requires: has_env", "compare it: `has_env == yes`"),
     ] {
         let yaml = format!("+a: {{command: prog, probes: {{has_env: 'true'}}, {fields}}}\n");
-        let yaml = match fields.starts_with("probes") {
-            true => format!("+a: {{command: prog, {fields}}}\n"),
-            false => yaml,
+        let yaml = if fields.starts_with("probes") {
+            format!("+a: {{command: prog, {fields}}}\n")
+        } else {
+            yaml
         };
         let report = read(&yaml).expect_err(&yaml);
         assert!(report.contains(says), "{report}");

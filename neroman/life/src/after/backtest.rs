@@ -306,9 +306,10 @@ impl<'a> Player<'a> {
             let (mut not_yet, mut holds) = (self.scope.at_ms, until_ms);
             while holds - not_yet > 1 {
                 let middle = not_yet + (holds - not_yet) / 2;
-                match self.holds_at(middle) {
-                    true => holds = middle,
-                    false => not_yet = middle,
+                if self.holds_at(middle) {
+                    holds = middle
+                } else {
+                    not_yet = middle
                 }
             }
             self.scope.at_ms = holds;
@@ -319,9 +320,10 @@ impl<'a> Player<'a> {
         }
         self.scope.at_ms = self.scope.at_ms.max(until_ms);
         // A `for` whose condition time ended holds no more.
-        match is_first || self.rule.holds() {
-            true => self.look(),
-            false => None,
+        if is_first || self.rule.holds() {
+            self.look()
+        } else {
+            None
         }
     }
 
@@ -466,9 +468,12 @@ pub struct Best {
 pub fn best(points: &[PastPoint], more_is_better: bool) -> Option<Best> {
     let mut best: Option<Best> = None;
     for point in points.iter().filter(|point| !point.value.is_nan()) {
-        let is_better = best.is_none_or(|best| match more_is_better {
-            true => point.value > best.value,
-            false => point.value < best.value,
+        let is_better = best.is_none_or(|best| {
+            if more_is_better {
+                point.value > best.value
+            } else {
+                point.value < best.value
+            }
         });
         if is_better {
             let (value, at_ms) = (point.value, point.at_ms);
@@ -489,11 +494,13 @@ pub fn good(bests: &[Option<Best>], more_is_better: bool) -> Vec<bool> {
         .get((known.len().div_ceil(3)).wrapping_sub(1))
         .copied();
     let is_good = |best: &Option<Best>| {
-        best.zip(third)
-            .is_some_and(|(best, third)| match more_is_better {
-                true => best.value >= third,
-                false => best.value <= third,
-            })
+        best.zip(third).is_some_and(|(best, third)| {
+            if more_is_better {
+                best.value >= third
+            } else {
+                best.value <= third
+            }
+        })
     };
     bests.iter().map(is_good).collect()
 }

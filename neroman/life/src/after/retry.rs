@@ -95,9 +95,10 @@ fn cause(state: &State, run: &Run) -> Option<Result<Cause, String>> {
         return why.map(Err);
     };
     let made = run.made.follows.as_ref().map_or(0, |one| one.by_item(item));
-    match made < max {
-        true => Some(Ok(Cause::Retry { on, max, item })),
-        false => Some(Err(format!("not run again: {max} of {max} retries failed"))),
+    if made < max {
+        Some(Ok(Cause::Retry { on, max, item }))
+    } else {
+        Some(Err(format!("not run again: {max} of {max} retries failed")))
     }
 }
 

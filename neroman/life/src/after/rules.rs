@@ -115,9 +115,10 @@ impl InapplicableRules {
         let doubted = self.doubted.iter();
         let doubted = doubted.map(|((text, place, why), (doubt, ids))| {
             let (ids, at) = (named(ids), at(place));
-            let what = match doubt.is_certain {
-                true => "never holds",
-                false => "may never hold",
+            let what = if doubt.is_certain {
+                "never holds"
+            } else {
+                "may never hold"
             };
             let hint = match &doubt.error.hint {
                 Some(hint) => format!(" ({hint})"),

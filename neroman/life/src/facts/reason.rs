@@ -285,9 +285,10 @@ impl fmt::Display for Why {
 
 impl From<String> for Why {
     fn from(text: String) -> Self {
-        match text.is_empty() {
-            true => Self::Unknown,
-            false => Self::Said(text),
+        if text.is_empty() {
+            Self::Unknown
+        } else {
+            Self::Said(text)
         }
     }
 }

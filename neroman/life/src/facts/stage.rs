@@ -127,17 +127,23 @@ impl Stage {
     pub fn handing(&self) -> HandOverStage {
         match self {
             Self::Behind { .. } | Self::Unplaced => HandOverStage::Queued,
-            Self::Chosen { sending, .. } | Self::Offered { sending, .. } => match sending {
-                true => HandOverStage::Staging,
-                false => HandOverStage::Queued,
-            },
+            Self::Chosen { sending, .. } | Self::Offered { sending, .. } => {
+                if *sending {
+                    HandOverStage::Staging
+                } else {
+                    HandOverStage::Queued
+                }
+            }
             Self::Accepted { queued: false, .. } => HandOverStage::Submitted,
             Self::Recalled { from, .. } => *from,
             Self::Accepted { queued: true, .. } | Self::Begun { .. } => HandOverStage::Pending,
-            Self::Over { accepted, .. } => match accepted {
-                true => HandOverStage::Pending,
-                false => HandOverStage::Queued,
-            },
+            Self::Over { accepted, .. } => {
+                if *accepted {
+                    HandOverStage::Pending
+                } else {
+                    HandOverStage::Queued
+                }
+            }
         }
     }
 

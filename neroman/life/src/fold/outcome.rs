@@ -404,12 +404,13 @@ pub(crate) fn held_back(made: &Made, dispatch: &Dispatch, outcome: Outcome) -> O
         && dispatch.sent == Sent::Some
         && dispatch.cancel.is_none()
         && dispatch.stage.verdict().is_none();
-    match waits {
-        true => Outcome {
+    if waits {
+        Outcome {
             phase: Phase::Ending,
             reason: None,
             ended_ms: None,
-        },
-        false => outcome,
+        }
+    } else {
+        outcome
     }
 }

@@ -284,15 +284,16 @@ impl Run {
         let process = process.map(|pid| format!(" as process {pid}"));
         let process = process.unwrap_or_default();
         let (id, node) = (self.made.id, self.node_word());
-        Some(match self.forgotten() {
-            true => format!(
+        Some(if self.forgotten() {
+            format!(
                 "{node} does not know this run any more; its root may have been deleted, emptied, or is not mounted. \
                  The job may still run there{process}; put the root back and the run goes on here, or give it up: neroman abort {id}"
-            ),
-            false => format!(
+            )
+        } else {
+            format!(
                 "the job may still run on {node}{process}: end it there; or start anew beside it: neroman restart {} --abandon",
                 id.experiment
-            ),
+            )
         })
     }
 
@@ -441,11 +442,10 @@ impl Run {
         let told = self.points_told();
         let lacking = told.checked_sub(held).filter(|lacking| *lacking > 0)?;
         let node = self.node_word();
-        let why = match self.dispatch.points_again || !self.dispatch.stage.is_closed() {
-            true => format!("they are asked of {node} again"),
-            false => {
-                format!("series.db is not the one they came into, and {node} has no more of them")
-            }
+        let why = if self.dispatch.points_again || !self.dispatch.stage.is_closed() {
+            format!("they are asked of {node} again")
+        } else {
+            format!("series.db is not the one they came into, and {node} has no more of them")
         };
         Some(format!(
             "{lacking} of its {told} points are missing here: {why}"

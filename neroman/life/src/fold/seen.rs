@@ -65,9 +65,10 @@ impl Run {
         match self.dispatch.hold {
             Some(Hold::On { cause, told }) => (told || waits).then_some(cause),
             Some(Hold::Lifted) | None => {
-                let cause = match self.dispatch.waits_for_others {
-                    true => Some(HoldCause::Others),
-                    false => self.dispatch.in_line.then_some(HoldCause::AtMost),
+                let cause = if self.dispatch.waits_for_others {
+                    Some(HoldCause::Others)
+                } else {
+                    self.dispatch.in_line.then_some(HoldCause::AtMost)
                 };
                 cause.filter(|_| waits)
             }
@@ -164,9 +165,10 @@ impl Run {
 
     /// The one word that is shown for it.
     pub fn word(&self) -> StateWord {
-        match self.is_paused() {
-            true => StateWord::Paused,
-            false => StateWord::Phase(self.phase()),
+        if self.is_paused() {
+            StateWord::Paused
+        } else {
+            StateWord::Phase(self.phase())
         }
     }
 
@@ -209,9 +211,10 @@ impl Run {
         }
         let passed_s = runtime_s? - progress.ran_ms as f64 / 1000.0;
         let left_s = progress.left_ms? as f64 / 1000.0 - passed_s.max(0.0);
-        match progress.done >= 1.0 {
-            true => Some(0.0),
-            false => Some(left_s).filter(|left_s| *left_s > 0.0),
+        if progress.done >= 1.0 {
+            Some(0.0)
+        } else {
+            Some(left_s).filter(|left_s| *left_s > 0.0)
         }
     }
 

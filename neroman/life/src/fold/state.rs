@@ -358,9 +358,10 @@ impl State {
         ] {
             if is_in != index.contains(&id) {
                 let index = Arc::make_mut(index);
-                match is_in {
-                    true => index.insert(id),
-                    false => index.remove(&id),
+                if is_in {
+                    index.insert(id)
+                } else {
+                    index.remove(&id)
                 };
             }
         }

@@ -142,9 +142,10 @@ pub fn plan(
             plan.unwanted.push(notice.id);
             continue;
         }
-        let ready_ms = match wanted.is_ready {
-            true => notice.decided_ms,
-            false => notice.decided_ms.saturating_add(READY_WAIT_MS),
+        let ready_ms = if wanted.is_ready {
+            notice.decided_ms
+        } else {
+            notice.decided_ms.saturating_add(READY_WAIT_MS)
         };
         if is_call && ready_ms <= time.now_ms {
             plan.calls.push(notice.id);
@@ -206,14 +207,16 @@ fn letters(
     let gathered_ms = gathered_ms(groups.values().filter(|group| group.is_late(now_ms)), &LATE);
     let mut ready: Vec<(Option<Arc<str>>, NoticeGroup)> = Vec::new();
     for (collection, group) in groups {
-        let gathered_ms = match group.is_late(now_ms) {
-            true => gathered_ms,
-            false => crate::notices::plan::gathered_ms([&group], &FRESH),
+        let gathered_ms = if group.is_late(now_ms) {
+            gathered_ms
+        } else {
+            crate::notices::plan::gathered_ms([&group], &FRESH)
         };
         let due_ms = gathered_ms.max(due_ms(&group, collection.as_deref(), &hour));
-        match due_ms <= now_ms {
-            true => ready.push((collection, group)),
-            false => plan.look_at(due_ms),
+        if due_ms <= now_ms {
+            ready.push((collection, group))
+        } else {
+            plan.look_at(due_ms)
         }
     }
     if ready.is_empty() && !has_digest {
@@ -326,9 +329,10 @@ fn quiet_until_ms(settings: &MailSettings, time: &PlanTime) -> Option<i64> {
     const DAY: i64 = 24 * 60;
     let (from, to) = settings.quiet?;
     let [from, to, minute] = [from, to, time.minute].map(i64::from);
-    let holds = match from <= to {
-        true => (from..to).contains(&minute),
-        false => minute >= from || minute < to,
+    let holds = if from <= to {
+        (from..to).contains(&minute)
+    } else {
+        minute >= from || minute < to
     };
     // Within the minute it is looked at once more.
     let minutes = (to - minute).rem_euclid(DAY);
@@ -352,14 +356,16 @@ fn deliveries(post: &Post, settings: &MailSettings, time: &PlanTime, plan: &mut 
             DeliveryWay::Command => settings.has_command,
         };
         if !is_configured {
-            match delivery.until_ms() <= time.now_ms {
-                true => plan.expired.push(delivery.id),
-                false => plan.look_at(delivery.until_ms()),
+            if delivery.until_ms() <= time.now_ms {
+                plan.expired.push(delivery.id)
+            } else {
+                plan.look_at(delivery.until_ms())
             }
         } else if !blocked[delivery.way as usize] {
-            match next_ms <= time.now_ms {
-                true => plan.due.push(delivery.id),
-                false => plan.look_at(next_ms),
+            if next_ms <= time.now_ms {
+                plan.due.push(delivery.id)
+            } else {
+                plan.look_at(next_ms)
             }
         }
     }

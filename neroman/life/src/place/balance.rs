@@ -171,9 +171,10 @@ impl<'a> Queue<'a> {
             }
             // The node starts its runs in order: none overtakes another.
             is_full |= !room.fits(job);
-            match is_full {
-                true => jobs.push(job),
-                false => room.take(job),
+            if is_full {
+                jobs.push(job)
+            } else {
+                room.take(job)
             }
         }
         Self { node, jobs }

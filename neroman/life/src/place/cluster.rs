@@ -116,13 +116,14 @@ impl Cluster {
         let name = own.or_else(|| self.defaults.parallel_env.on(node));
         match name {
             Some(name) if self.scheduler == Scheduler::GridEngine => {
-                match self.environments.contains(name) || self.environments.is_empty() {
-                    true => Ok(()),
-                    false => Err(NoPartition::Unknown {
+                if self.environments.contains(name) || self.environments.is_empty() {
+                    Ok(())
+                } else {
+                    Err(NoPartition::Unknown {
                         word: "parallel_env",
                         name: name.clone(),
                         known: self.environments.clone(),
-                    }),
+                    })
                 }
             }
             Some(_) | None => Ok(()),

@@ -71,9 +71,12 @@ pub fn choose(takes: &RunDemands, nodes: &mut [Candidate], judge: Judge<'_>) -> 
                         reasons.push((node.name.clone(), Obstacle::Misfit(why)));
                     }
                     Ok(()) => {
-                        let is_better = |held: usize| match takes.in_order {
-                            true => starts_first(takes, node, &nodes[held]),
-                            false => less(figures, &node.name, &nodes[held]),
+                        let is_better = |held: usize| {
+                            if takes.in_order {
+                                starts_first(takes, node, &nodes[held])
+                            } else {
+                                less(figures, &node.name, &nodes[held])
+                            }
                         };
                         if best.is_none_or(is_better) {
                             best = Some(index);
@@ -91,9 +94,10 @@ pub fn choose(takes: &RunDemands, nodes: &mut [Candidate], judge: Judge<'_>) -> 
             return Choice::Nowhere(NoNode::NoneConfigured);
         }
         let reasons = NoNode::Each(reasons);
-        return match (refused || takes.grown) && for_good {
-            true => Choice::Never(reasons),
-            false => Choice::Nowhere(reasons),
+        return if (refused || takes.grown) && for_good {
+            Choice::Never(reasons)
+        } else {
+            Choice::Nowhere(reasons)
         };
     };
     let Candidate { name, standing } = &mut nodes[index];
@@ -422,9 +426,12 @@ mod tests {
             requires: "load < 4".to_owned(),
             ..RunDemands::default()
         };
-        let judge = |_: &RunDemands, figures: &Figures| match figures.cpus > 4.0 {
-            true => Ok(()),
-            false => Err(unmet()),
+        let judge = |_: &RunDemands, figures: &Figures| {
+            if figures.cpus > 4.0 {
+                Ok(())
+            } else {
+                Err(unmet())
+            }
         };
         let mut nodes = [known("a", 4.0, 0.0), known("b", 8.0, 7.0)];
         let choice = choose(&asked, &mut nodes, &judge);

@@ -33,17 +33,19 @@ pub enum Held<'a> {
 impl<'a> Held<'a> {
     /// Why a live run is held, if it is.
     pub fn of(state: &'a State, run: &'a Run) -> Option<Self> {
-        match run.waits_for_others() {
-            true => Self::among(&Precedents::of(state), state, run),
-            false => Self::of_its_batch(state, run),
+        if run.waits_for_others() {
+            Self::among(&Precedents::of(state), state, run)
+        } else {
+            Self::of_its_batch(state, run)
         }
     }
 
     /// The same, with what runs wait for.
     pub fn among(precedents: &Precedents<'a>, state: &'a State, run: &'a Run) -> Option<Self> {
-        match run.waits_for_others() && run.hold_cause() == Some(HoldCause::Others) {
-            true => precedents.awaited(run).map(Self::Others),
-            false => Self::of_its_batch(state, run),
+        if run.waits_for_others() && run.hold_cause() == Some(HoldCause::Others) {
+            precedents.awaited(run).map(Self::Others)
+        } else {
+            Self::of_its_batch(state, run)
         }
     }
 

@@ -109,9 +109,10 @@ fn unmet(
     };
     let mut unmet = requirement.unmet(&asked);
     unmet.retain(counts);
-    match unmet.is_empty() {
-        true => Ok(()),
-        false => Err(Misfit::Unmet(unmet)),
+    if unmet.is_empty() {
+        Ok(())
+    } else {
+        Err(Misfit::Unmet(unmet))
     }
 }
 

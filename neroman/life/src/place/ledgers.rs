@@ -72,9 +72,10 @@ fn comes_back(run: &Run) -> Option<Change> {
 }
 
 fn stays_behind(run: &Run, before: &NodeLedger, now: &NodeLedger) -> Option<Change> {
-    let places = match before.root == now.root {
-        true => format!("another {} than that in which this run waits", now.root),
-        false => format!("{}, and this run waits in {}", now.root, before.root),
+    let places = if before.root == now.root {
+        format!("another {} than that in which this run waits", now.root)
+    } else {
+        format!("{}, and this run waits in {}", now.root, before.root)
     };
     let why = format!(
         "{} answers from {places} and may still start; put `root:` (or `address:`) of the node back, or give the run up by `neroman abort`",

@@ -293,9 +293,10 @@ fn take(places_ms: &mut [u64], waiting: u32, usual_ms: u64) -> u64 {
     last_ms = last_ms.saturating_add(places_ms.iter().copied().max().unwrap_or(0));
     while low_ms < last_ms {
         let middle_ms = low_ms + (last_ms - low_ms) / 2;
-        match all_begun(middle_ms) >= waiting {
-            true => last_ms = middle_ms,
-            false => low_ms = middle_ms + 1,
+        if all_begun(middle_ms) >= waiting {
+            last_ms = middle_ms
+        } else {
+            low_ms = middle_ms + 1
         }
     }
     let begun_before = match last_ms.checked_sub(1) {

@@ -276,20 +276,20 @@ impl<'a> Precedents<'a> {
         if !run.phase().is_live() {
             return Some(Lack::Ended(run.phase()));
         }
-        Some(match self.is_stuck(run, open) {
-            true => Lack::Stuck(run.made.id),
-            false => Lack::Live(run.made.id),
+        Some(if self.is_stuck(run, open) {
+            Lack::Stuck(run.made.id)
+        } else {
+            Lack::Live(run.made.id)
         })
     }
 
     /// Whether a live run waits until a person acts.
     fn is_stuck(&self, run: &'a Run, open: &mut OpenGroups<'a>) -> bool {
-        match run.waits_for_others() {
-            true => {
-                let awaited = self.awaited_within(run, open);
-                awaited.is_some_and(|awaited| awaited.needs_person())
-            }
-            false => Held::of_its_batch(self.state, run).is_some_and(|held| held.needs_person()),
+        if run.waits_for_others() {
+            let awaited = self.awaited_within(run, open);
+            awaited.is_some_and(|awaited| awaited.needs_person())
+        } else {
+            Held::of_its_batch(self.state, run).is_some_and(|held| held.needs_person())
         }
     }
 }

@@ -199,21 +199,23 @@ fn holder<'a>(
 fn moved_path(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
     let below = path.strip_prefix(from).ok()?;
     // Joining nothing would end the path with a slash.
-    Some(match below.as_os_str().is_empty() {
-        true => to.to_path_buf(),
-        false => to.join(below),
+    Some(if below.as_os_str().is_empty() {
+        to.to_path_buf()
+    } else {
+        to.join(below)
     })
 }
 
 /// A definition with a name. A row without one is called after its experiment's number when
 /// it is new, and as it is called then.
 fn named(definition: &Definition, name: impl FnOnce() -> String) -> Cow<'_, Definition> {
-    match definition.name.is_empty() {
-        false => Cow::Borrowed(definition),
-        true => Cow::Owned(Definition {
+    if definition.name.is_empty() {
+        Cow::Owned(Definition {
             name: name(),
             ..definition.clone()
-        }),
+        })
+    } else {
+        Cow::Borrowed(definition)
     }
 }
 
@@ -337,18 +339,20 @@ impl MergeOutcome {
             self.changes.push(Change::Experiment(Arc::new(Described {
                 // Runs were made from this definition, however an earlier version
                 // read it.
-                fingerprint: match says_same {
-                    true => Arc::clone(&old.fingerprint),
-                    false => definition.fingerprint().into(),
+                fingerprint: if says_same {
+                    Arc::clone(&old.fingerprint)
+                } else {
+                    definition.fingerprint().into()
                 },
                 definition: Arc::new(definition.clone()),
                 by_hand: Arc::new(by_hand),
                 source,
                 gone: false,
                 modified_ms: if same { old.modified_ms } else { now.ms },
-                modified: match same {
-                    true => old.modified.clone(),
-                    false => Some(now.tick.clone()),
+                modified: if same {
+                    old.modified.clone()
+                } else {
+                    Some(now.tick.clone())
                 },
                 ..Described::of(old)
             })));

@@ -73,9 +73,10 @@ impl Pending {
         (is_changed || is_copy || !stored.is_empty()).then(|| Edit {
             experiment: Some(one.id.0),
             name: is_copy.then(|| one.definition.name.clone()),
-            overrides: match is_changed {
-                true => self.over(stored),
-                false => stored.clone(),
+            overrides: if is_changed {
+                self.over(stored)
+            } else {
+                stored.clone()
             },
             before: stored.clone(),
         })

@@ -99,9 +99,10 @@ pub(crate) fn impossible(state: &State, changes: &[Change]) -> Vec<(String, Edit
 fn names_another(state: &State, one: &Experiment, word: &str) -> bool {
     let apart = &one.definition.precedence.place.apart_from;
     let mut all = named(state, one.source, word).filter(|other| is_present(other));
-    match apart.iter().any(|apart| apart == word) {
-        true => all.next().is_some(),
-        false => all.any(|other| other.id != one.id && is_meant(other, word)),
+    if apart.iter().any(|apart| apart == word) {
+        all.next().is_some()
+    } else {
+        all.any(|other| other.id != one.id && is_meant(other, word))
     }
 }
 

@@ -133,9 +133,10 @@ fn heard(run: &Run, dispatch: &mut Dispatch, report: &Report, now_ms: i64) {
     match report.standing {
         Standing::Waiting | Standing::Starting => {
             dispatch.stage.advance(HandOverStage::Pending);
-            dispatch.why = match report.needs_person {
-                true => Why::NeedsPerson(report.why.clone()),
-                false => report.why.clone().into(),
+            dispatch.why = if report.needs_person {
+                Why::NeedsPerson(report.why.clone())
+            } else {
+                report.why.clone().into()
             };
             deferred::taken(dispatch, run.node_word());
         }
@@ -218,9 +219,10 @@ pub(crate) fn reported(run: &Run, node: &str, report: &Report, now_ms: i64) -> S
         experiment: id.experiment,
         run: Some(id.number),
         at_ms: now_ms,
-        text: match goes_again {
-            true => format!("{id}: given back by {node}, and to be sent there again: {why}"),
-            false => format!("{id}: given back by {node}: {why}"),
+        text: if goes_again {
+            format!("{id}: given back by {node}, and to be sent there again: {why}")
+        } else {
+            format!("{id}: given back by {node}: {why}")
         },
     });
     Ok(change.into_iter().chain(event).collect())

@@ -238,22 +238,23 @@ impl Lab {
             let new = NewRun {
                 made: Arc::new(made),
                 dispatch: {
-                    let dispatch = match pilot && batch != Some(*id) {
-                        true => Dispatch::behind_pilot(after.filter(|_| still)),
-                        false => {
-                            let node = batch.map(|_| "local".to_owned());
-                            Dispatch::planned(node, after.filter(|_| still))
-                        }
+                    let dispatch = if pilot && batch != Some(*id) {
+                        Dispatch::behind_pilot(after.filter(|_| still))
+                    } else {
+                        let node = batch.map(|_| "local".to_owned());
+                        Dispatch::planned(node, after.filter(|_| still))
                     };
                     let needs_others = experiment.definition.precedence.waits_for_others();
                     let waits = |at_most| needs_others || made_runs >= at_most;
-                    let dispatch = match self.at_most.is_some_and(waits) {
-                        true => dispatch.in_line(),
-                        false => dispatch,
+                    let dispatch = if self.at_most.is_some_and(waits) {
+                        dispatch.in_line()
+                    } else {
+                        dispatch
                     };
-                    match needs_others {
-                        true => dispatch.behind_others(),
-                        false => dispatch,
+                    if needs_others {
+                        dispatch.behind_others()
+                    } else {
+                        dispatch
                     }
                 },
                 rules: Arc::default(),

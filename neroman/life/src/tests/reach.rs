@@ -77,9 +77,10 @@ fn note(table: &mut Table, from: &World, step: &Step) {
     let label = &step.label;
     let line = |before, after, printed: &str| {
         let effects = effects(before, after);
-        match effects.is_empty() {
-            true => printed.to_owned(),
-            false => format!("{printed}  ({})", effects.join(", ")),
+        if effects.is_empty() {
+            printed.to_owned()
+        } else {
+            format!("{printed}  ({})", effects.join(", "))
         }
     };
     let mut put = |before: &str, label: &str, after: String| {

@@ -82,9 +82,12 @@ fn driven(spec: &NoodlesSpec, seed: u64, third: &str) -> (Vec<Value>, FlowStep) 
                 servers,
             } => {
                 let id = &experiment(*at).requirements[*requirement].id;
-                let result = |server: usize| match round < CALM {
-                    true => roll(&format!("probe {id}"), server, 3) as f64,
-                    false => 1.0,
+                let result = |server: usize| {
+                    if round < CALM {
+                        roll(&format!("probe {id}"), server, 3) as f64
+                    } else {
+                        1.0
+                    }
                 };
                 let results = servers.iter();
                 FlowResult::Probed(

@@ -221,16 +221,18 @@ impl Maker {
 
     /// Something of the usual kinds, or once in a while what the original crashes at.
     fn pick(&mut self, usual: &[&'static str], odd: &[&'static str]) -> &'static str {
-        match self.odd && self.chance.one_in(6) {
-            true => self.chance.of(odd),
-            false => self.chance.of(usual),
+        if self.odd && self.chance.one_in(6) {
+            self.chance.of(odd)
+        } else {
+            self.chance.of(usual)
         }
     }
 
     fn value(&mut self) -> &'static str {
-        match self.chance.one_in(2) {
-            true => self.pick(PLAIN, ODD),
-            false => self.pick(TYPED, ODD),
+        if self.chance.one_in(2) {
+            self.pick(PLAIN, ODD)
+        } else {
+            self.pick(TYPED, ODD)
         }
     }
 
@@ -411,16 +413,13 @@ impl Maker {
             }
             _ => {}
         }
-        let anchor = match self.chance.one_in(3) {
-            true => {
-                let anchor = format!("v{}", self.text.len());
-                self.line(indent, &format!("envs: &{anchor}"));
-                Some(anchor)
-            }
-            false => {
-                self.line(indent, "envs:");
-                None
-            }
+        let anchor = if self.chance.one_in(3) {
+            let anchor = format!("v{}", self.text.len());
+            self.line(indent, &format!("envs: &{anchor}"));
+            Some(anchor)
+        } else {
+            self.line(indent, "envs:");
+            None
         };
         if !self.anchors.is_empty() && self.chance.one_in(3) {
             let one = self.anchors[self.chance.below(self.anchors.len())].clone();

@@ -135,9 +135,10 @@ fn content(
         }
         text.push_str("<table:table-header-rows><table:table-row>");
         for column in &sheet.columns {
-            let style = match column.is_figures {
-                true => "head-of-figures",
-                false => "head",
+            let style = if column.is_figures {
+                "head-of-figures"
+            } else {
+                "head"
             };
             typed(&mut text, style, "string", "", &column.title);
         }

@@ -69,9 +69,10 @@ fn head(into: &mut Worksheet, sheet: &NewSheet, formats: &Formats) -> Result<(),
     into.set_row_height(0, LINE_HEIGHT * lines as f64)?;
     for (at, column) in (0_u16..).zip(&sheet.columns) {
         into.set_column_width(at, f64::from(column.width))?;
-        let format = match column.is_figures {
-            true => &formats.header_of_figures,
-            false => &formats.header,
+        let format = if column.is_figures {
+            &formats.header_of_figures
+        } else {
+            &formats.header
         };
         into.write_string_with_format(0, at, &column.title, format)?;
     }
@@ -106,9 +107,10 @@ fn write_cell(
         }
         Some(CellValue::Text(text) | CellValue::Error(text)) => {
             // Without this mark the text is a formula as soon as a person edits the cell.
-            match text.trim_start().starts_with(['=', '+', '-', '@']) {
-                true => into.write_string_with_format(row, column, text, &formats.quoted)?,
-                false => into.write_string_with_format(row, column, text, &formats.text)?,
+            if text.trim_start().starts_with(['=', '+', '-', '@']) {
+                into.write_string_with_format(row, column, text, &formats.quoted)?
+            } else {
+                into.write_string_with_format(row, column, text, &formats.text)?
             };
         }
     }
@@ -244,9 +246,10 @@ fn chart_of(chart: &NewChart, sheet: &str) -> Chart {
 /// tells them apart is not visible.
 fn plain_text(name: &str) -> String {
     let name = name.replace('!', "!\u{2060}");
-    match name.starts_with('=') {
-        true => format!("\u{2060}{name}"),
-        false => name,
+    if name.starts_with('=') {
+        format!("\u{2060}{name}")
+    } else {
+        name
     }
 }
 

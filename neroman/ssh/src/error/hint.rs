@@ -122,9 +122,10 @@ impl Trouble {
                 )
             }
             Self::Refused { methods, .. } => {
-                let ticket = match methods.contains("gssapi") {
-                    true => "`kinit` renews a ticket of Kerberos; ",
-                    false => "",
+                let ticket = if methods.contains("gssapi") {
+                    "`kinit` renews a ticket of Kerberos; "
+                } else {
+                    ""
                 };
                 format!(
                     "{ticket}`ssh -v {address}` shows user and keys; `ssh-add -l` lists the \

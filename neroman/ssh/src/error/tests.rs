@@ -5,15 +5,16 @@ fn a_machine_that_is_short_of_something_is_tried_again() {
     let (enoent, eagain, eacces, emfile, enospc) = (2, 11, 13, 24, 28);
     let error = |errno, is_program: bool| {
         let source = io::Error::from_raw_os_error(errno);
-        let trouble = match is_program {
-            true => Trouble::NoProgram {
+        let trouble = if is_program {
+            Trouble::NoProgram {
                 program: "ssh".to_owned(),
                 source,
-            },
-            false => Trouble::Folder {
+            }
+        } else {
+            Trouble::Folder {
                 folder: PathBuf::from("/f"),
                 source,
-            },
+            }
         };
         SshError::new("n", "a", trouble)
     };

@@ -32,11 +32,12 @@ impl Service {
 
     /// Whether a selection picks an experiment.
     fn known(&self, text: &str) -> Result<(), Status> {
-        match self.answers.no_such.iter().any(|one| one == text) {
-            true => Err(Status::invalid_argument(format!(
+        if self.answers.no_such.iter().any(|one| one == text) {
+            Err(Status::invalid_argument(format!(
                 "no experiment is called {text}"
-            ))),
-            false => Ok(()),
+            )))
+        } else {
+            Ok(())
         }
     }
 

@@ -94,9 +94,10 @@ pub(super) fn column(
     cells: impl Iterator<Item = BookCell> + Clone,
     is_measured: bool,
 ) -> NewColumn {
-    let format = match is_measured {
-        true => format_of(cells.clone()),
-        false => NumberFormat::General,
+    let format = if is_measured {
+        format_of(cells.clone())
+    } else {
+        NumberFormat::General
     };
     let longest = cells
         .clone()

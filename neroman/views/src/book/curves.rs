@@ -176,17 +176,19 @@ fn chart(name: &str, sheet: usize, curves: &[(&ExperimentView, (u32, u32))]) -> 
             .iter()
             .all(|name| !name.is_empty() && name.chars().count() <= NAME_MAX);
     let series = shown.iter().map(|(view, rows)| ChartSeries {
-        name: match is_told_by_name {
-            true => view.name.clone(),
-            false => run_id(view.id, view.run).unwrap_or_default(),
+        name: if is_told_by_name {
+            view.name.clone()
+        } else {
+            run_id(view.id, view.run).unwrap_or_default()
         },
         x: STEP,
         y: VALUE,
         rows: *rows,
     });
-    let title = match curves.len() > CURVES_MAX {
-        true => format!("{name}: the first {CURVES_MAX} of {} runs", curves.len()),
-        false => format!("{name} by step"),
+    let title = if curves.len() > CURVES_MAX {
+        format!("{name}: the first {CURVES_MAX} of {} runs", curves.len())
+    } else {
+        format!("{name} by step")
     };
     NewChart {
         title,

@@ -42,9 +42,10 @@ fn member(parts: &[Vec<CurvePoint>]) -> Vec<CurvePoint> {
             None => points.push(point),
         }
     }
-    match points.len() > POINTS_MAX {
-        true => thinned(&points, COLUMNS),
-        false => points,
+    if points.len() > POINTS_MAX {
+        thinned(&points, COLUMNS)
+    } else {
+        points
     }
 }
 

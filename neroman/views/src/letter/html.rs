@@ -72,10 +72,7 @@ pub(super) fn html(page: &Page) -> String {
 }
 
 fn add_section(section: &PageSection, html: &mut String) {
-    let class = match section.is_bad {
-        true => " class=\"bad\"",
-        false => "",
-    };
+    let class = if section.is_bad { " class=\"bad\"" } else { "" };
     if let Some(heading) = &section.heading {
         let _ = writeln!(html, "<h2{class}>{}</h2>", escaped(heading));
     }

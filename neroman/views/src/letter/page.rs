@@ -110,14 +110,11 @@ fn held(held: &[HeldRuns]) -> Vec<String> {
             count => (format!("{count} runs"), "wait"),
         };
         let why = line(&runs.why);
-        match runs.can_resume {
-            true => format!(
+        if runs.can_resume { format!(
                 "{count} {wait} for you: {why}. `neroman resume {ids}` goes on; `start` in its place makes new runs, `abort` takes them away."
-            ),
-            false => format!(
+            ) } else { format!(
                 "{count} {wait} for you: {why}. `neroman start {ids}` makes new runs; `abort` in its place takes them away."
-            ),
-        }
+            ) }
     });
     let rest: usize = held
         .iter()

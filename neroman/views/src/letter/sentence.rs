@@ -170,9 +170,10 @@ fn told(values: &[(String, String)]) -> String {
     let shown: Vec<String> = shown
         .map(|(name, value)| format!("{} {}", line(name), line(value)).trim().to_owned())
         .collect();
-    match shown.is_empty() {
-        true => String::new(),
-        false => format!(": {}", shown.join(", ")),
+    if shown.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", shown.join(", "))
     }
 }
 

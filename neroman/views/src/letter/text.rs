@@ -149,9 +149,10 @@ fn table_lines(table: &LetterTable, lines: &mut Vec<String>) {
             let text = cell(row, *column);
             let is_number = text.parse::<f64>().is_ok();
             let gap = " ".repeat(width.saturating_sub(text.chars().count()));
-            match is_number {
-                true => format!("{gap}{text}"),
-                false => format!("{text}{gap}"),
+            if is_number {
+                format!("{gap}{text}")
+            } else {
+                format!("{text}{gap}")
             }
         });
         let line = cells.collect::<Vec<_>>().join("  ");

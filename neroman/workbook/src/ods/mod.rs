@@ -123,9 +123,10 @@ fn areas(xml: &str, names: &[String]) -> Result<NamedAreas, XmlError> {
             own: None,
             areas: &NamedAreas::default(),
         };
-        let reads = match is_range {
-            true => Reads::open_document(&text, &outside),
-            false => Reads::Anything,
+        let reads = if is_range {
+            Reads::open_document(&text, &outside)
+        } else {
+            Reads::Anything
         };
         areas.name(&value("name")?, reads);
     }

@@ -43,14 +43,15 @@ impl Book {
             return Err(WorkbookError::Signed);
         }
         let Some(main) = top.into_iter().find(|one| one.is("/officeDocument")) else {
-            return Err(match package.has(|name| name == "content.xml") {
-                true => WorkbookError::Other {
+            return Err(if package.has(|name| name == "content.xml") {
+                WorkbookError::Other {
                     found: "an OpenDocument file",
                     wanted: "a workbook of the format .xlsx",
-                },
-                false => WorkbookError::Missing {
+                }
+            } else {
+                WorkbookError::Missing {
                     what: "relation to its main part",
-                },
+                }
             });
         };
         let part = main.target;

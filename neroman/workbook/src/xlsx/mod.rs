@@ -158,9 +158,10 @@ fn check_kind(bytes: &[u8]) -> Result<(), WorkbookError> {
             .bytes()
             .flat_map(|byte| [byte, 0])
             .collect();
-        return match bytes.windows(name.len()).any(|window| window == name) {
-            true => Err(WorkbookError::Encrypted),
-            false => other("an old .xls, or another compound file"),
+        return if bytes.windows(name.len()).any(|window| window == name) {
+            Err(WorkbookError::Encrypted)
+        } else {
+            other("an old .xls, or another compound file")
         };
     }
     let start = String::from_utf8_lossy(&bytes[..bytes.len().min(512)]).to_lowercase();

@@ -203,9 +203,10 @@ impl<'a, 'b> Scanner<'a, 'b> {
                 _ => self.elements.skip(&tag)?,
             }
         }
-        match has_rows {
-            true => Ok(self.layout),
-            false => Err(meaning("no list of rows", root.at.end)),
+        if has_rows {
+            Ok(self.layout)
+        } else {
+            Err(meaning("no list of rows", root.at.end))
         }
     }
 
@@ -330,9 +331,10 @@ impl<'a, 'b> Scanner<'a, 'b> {
         };
         let mut row_style = None;
         if !wanted.is_empty() {
-            let place = match tag.is_empty {
-                true => RowPlace::Empty(tag.clone()),
-                false => RowPlace::Full(tag.clone()),
+            let place = if tag.is_empty {
+                RowPlace::Empty(tag.clone())
+            } else {
+                RowPlace::Full(tag.clone())
             };
             self.layout.rows.insert(number, place);
             let is_custom = tag.attribute("customFormat")?;

@@ -119,9 +119,10 @@ fn xlsx(dice: &mut Dice, grid: &Grid) -> Vec<u8> {
         for (place, content) in cells {
             let is_next = place.1 == next;
             next = place.1 + 1;
-            let r = match names_cells || !is_next {
-                true => format!(" r='{}'", name(place.0, place.1)),
-                false => String::new(),
+            let r = if names_cells || !is_next {
+                format!(" r='{}'", name(place.0, place.1))
+            } else {
+                String::new()
             };
             let style = if dice.chance(40) { " s=\"1\"" } else { "" };
             let cell = match content {
@@ -159,9 +160,10 @@ fn xlsx(dice: &mut Dice, grid: &Grid) -> Vec<u8> {
         }
         rows.push_str(&format!("{newline}</{p}row>"));
     }
-    let list = match rows.is_empty() {
-        true => format!("<{p}sheetData/>"),
-        false => format!("<{p}sheetData>{rows}</{p}sheetData>"),
+    let list = if rows.is_empty() {
+        format!("<{p}sheetData/>")
+    } else {
+        format!("<{p}sheetData>{rows}</{p}sheetData>")
     };
     let space = match p {
         "" => "xmlns",
@@ -411,9 +413,10 @@ fn a_damaged_part_is_refused_or_written() {
     let (mut refused, mut changed) = (0, 0);
     for seed in 0..1500 {
         let mut dice = Dice(seed);
-        let (format, whole) = match dice.chance(60) {
-            true => (XlsxBook, sheet),
-            false => (OdsBook, table),
+        let (format, whole) = if dice.chance(60) {
+            (XlsxBook, sheet)
+        } else {
+            (OdsBook, table)
         };
         let mut bytes = whole.as_bytes().to_vec();
         for _ in 0..1 + dice.below(3) {

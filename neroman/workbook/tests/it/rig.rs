@@ -90,11 +90,10 @@ fn assembled(sheet: &str, relations: &str, names: &str, more: &[(&str, &str)]) -
     let top = format!(
         "<Relationships><Relationship Id='r1' Type='{KIND}/officeDocument' Target='/xl/workbook.xml'/></Relationships>"
     );
-    let sheets = match more.iter().any(|(name, _)| name.ends_with("two.xml")) {
-        true => {
-            "<sheet name='One' sheetId='1' q:id='a'/><sheet name='Two &amp; x' sheetId='2' q:id='b'/>"
-        }
-        false => "<sheet name='One' sheetId='1' q:id='a'/>",
+    let sheets = if more.iter().any(|(name, _)| name.ends_with("two.xml")) {
+        "<sheet name='One' sheetId='1' q:id='a'/><sheet name='Two &amp; x' sheetId='2' q:id='b'/>"
+    } else {
+        "<sheet name='One' sheetId='1' q:id='a'/>"
     };
     let workbook = format!(
         "<workbook xmlns:q='{KIND}'><sheets>{sheets}</sheets>{names}<extLst><a/></extLst></workbook>"

@@ -301,9 +301,10 @@ impl Agent {
         }
         let mut logs = Vec::new();
         for (id, hand, run) in cluster.hands() {
-            let of_it = match self.is_live(&run.token) {
-                true => hand.logs(&self.run_dir(run.id)),
-                false => Vec::new(),
+            let of_it = if self.is_live(&run.token) {
+                hand.logs(&self.run_dir(run.id))
+            } else {
+                Vec::new()
             };
             logs.push((id, of_it));
         }
@@ -639,9 +640,10 @@ fn job_text(warden: &dyn nero_warden::Warden, submission: &Submission, task: &Ta
         .hand
         .as_ref()
         .is_some_and(|hand| hand.job.job.task.is_some());
-    match is_task {
-        true => warden.task_name(job, task.index),
-        false => job.to_string(),
+    if is_task {
+        warden.task_name(job, task.index)
+    } else {
+        job.to_string()
     }
 }
 

@@ -249,9 +249,10 @@ impl Agent {
                     break;
                 }
             }
-            let users = match matches!(ask, Ask::Ends(_)) {
-                true => named(&front, &said).await,
-                false => HashMap::new(),
+            let users = if matches!(ask, Ask::Ends(_)) {
+                named(&front, &said).await
+            } else {
+                HashMap::new()
             };
             report.end(Done::Asked(Box::new(CommandAnswers {
                 ask,
@@ -299,9 +300,10 @@ impl Agent {
                 let (said, more) = said.split_at(cluster.queue_answers.min(said.len()));
                 let queue = cluster.warden.read_queue(said, &known);
                 let adopted = cluster.adopted();
-                let sightings = match cluster.has_asked_adopted {
-                    false => Ok(Vec::new()),
-                    true => cluster.warden.read_adopted(said, more, &adopted),
+                let sightings = if cluster.has_asked_adopted {
+                    cluster.warden.read_adopted(said, more, &adopted)
+                } else {
+                    Ok(Vec::new())
                 };
                 if queue.is_err()
                     && let Some(plain) = cluster.warden.without_json(said)
@@ -375,9 +377,10 @@ async fn named(front: &Front, said: &[Said]) -> HashMap<u32, String> {
     let by = front.warden().cancellers(said).into_iter();
     let unknown = by.filter(|uid| local_user(*uid).is_none());
     let unknown: BTreeSet<u32> = unknown.take(USERS_MAX).collect();
-    let runner = match unknown.is_empty() {
-        true => None,
-        false => front.runner().await.ok(),
+    let runner = if unknown.is_empty() {
+        None
+    } else {
+        front.runner().await.ok()
     };
     let Some(runner) = runner else {
         return HashMap::new();

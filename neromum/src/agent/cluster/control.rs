@@ -47,17 +47,18 @@ pub(super) struct Hold {
 impl Hold {
     /// The same after its command was given, if that was due.
     fn told(self, now: Instant) -> Self {
-        match self.next <= now {
-            true => Self {
+        if self.next <= now {
+            Self {
                 since: now,
                 next: now + self.pause,
                 pause: (self.pause * 2).min(AGAIN_MAX),
                 ..self
-            },
-            false => Self {
+            }
+        } else {
+            Self {
                 since: self.next,
                 ..self
-            },
+            }
         }
     }
 }
@@ -488,9 +489,10 @@ impl Cluster {
                 }
             }
         }
-        let mut calls = match seen.is_empty() {
-            true => Vec::new(),
-            false => self.warden.cancel_calls(&seen),
+        let mut calls = if seen.is_empty() {
+            Vec::new()
+        } else {
+            self.warden.cancel_calls(&seen)
         };
         calls.extend(self.warden.cancel_adopted_calls(&adopted));
         Some(calls)

@@ -62,9 +62,10 @@ impl Agent {
         // A day more, since clocks of hosts differ.
         let since_s = u64::try_from((now_ms - oldest) / 1000).unwrap_or(0) + 24 * 3600;
         let names: Vec<&JobName> = names.iter().collect();
-        let mut calls = match names.is_empty() {
-            true => Vec::new(),
-            false => cluster.warden.ends_calls(&names, since_s),
+        let mut calls = if names.is_empty() {
+            Vec::new()
+        } else {
+            cluster.warden.ends_calls(&names, since_s)
         };
         let of = |id: &SubmissionId| cluster.submissions.get(id)?.adopted();
         let adopted: Vec<Adopted<'_>> = ids.iter().filter_map(of).collect();
@@ -85,15 +86,17 @@ impl Agent {
             .partition(|one| one.hand.is_some());
         let names: Vec<JobName> = ours.iter().map(|one| one.name.clone()).collect();
         let names: Vec<&JobName> = names.iter().collect();
-        let answers = match names.is_empty() {
-            true => 0,
-            false => cluster.warden.ends_calls(&names, 0).len(),
+        let answers = if names.is_empty() {
+            0
+        } else {
+            cluster.warden.ends_calls(&names, 0).len()
         };
         let (said, more) = said.split_at(answers.min(said.len()));
         let by_hand: Vec<Adopted<'_>> = by_hand.iter().filter_map(|one| one.adopted()).collect();
-        let told = match by_hand.is_empty() {
-            true => Ok(Vec::new()),
-            false => cluster.warden.read_adopted_ends(more, &by_hand),
+        let told = if by_hand.is_empty() {
+            Ok(Vec::new())
+        } else {
+            cluster.warden.read_adopted_ends(more, &by_hand)
         };
         match told {
             Ok(told) => self.adopted_ended(&told),

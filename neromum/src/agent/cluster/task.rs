@@ -64,9 +64,10 @@ impl Task {
 
     /// Where it stands, for a decision about its runs.
     pub fn word(&self) -> TaskWord {
-        match self.over {
-            true => TaskWord::Over,
-            false => TaskWord::Open,
+        if self.over {
+            TaskWord::Over
+        } else {
+            TaskWord::Open
         }
     }
 

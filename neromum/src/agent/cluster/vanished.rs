@@ -280,9 +280,10 @@ impl Agent {
         };
         let is_open = |task: &&u32| !submission.news.contains(&News::Closed(**task));
         let open: Vec<u32> = tasks.iter().filter(is_open).copied().collect();
-        let news = match open.is_empty() {
-            true => Ok(Vec::new()),
-            false => submission.files.close(&open),
+        let news = if open.is_empty() {
+            Ok(Vec::new())
+        } else {
+            submission.files.close(&open)
         };
         match news {
             Ok(news) => {

@@ -121,9 +121,10 @@ pub(super) fn shown(warden: &dyn Warden, task: &Task, row: &Listed) -> RowText {
             let word = self::reason(reason);
             let start = expected_start(row.start_s);
             if reason.never_passes {
-                let what = match held.is_empty() {
-                    true => "this does not pass by waiting: change what the run asks for",
-                    false => "it waits until a person releases it there",
+                let what = if held.is_empty() {
+                    "this does not pass by waiting: change what the run asks for"
+                } else {
+                    "it waits until a person releases it there"
                 };
                 // Without the task, so that the tasks of an array are told together.
                 return RowText {

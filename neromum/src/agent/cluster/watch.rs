@@ -69,9 +69,10 @@ impl Agent {
             }
         }
         let now = Instant::now();
-        cluster.look_pause = match fresh.is_empty() {
-            true => (cluster.look_pause * 2).min(LOOK_EVERY.1),
-            false => LOOK_EVERY.0,
+        cluster.look_pause = if fresh.is_empty() {
+            (cluster.look_pause * 2).min(LOOK_EVERY.1)
+        } else {
+            LOOK_EVERY.0
         };
         cluster.look_at = Some(now + cluster.look_pause);
         let is_new = !fresh.is_empty();
@@ -217,9 +218,10 @@ impl Agent {
             submission.rows = rows;
             let is_hidden = queue.hides(&submission.name);
             if let Standing::InDoubt(doubt) = &submission.standing {
-                let why = match is_hidden {
-                    true => format!("the row of its job in {name}'s queue cannot be read"),
-                    false => in_doubt(&*cluster.warden, doubt),
+                let why = if is_hidden {
+                    format!("the row of its job in {name}'s queue cannot be read")
+                } else {
+                    in_doubt(&*cluster.warden, doubt)
                 };
                 let needs_person = !is_hidden && needs_person(&*cluster.warden, doubt);
                 let missed_s = doubt.missed_ms.map(|at| asked_ms.saturating_sub(at) / 1000);
@@ -264,9 +266,10 @@ impl Agent {
                 }));
             }
         }
-        cluster.list_pause = match changed {
-            true => LIST_EVERY.0,
-            false => (cluster.list_pause * 3 / 2).min(LIST_EVERY.1),
+        cluster.list_pause = if changed {
+            LIST_EVERY.0
+        } else {
+            (cluster.list_pause * 3 / 2).min(LIST_EVERY.1)
         };
         let pause = jittered(cluster.list_pause);
         cluster.list_at = Some(Instant::now() + pause);

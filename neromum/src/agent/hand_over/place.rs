@@ -199,9 +199,12 @@ impl Placer {
             ..disk(format!("cannot read {}: {error}", run_dir.display()), None)
         };
         let generation = spec.generation;
-        let gone = || match question {
-            true => has_claim_of(&run_dir, &spec.token).map(|claimed| !claimed),
-            false => exists(&run_dir).map(|there| !there),
+        let gone = || {
+            if question {
+                has_claim_of(&run_dir, &spec.token).map(|claimed| !claimed)
+            } else {
+                exists(&run_dir).map(|there| !there)
+            }
         };
         match lies(&run_dir, &spec).map_err(unread)? {
             EarlierHandOver::Here => Ok(Placed::known(token, id, generation, Folder::Old)),
@@ -289,10 +292,7 @@ impl Placer {
             request: request_of(&spec),
             turn: turn_of(&spec),
             rules: spec.rules.is_some_and(|rules| !rules.rules.is_empty()),
-            folder: match is_new {
-                true => Folder::New,
-                false => Folder::Old,
-            },
+            folder: if is_new { Folder::New } else { Folder::Old },
             earlier,
             generation: spec.generation,
             sent_again,
@@ -413,9 +413,10 @@ fn lies(run_dir: &Path, asked: &RunSpec) -> io::Result<EarlierHandOver> {
         match frame::read::<RunSpec>(FrameKind::Spec, &run_dir.join(names::SPEC)) {
             // An earlier neroman counted no generations.
             Ok(found) if found.token == asked.token => {
-                match found.generation.max(1) < asked.generation {
-                    true => of_earlier(run_dir, found.node == asked.node)?,
-                    false => EarlierHandOver::Here,
+                if found.generation.max(1) < asked.generation {
+                    of_earlier(run_dir, found.node == asked.node)?
+                } else {
+                    EarlierHandOver::Here
                 }
             }
             // The spec is another run's, so this run was never accepted.
@@ -441,9 +442,10 @@ fn of_earlier(run_dir: &Path, ours: bool) -> io::Result<EarlierHandOver> {
     }
     let prepared = exists(&work_folder(run_dir, 1))? || segments::newest(run_dir)? > 0;
     let may_start = prepared || newest_cancel(run_dir) > 0;
-    Ok(match ours && !may_start {
-        true => EarlierHandOver::Leftover,
-        false => EarlierHandOver::Recalled,
+    Ok(if ours && !may_start {
+        EarlierHandOver::Leftover
+    } else {
+        EarlierHandOver::Recalled
     })
 }
 

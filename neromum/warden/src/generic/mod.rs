@@ -79,9 +79,10 @@ impl Generic {
         let missing = |word, why| RecipeError::Missing { word, why };
         let command = |word, why| {
             let words = recipe.templates_of(word)?;
-            match words.is_empty() {
-                true => Err(missing(word, why)),
-                false => Ok(words),
+            if words.is_empty() {
+                Err(missing(word, why))
+            } else {
+                Ok(words)
             }
         };
         let id = recipe.pattern_of("id")?;
@@ -102,9 +103,10 @@ impl Generic {
                        variable with its number";
             return Err(missing("job", why));
         }
-        let array = match recipe.has_group("array") {
-            true => Some(array(recipe, &row.pattern)?),
-            false => None,
+        let array = if recipe.has_group("array") {
+            Some(array(recipe, &row.pattern)?)
+        } else {
+            None
         };
         let (hold, release) = (
             recipe.templates_of("hold")?,

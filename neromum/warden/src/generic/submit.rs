@@ -16,9 +16,10 @@ pub(super) fn script(warden: &Generic, order: &Order) -> Result<String, OrderErr
         return Err(OrderError::OneHost(warden.name.clone()));
     }
     // `module` is a function of login shells.
-    let mut script = match order.setup.is_empty() {
-        true => "#!/bin/sh\n".to_owned(),
-        false => "#!/bin/bash -l\n".to_owned(),
+    let mut script = if order.setup.is_empty() {
+        "#!/bin/sh\n".to_owned()
+    } else {
+        "#!/bin/bash -l\n".to_owned()
     };
     for line in &warden.header {
         // A line about something that the run does not ask for is left out.

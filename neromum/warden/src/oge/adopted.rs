@@ -43,9 +43,10 @@ fn leaf<'a>(part: &'a str, tag: &str) -> Option<&'a str> {
 /// Seconds since 1970; later versions count milliseconds.
 fn seconds(text: &str) -> Option<i64> {
     let number = i64::try_from(JobId::read(text)?.0).ok()?;
-    Some(match number > 100_000_000_000 {
-        true => number / 1000,
-        false => number,
+    Some(if number > 100_000_000_000 {
+        number / 1000
+    } else {
+        number
     })
 }
 
@@ -96,9 +97,10 @@ pub fn read(
 pub fn read_found(said: &[Said], asked: JobRef) -> Result<FoundJob, NotFound> {
     let text = answer(said, 0, "qstat")?.text(&details_call([]))?;
     if !text.trim_end().ends_with("</detailed_job_info>") {
-        return match text.contains("<unknown_jobs") {
-            true => Err(NotFound::Absent),
-            false => Err(Unreadable::odd("qstat", "its answer is cut").into()),
+        return if text.contains("<unknown_jobs") {
+            Err(NotFound::Absent)
+        } else {
+            Err(Unreadable::odd("qstat", "its answer is cut").into())
         };
     }
     let mut parts = parts(&text).filter(|(job, _)| *job == asked.job);
@@ -151,12 +153,13 @@ pub fn read_found(said: &[Said], asked: JobRef) -> Result<FoundJob, NotFound> {
             .replace("$JOB_NAME", &name)
             .replace("$USER", &owner)
             .replace("$HOME", &home);
-        match path.contains('$') {
-            true => Err(format!("its log is {path}, and its host is not known yet")),
-            false => match path.strip_prefix("~/") {
+        if path.contains('$') {
+            Err(format!("its log is {path}, and its host is not known yet"))
+        } else {
+            match path.strip_prefix("~/") {
                 Some(rest) => Ok(absolute(&home, rest)),
                 None => Ok(absolute(&folder, &path)),
-            },
+            }
         }
     };
     let is_merged = leaf(part, "JB_merge_stderr") == Some("true");
@@ -167,9 +170,10 @@ pub fn read_found(said: &[Said], asked: JobRef) -> Result<FoundJob, NotFound> {
         // What ended is not listed at all.
         has_ended: false,
         stdout: fill("JB_stdout_path_list", 'o'),
-        stderr: match is_merged {
-            true => None,
-            false => fill("JB_stderr_path_list", 'e').ok(),
+        stderr: if is_merged {
+            None
+        } else {
+            fill("JB_stderr_path_list", 'e').ok()
         },
         names_in_folder: Some([default('o'), default('e')]),
         owner,

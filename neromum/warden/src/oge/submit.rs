@@ -171,9 +171,10 @@ pub(super) fn call(order: &Order, script: &str, gpus_per: GpusPer) -> Call {
         "qsub",
         ["-terse", "-wd", "/", "-r", "y", "-notify", "-j", "y", "-S"],
     );
-    call.words.push(match order.setup.is_empty() {
-        true => "/bin/sh".into(),
-        false => "/bin/bash".into(),
+    call.words.push(if order.setup.is_empty() {
+        "/bin/sh".into()
+    } else {
+        "/bin/bash".into()
     });
     let mut give = |option: &'static str, value: String| {
         call.words.push(option.into());

@@ -254,16 +254,17 @@ pub fn find_calls(job: JobRef, is_plain: bool) -> Vec<Call> {
         }
         call
     };
-    match is_plain {
-        true => [
+    if is_plain {
+        [
             FIELDS,
             "--Format=STDOUT:4096",
             "--Format=STDERR:4096",
             "--format=%Z",
         ]
         .map(call)
-        .into(),
-        false => vec![call("--json")],
+        .into()
+    } else {
+        vec![call("--json")]
     }
 }
 
@@ -407,9 +408,10 @@ fn filled(path: &str, row: &Plain, task: Option<u32>) -> Result<String, String> 
             format!("its log is {path}, and the value of %{name} is not known yet")
         })?;
         let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
-        match is_number {
-            true => filled.push_str(&format!("{value:0>width$}")),
-            false => filled.push_str(&value),
+        if is_number {
+            filled.push_str(&format!("{value:0>width$}"))
+        } else {
+            filled.push_str(&value)
         }
     }
     Ok(filled)

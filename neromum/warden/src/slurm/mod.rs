@@ -84,9 +84,10 @@ impl Warden for Slurm {
     }
 
     fn queue_calls(&self, names: &[&JobName]) -> Vec<Call> {
-        match self.is_plain {
-            true => queue::plain_calls(names),
-            false => vec![queue::call()],
+        if self.is_plain {
+            queue::plain_calls(names)
+        } else {
+            vec![queue::call()]
         }
     }
 
@@ -179,16 +180,18 @@ impl Warden for Slurm {
     }
 
     fn read_found(&self, said: &[Said], job: JobRef) -> Result<FoundJob, NotFound> {
-        match self.is_plain {
-            true => adopted::read_found_plain(said, job),
-            false => adopted::read_found(said, job),
+        if self.is_plain {
+            adopted::read_found_plain(said, job)
+        } else {
+            adopted::read_found(said, job)
         }
     }
 
     fn adopted_calls(&self, adopted: &[Adopted<'_>]) -> Vec<Call> {
-        match self.is_plain {
-            true => vec![adopted::plain_call(adopted)],
-            false => Vec::new(),
+        if self.is_plain {
+            vec![adopted::plain_call(adopted)]
+        } else {
+            Vec::new()
         }
     }
 
@@ -198,9 +201,10 @@ impl Warden for Slurm {
         more: &[Said],
         adopted: &[Adopted<'_>],
     ) -> Result<Vec<Sighting>, Unreadable> {
-        match self.is_plain {
-            true => adopted::read_plain(more, adopted),
-            false => adopted::read(said, adopted),
+        if self.is_plain {
+            adopted::read_plain(more, adopted)
+        } else {
+            adopted::read(said, adopted)
         }
     }
 

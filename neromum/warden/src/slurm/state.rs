@@ -87,9 +87,10 @@ fn waiting(reason: &str) -> State {
             ..why(reason)
         });
     }
-    match HELD.contains(&reason) {
-        true => State::Held(why(reason)),
-        false => State::Waiting(why(reason)),
+    if HELD.contains(&reason) {
+        State::Held(why(reason))
+    } else {
+        State::Waiting(why(reason))
     }
 }
 

@@ -204,9 +204,10 @@ pub(super) fn script(order: &Order) -> Result<String, OrderError> {
     order.fields.check_constraint()?;
     check_options(&order.fields.options)?;
     // `module` is a function of login shells.
-    let shell = match order.setup.is_empty() {
-        true => "#!/bin/sh\n",
-        false => "#!/bin/bash -l\n",
+    let shell = if order.setup.is_empty() {
+        "#!/bin/sh\n"
+    } else {
+        "#!/bin/bash -l\n"
     };
     let mut script = shell.to_owned();
     for option in &order.fields.options {
@@ -246,9 +247,10 @@ pub(super) fn call(order: &Order, script: &str) -> Call {
     let resources = &order.resources;
     let share = resources.share().expect("the order passed `script`");
     give("nodes", &resources.hosts());
-    match resources.is_spread() {
-        true => give("ntasks-per-node", &share.processes),
-        false => give("ntasks", &1),
+    if resources.is_spread() {
+        give("ntasks-per-node", &share.processes)
+    } else {
+        give("ntasks", &1)
     }
     give("cpus-per-task", &share.cpus_each);
     if let Some(bytes) = share.memory_bytes {

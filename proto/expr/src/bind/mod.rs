@@ -97,9 +97,10 @@ pub(crate) fn fit(name: &NameRef, kind: NameKind, exact: &str) -> Option<Fit> {
         Some(Fit::Loose)
     } else if kind == NameKind::Metric {
         let parts = sets::apart(exact).filter(|one| same_loosely(&name.text, one.base))?;
-        Some(match parts.is_training() {
-            true => Fit::Training,
-            false => Fit::OfSet,
+        Some(if parts.is_training() {
+            Fit::Training
+        } else {
+            Fit::OfSet
         })
     } else {
         None
@@ -324,15 +325,15 @@ const LISTED_MAX: usize = 6;
 fn listed(name: &NameRef, known: &[String]) -> String {
     let shown = known.iter().take(LISTED_MAX);
     let shown: Vec<String> = shown
-        .map(|one| match lex::is_plain_name(one) {
-            true => one.clone(),
-            false => odd_name(name, one),
+        .map(|one| {
+            if lex::is_plain_name(one) {
+                one.clone()
+            } else {
+                odd_name(name, one)
+            }
         })
         .collect();
-    let more = match known.len() > LISTED_MAX {
-        true => " …",
-        false => "",
-    };
+    let more = if known.len() > LISTED_MAX { " …" } else { "" };
     format!("known are {}{more}", shown.join(" "))
 }
 
@@ -508,9 +509,10 @@ impl Bindings {
                         continue;
                     }
                     let is_next = new == known && is_next_part(first.name(), exact);
-                    match is_of_set && (new > known || is_next) {
-                        true => Slot::Bound(to),
-                        false => Slot::Clash(first.clone(), to),
+                    if is_of_set && (new > known || is_next) {
+                        Slot::Bound(to)
+                    } else {
+                        Slot::Clash(first.clone(), to)
                     }
                 }
                 Slot::Clash(first, _) if first.fit(name) < Fit::Loose && new > first.fit(name) => {

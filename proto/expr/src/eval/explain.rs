@@ -114,9 +114,10 @@ impl Expr {
             }
         });
         let text = explainer.printer.text(part);
-        match values.is_empty() {
-            true => text,
-            false => format!("{text} ({})", values.join(", ")),
+        if values.is_empty() {
+            text
+        } else {
+            format!("{text} ({})", values.join(", "))
         }
     }
 }

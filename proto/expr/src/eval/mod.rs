@@ -96,10 +96,7 @@ impl Expr {
             let Some(since) = bindings.held.get_mut(index) else {
                 continue;
             };
-            *since = match holds {
-                true => since.or(ran_s),
-                false => None,
-            };
+            *since = if holds { since.or(ran_s) } else { None };
         }
     }
 

@@ -34,9 +34,10 @@ impl Expr {
         // A plain name may turn out to be a metric, and the watcher knows parameters, too.
         let may_be_metric = |name: &NameRef| name.asked != Asked::Param;
         needs_job |= self.unbound_names().iter().any(may_be_metric);
-        match needs_daemon || (is_about_end && !needs_job) {
-            true => RulePlace::Daemon,
-            false => RulePlace::Job,
+        if needs_daemon || (is_about_end && !needs_job) {
+            RulePlace::Daemon
+        } else {
+            RulePlace::Job
         }
     }
 

@@ -351,9 +351,10 @@ impl<'t> Parser<'t> {
                     .iter()
                     .all(|one| ends_in(one, char::is_alphabetic));
                 let is_group = word.len() == 3 && word.bytes().all(|b| b.is_ascii_digit());
-                Some(match with_units || is_group && first.len() <= 3 {
-                    true => format!("write `{first}{word}`"),
-                    false => MISSING_OPERATOR.to_owned(),
+                Some(if with_units || is_group && first.len() <= 3 {
+                    format!("write `{first}{word}`")
+                } else {
+                    MISSING_OPERATOR.to_owned()
                 })
             }
             (Some((Tok::Date(_), day)), Tok::Clock(_)) => Some(format!("write `{day}T{word:0>5}`")),

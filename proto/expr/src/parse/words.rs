@@ -87,9 +87,10 @@ impl Parser<'_> {
             return Err(error.hint("such as `tag:baseline`, or `!tag:baseline`"));
         }
         let fact = Node::Fact(Fact::Tag);
-        Ok(match tag.contains(is_wild) {
-            true => Node::Glob(Box::new(fact), Glob::new(tag)),
-            false => Node::Compare(CompareOp::Equal, Box::new([fact, Node::Text(tag.into())])),
+        Ok(if tag.contains(is_wild) {
+            Node::Glob(Box::new(fact), Glob::new(tag))
+        } else {
+            Node::Compare(CompareOp::Equal, Box::new([fact, Node::Text(tag.into())]))
         })
     }
 
@@ -227,9 +228,10 @@ impl Parser<'_> {
 
     /// The state of this word; an event is a word of rules alone.
     fn state(&self, word: &str) -> Option<State> {
-        match self.context.standing {
-            true => State::from_rule_word(word),
-            false => State::from_word(word),
+        if self.context.standing {
+            State::from_rule_word(word)
+        } else {
+            State::from_word(word)
         }
     }
 

@@ -110,10 +110,7 @@ impl Printer<'_> {
     }
 
     fn prefix(&self) -> &'static str {
-        match self.of_peers {
-            true => "peers.",
-            false => "",
-        }
+        if self.of_peers { "peers." } else { "" }
     }
 
     /// Whether the right side, printed bare, would be read as text or as the name

@@ -202,9 +202,10 @@ pub(crate) fn unknown_fact(word: &str, probes: &[String]) -> (String, Cow<'stati
         Some(near) => format!("did you mean `{near}`?").into(),
         None => {
             let probes: String = own.map(|probe| format!(" {probe}")).collect();
-            let probes = match probes.is_empty() {
-                true => String::new(),
-                false => format!("; probes are{probes}"),
+            let probes = if probes.is_empty() {
+                String::new()
+            } else {
+                format!("; probes are{probes}")
             };
             format!("facts of a node are {}{probes}", words.join(" ")).into()
         }

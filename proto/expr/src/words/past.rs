@@ -234,9 +234,10 @@ impl StepValue {
         }
         if point.step >= self.step {
             let below = (self.below).filter(|(generation, _)| *generation == point.generation);
-            self.decided = Some(match point.step == self.step {
-                true => Some(point.value),
-                false => below.map(|(_, value)| value),
+            self.decided = Some(if point.step == self.step {
+                Some(point.value)
+            } else {
+                below.map(|(_, value)| value)
             });
         } else if point.step < self.step {
             self.below = Some((point.generation, point.value));

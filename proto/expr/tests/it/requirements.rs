@@ -62,9 +62,10 @@ impl NodeScope for Box {
     }
 
     fn about_probe(&self, name: &str) -> String {
-        match self.probes.contains_key(name) {
-            true => " since 14:02".to_owned(),
-            false => ": it did not end within 60s".to_owned(),
+        if self.probes.contains_key(name) {
+            " since 14:02".to_owned()
+        } else {
+            ": it did not end within 60s".to_owned()
         }
     }
 }

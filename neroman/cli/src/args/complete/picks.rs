@@ -45,9 +45,10 @@ pub fn picked_or_removed() -> ArgValueCompleter {
 pub fn picked_or_path() -> ArgValueCompleter {
     ArgValueCompleter::new(|begun: &OsStr| {
         let picked = last_element(begun, Vec::new());
-        match picked.is_empty() {
-            true => PathCompleter::any().complete(begun),
-            false => picked,
+        if picked.is_empty() {
+            PathCompleter::any().complete(begun)
+        } else {
+            picked
         }
     })
 }
@@ -115,9 +116,10 @@ fn last_of(begun: &OsStr, others: Vec<CompletionWord>, kind: Kind) -> Vec<Comple
     let alone = others.into_iter().filter(|_| before.is_empty());
     let words = alone.chain(states()).chain(plain(["all", "last"]));
     // Names of values are many: an expression may begin with each.
-    let kinds: &[Kind] = match last.is_empty() {
-        true => &[kind],
-        false => &[kind, Kind::Params, Kind::Metrics],
+    let kinds: &[Kind] = if last.is_empty() {
+        &[kind]
+    } else {
+        &[kind, Kind::Params, Kind::Metrics]
     };
     let words = words.chain(asked(last, kinds));
     fitting(

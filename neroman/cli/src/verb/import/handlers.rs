@@ -28,9 +28,10 @@ impl Importer<'_> {
             }
         }
         // Anything on standard error is an error.
-        match has_any {
-            true => format!("on_error:\n{items}"),
-            false => format!("{items}on_error: []\n"),
+        if has_any {
+            format!("on_error:\n{items}")
+        } else {
+            format!("{items}on_error: []\n")
         }
     }
 
@@ -119,9 +120,10 @@ impl Importer<'_> {
         if commands.is_empty() {
             return Ok(None);
         }
-        let folder = match self.is_local() {
-            true => self.own_folder(),
-            false => "cd ~".to_owned(),
+        let folder = if self.is_local() {
+            self.own_folder()
+        } else {
+            "cd ~".to_owned()
         };
         let mut lines = vec![folder];
         if mentions("NOODLES_EXPERIMENT") {

@@ -67,9 +67,10 @@ impl Printer {
 
     /// Prints what was held back, at the end of the log.
     pub fn finish(&mut self, out: &Out) -> Result<(), Stop> {
-        let rest = match self.begins_lines {
-            true => self.rest(),
-            false => self.shown.rest(),
+        let rest = if self.begins_lines {
+            self.rest()
+        } else {
+            self.shown.rest()
         };
         if rest.is_empty() {
             return Ok(());

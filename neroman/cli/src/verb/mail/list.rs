@@ -21,9 +21,10 @@ pub(super) async fn list(session: &mut Session, as_json: bool) -> Result<u8, Sto
             man.mail_list(request).await
         })
         .await?;
-    match as_json {
-        true => session.out.json(&document(&reply))?,
-        false => session.out.text(&as_text(&session.out.screen, &reply))?,
+    if as_json {
+        session.out.json(&document(&reply))?
+    } else {
+        session.out.text(&as_text(&session.out.screen, &reply))?
     }
     Ok(code::OK)
 }

@@ -55,9 +55,10 @@ pub fn as_text(screen: &Screen, reply: &NodesReply) -> String {
     let mut groups: Vec<_> = reply.groups.iter().collect();
     groups.sort_by_key(|(name, _)| name.as_str());
     for (name, nodes) in groups {
-        let stay = match nodes.unbalanced {
-            true => " (balance: off, so runs stay where they wait)",
-            false => "",
+        let stay = if nodes.unbalanced {
+            " (balance: off, so runs stay where they wait)"
+        } else {
+            ""
         };
         let line = format!("group {name}: {}{stay}", nodes.names.join(", "));
         said.push_str(&format!("{}\n", nero_model::safe::Safe::line(&line)));
@@ -77,9 +78,10 @@ pub fn usage_as_text(node: &NodeView) -> String {
         let known: Vec<String> = known
             .map(|(limit, whose)| format!("{limit} ({whose})"))
             .collect();
-        match known.is_empty() {
-            true => String::new(),
-            false => format!(", of at most {}", known.join(", ")),
+        if known.is_empty() {
+            String::new()
+        } else {
+            format!(", of at most {}", known.join(", "))
         }
     };
     let mut queue = vec![format!("{} of your runs here", usage.own)];
@@ -197,9 +199,12 @@ pub fn nodes_text(screen: &Screen, nodes: &[NodeView]) -> String {
         .iter()
         .map(|node| {
             let is_known = node.connected || node.known_old;
-            let measured = |text: String| match is_known {
-                true => Cell::right(&text::marked(&text, node.known_old)),
-                false => Cell::right(""),
+            let measured = |text: String| {
+                if is_known {
+                    Cell::right(&text::marked(&text, node.known_old))
+                } else {
+                    Cell::right("")
+                }
             };
             let has_scheduler = !["", "none"].contains(&&*node.warden);
             let own = |text: String| if has_scheduler { String::new() } else { text };

@@ -246,9 +246,10 @@ impl<'s> Drive<'s> {
         let names: Vec<String> = (flow.undeployed().iter())
             .map(|at| quoted(&self.spec.stages[flow.stage()][*at].name))
             .collect();
-        let why = match self.spec.servers.is_empty() {
-            true => "the spec has no servers",
-            false => "each of them needs another one that is not deployed",
+        let why = if self.spec.servers.is_empty() {
+            "the spec has no servers"
+        } else {
+            "each of them needs another one that is not deployed"
         };
         let what = format!("nothing can ever deploy {}", names.join(", "));
         let hint = "`--check` shows what each of them needs";
@@ -261,9 +262,10 @@ impl<'s> Drive<'s> {
             Interval::Deployment => "deployment",
             Interval::Commands => "commands",
         };
-        let shown = match seconds.fract() == 0.0 && seconds < 1e15 {
-            true => format!("{seconds:.0}"),
-            false => float_text(seconds),
+        let shown = if seconds.fract() == 0.0 && seconds < 1e15 {
+            format!("{seconds:.0}")
+        } else {
+            float_text(seconds)
         };
         self.log
             .verbose(&format!("Wait for next {next} for {shown}s"));
@@ -302,9 +304,10 @@ impl<'s> Drive<'s> {
         for (name, text) in server.variables(&experiment.name) {
             // Names are no program, whatever stands in them.
             let is_name = matches!(name, "NOODLES_EXPERIMENT_NAME" | "NOODLES_SERVER_NAME");
-            let value = match is_name {
-                true => text,
-                false => self.expanded(&text, &experiment.env).await?,
+            let value = if is_name {
+                text
+            } else {
+                self.expanded(&text, &experiment.env).await?
             };
             exact.push((name, value));
         }
@@ -344,9 +347,10 @@ impl<'s> Drive<'s> {
         // What a person ended is no matter of handlers.
         let cut = ends.iter().filter(|end| end.code.is_none());
         for end in cut.chain(&ends) {
-            status = match end.error {
-                false => CommandsEnd::Success,
-                true => self.answer(end.handler, Some(&place)).await?,
+            status = if end.error {
+                self.answer(end.handler, Some(&place)).await?
+            } else {
+                CommandsEnd::Success
             };
             if status == CommandsEnd::Abort {
                 let what = format!(
@@ -596,12 +600,11 @@ fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let names = names.map(|name| {
         let mut text = String::new();
         for c in json!(name).to_string().chars() {
-            match c.is_ascii() {
-                true => text.push(c),
-                false => {
-                    let units = c.encode_utf16(&mut [0; 2]).to_vec();
-                    text.extend(units.iter().map(|unit| format!("\\u{unit:04x}")));
-                }
+            if c.is_ascii() {
+                text.push(c)
+            } else {
+                let units = c.encode_utf16(&mut [0; 2]).to_vec();
+                text.extend(units.iter().map(|unit| format!("\\u{unit:04x}")));
             }
         }
         text

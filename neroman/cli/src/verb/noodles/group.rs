@@ -40,9 +40,10 @@ pub(super) struct GroupPlace<'p> {
 impl Drive<'_> {
     pub(super) fn endpoint(&self, local: bool, server: &Server) -> String {
         let shell = &self.spec.shell_string;
-        match local {
-            true => shell.clone(),
-            false => server.endpoint(shell),
+        if local {
+            shell.clone()
+        } else {
+            server.endpoint(shell)
         }
     }
 
@@ -75,9 +76,12 @@ impl Drive<'_> {
         let offsets = match begun {
             Some(past) => [past[0].as_u64().unwrap_or(0), past[1].as_u64().unwrap_or(0)],
             None => {
-                let size = |path: &Path| match append {
-                    true => fs::metadata(path).map_or(0, |file| file.len()),
-                    false => 0,
+                let size = |path: &Path| {
+                    if append {
+                        fs::metadata(path).map_or(0, |file| file.len())
+                    } else {
+                        0
+                    }
                 };
                 let offsets = [size(&stdout), size(&stderr)];
                 self.write_group(place, group, &streams, &own("sh"), &own("outer"))?;
@@ -216,9 +220,10 @@ impl Drive<'_> {
     ) -> Result<(), Fault> {
         let text = script(&place.experiment.env, place.exact, &group.commands);
         let endpoint = self.endpoint(group.local, place.server);
-        let endpoint = match group.local {
-            true => endpoint,
-            false => self.connections.shared(self.spec, endpoint),
+        let endpoint = if group.local {
+            endpoint
+        } else {
+            self.connections.shared(self.spec, endpoint)
         };
         let line = shell::line(self.spec, &endpoint, streams);
         self.log.debug(&format!(

@@ -277,9 +277,10 @@ impl Drive<'_> {
             let end = shell::ask(&question, self.limit).await;
             let end = end.map_err(|error| failed().because(&error))?;
             let (error, handler) = self.judge(&end)?;
-            let wanted = match error {
-                false => CommandsEnd::Success,
-                true => self.answer(handler, None).await?,
+            let wanted = if error {
+                self.answer(handler, None).await?
+            } else {
+                CommandsEnd::Success
             };
             let expanded = match wanted {
                 CommandsEnd::Success => end.stdout,

@@ -73,9 +73,10 @@ pub fn whole(spec: &NoodlesSpec, script: &str) -> String {
     // These would take the closing brace as theirs, or change how the lines behind them are read.
     let words = ["<<", "shopt", "alias", "set -o"];
     let is_open = words.iter().any(|word| script.contains(word));
-    match is_usual && !is_open {
-        true => format!("{{ :; {script}\n}} </dev/null\n"),
-        false => script.to_owned(),
+    if is_usual && !is_open {
+        format!("{{ :; {script}\n}} </dev/null\n")
+    } else {
+        script.to_owned()
     }
 }
 

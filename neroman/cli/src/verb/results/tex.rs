@@ -22,9 +22,12 @@ pub fn tex(found: &Rows) -> String {
     text.push_str(&line(header.iter().map(|name| escaped(name)).collect()));
     text.push_str("\\midrule\n");
     for row in &rows {
-        let cells = row.iter().map(|cell| match cell.is_right() {
-            true => figure(cell.as_text()),
-            false => escaped(cell.as_text()),
+        let cells = row.iter().map(|cell| {
+            if cell.is_right() {
+                figure(cell.as_text())
+            } else {
+                escaped(cell.as_text())
+            }
         });
         text.push_str(&line(cells.collect()));
     }

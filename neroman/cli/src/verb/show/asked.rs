@@ -45,9 +45,10 @@ pub(super) fn words(asked: &SchedulerRequest) -> Vec<(&'static str, String)> {
 }
 
 fn in_words(container: &Container) -> String {
-    match container.runtime.is_empty() {
-        true => container.image.clone(),
-        false => format!("{} ({})", container.image, container.runtime),
+    if container.runtime.is_empty() {
+        container.image.clone()
+    } else {
+        format!("{} ({})", container.image, container.runtime)
     }
 }
 

@@ -69,13 +69,12 @@ impl Placer {
                     || run.passes_over(name, now)
                     || !starts_at_once.iter().any(|other| other == name)
             };
-            let choice = match run.made.precedence.looks_at_others() {
-                false => choose_but(run, candidates, &no),
-                true => {
-                    let known = self.nodes.known().now(self.nodes.clock());
-                    let mut free = Locks::of(state, &known).without_taken(run, candidates);
-                    choose_but(run, &mut free, &no)
-                }
+            let choice = if run.made.precedence.looks_at_others() {
+                let known = self.nodes.known().now(self.nodes.clock());
+                let mut free = Locks::of(state, &known).without_taken(run, candidates);
+                choose_but(run, &mut free, &no)
+            } else {
+                choose_but(run, candidates, &no)
             };
             match choice {
                 Choice::On(_) => leave.push(run.made.id),

@@ -237,8 +237,9 @@ async fn printed(node: &NodeHandle, command: &str) -> Result<String, String> {
     if !problem.is_empty() {
         return Err(problem.chars().take(300).collect());
     }
-    match printed.len() <= ANSWER_BYTES_MAX {
-        true => Ok(String::from_utf8_lossy(&printed).into_owned()),
-        false => Err("its answer is too long".to_owned()),
+    if printed.len() <= ANSWER_BYTES_MAX {
+        Ok(String::from_utf8_lossy(&printed).into_owned())
+    } else {
+        Err("its answer is too long".to_owned())
     }
 }

@@ -23,9 +23,10 @@ pub(super) fn takes(definition: &Definition) -> RunDemands {
         data: definition.data.clone(),
         scheduling: definition.scheduling.clone(),
         on_nodes: definition.resources.on_nodes.clone(),
-        grace_ms: match definition.resources.on_nodes.time_ms.is_empty() {
-            true => 0,
-            false => definition.monitor.grace_ms,
+        grace_ms: if definition.resources.on_nodes.time_ms.is_empty() {
+            0
+        } else {
+            definition.monitor.grace_ms
         },
         grown: false,
         together: 0,

@@ -213,9 +213,10 @@ fn from_command(
                     shell_words += 1;
                 }
                 // Behind quotes and escapes only the word's own beginning is sure.
-                let at = match line[word.offset..].starts_with(&word.text) {
-                    true => At::Exactly(word.offset),
-                    false => At::About(word.offset),
+                let at = if line[word.offset..].starts_with(&word.text) {
+                    At::Exactly(word.offset)
+                } else {
+                    At::About(word.offset)
                 };
                 result.extend(template(reader, names, &word.text, node, at));
             }
@@ -501,9 +502,10 @@ pub(crate) fn report_unused(
     let last: HashMap<String, usize> = axes.iter().map(variable).zip(0..).collect();
     for (index, axis) in axes.iter().enumerate() {
         if !used.contains(&index) && axis.is_written() {
-            let place = match last.get(&variable(axis)) == Some(&index) {
-                true => "its environment",
-                false => "`NERO_PARAMS`",
+            let place = if last.get(&variable(axis)) == Some(&index) {
+                "its environment"
+            } else {
+                "`NERO_PARAMS`"
             };
             reader.note_once(
                 axis.mark,

@@ -63,9 +63,10 @@ pub(crate) fn read_at(
         let is_closed = behind[name.len()..].starts_with('}');
         // `${x}` is a variable of bash.
         let is_place = is_closed && !literal.ends_with('$');
-        let kind = match is_place {
-            true => names.kind(name),
-            false => NameKind::Unknown,
+        let kind = if is_place {
+            names.kind(name)
+        } else {
+            NameKind::Unknown
         };
         match kind {
             NameKind::Parameter(index) => {

@@ -41,9 +41,10 @@ pub(super) fn note_unset(
         if is_given || is_set(name) {
             continue;
         }
-        let why = match name.starts_with("NERO_") {
-            true => "is set after `env:`",
-            false => "is set by nothing that every node has; where it is not set",
+        let why = if name.starts_with("NERO_") {
+            "is set after `env:`"
+        } else {
+            "is set by nothing that every node has; where it is not set"
         };
         let mark = mark(reader, at);
         reader.note_once(

@@ -126,9 +126,10 @@ fn variable_name(reader: &mut Reader<'_>, text: &str, node: &Node) -> Option<Str
         .next()
         .is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
         && letters.all(|c| c.is_ascii_alphanumeric() || c == '_');
-    Some(match is_word {
-        true => format!("metric.{name}"),
-        false => format!("metric('{}')", name.replace('\'', "''")),
+    Some(if is_word {
+        format!("metric.{name}")
+    } else {
+        format!("metric('{}')", name.replace('\'', "''"))
     })
 }
 

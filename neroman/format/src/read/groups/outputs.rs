@@ -187,9 +187,10 @@ fn glob(reader: &mut Reader<'_>, what: &str, written: &str, mark: Mark) -> Optio
     }
     let path = reader.inside(what, written, mark)?;
     // A slash at the end means a folder to such globs.
-    let path = match written.ends_with('/') && !path.is_empty() {
-        true => format!("{path}/"),
-        false => path,
+    let path = if written.ends_with('/') && !path.is_empty() {
+        format!("{path}/")
+    } else {
+        path
     };
     let wrong = match reader.globs.get(&path) {
         Some(known) => known.clone(),

@@ -93,12 +93,13 @@ fn probe(reader: &mut Reader<'_>, named: &Named) -> Option<NodeProbe> {
     let is_name = Requirement::parse(&format!("{name} == 1"), &context)
         .is_ok_and(|requirement| requirement.probes() == [name]);
     if is_fact || !is_name {
-        let message = match is_fact {
-            true => format!(
+        let message = if is_fact {
+            format!(
                 "{} is a fact of nodes, and no name for a probe",
                 quoted(name)
-            ),
-            false => format!("{} is no name for a probe", quoted(name)),
+            )
+        } else {
+            format!("{} is no name for a probe", quoted(name))
         };
         reader.wrong(named.key_mark, message, PROBE_EXAMPLE);
         return None;

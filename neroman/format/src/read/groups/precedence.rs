@@ -222,9 +222,10 @@ pub fn number(on: &str) -> Option<u64> {
 /// Whether a word names an experiment of the same source, by its own name or its block's.
 pub fn is_named(on: &str, definition: &Definition) -> bool {
     let glob = Glob::new(on);
-    match glob.has_wildcard() {
-        true => glob.fits(&definition.name),
-        false => on == definition.name || on == definition.block,
+    if glob.has_wildcard() {
+        glob.fits(&definition.name)
+    } else {
+        on == definition.name || on == definition.block
     }
 }
 
@@ -251,12 +252,13 @@ pub(crate) fn check(reader: &mut Reader<'_>) {
             names.entry(&definition.block).or_default().push(index);
         }
     }
-    let members = |on: &str| match on.contains(['*', '?']) {
-        false => names.get(on).cloned().unwrap_or_default(),
-        true => {
+    let members = |on: &str| {
+        if on.contains(['*', '?']) {
             let fits = |(_, one): &(usize, &Definition)| is_named(on, one);
             let all = definitions.iter().enumerate().filter(fits);
             all.map(|(index, _)| index).collect()
+        } else {
+            names.get(on).cloned().unwrap_or_default()
         }
     };
     let mut groups: BTreeMap<&str, DefinedGroup> = BTreeMap::new();

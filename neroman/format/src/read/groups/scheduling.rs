@@ -200,12 +200,11 @@ fn own_options(
     let is_text = matches!(value.kind, Kind::Scalar { .. });
     let read = options(reader, key, value, of)?;
     for (mark, why) in read.ours {
-        match is_text {
-            true => {
-                let text = format!("{why}; a node with a scheduler refuses the run");
-                reader.note(Some(mark), text);
-            }
-            false => reader.wrong(mark, why, ""),
+        if is_text {
+            let text = format!("{why}; a node with a scheduler refuses the run");
+            reader.note(Some(mark), text);
+        } else {
+            reader.wrong(mark, why, "")
         }
     }
     Some(read.words)

@@ -119,9 +119,10 @@ fn zip(reader: &mut Reader<'_>, block: &Block, axes: &[Axis]) -> Vec<Vec<usize>>
     };
     let is_list = |node: &Node| matches!(node.kind, Kind::List(_));
     let several = items.iter().any(|item| is_list(item));
-    let lists = match several {
-        true => items.iter().map(|item| &**item).collect(),
-        false => vec![&*given.value],
+    let lists = if several {
+        items.iter().map(|item| &**item).collect()
+    } else {
+        vec![&*given.value]
     };
     for list in lists {
         match &list.kind {

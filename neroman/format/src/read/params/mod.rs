@@ -302,9 +302,12 @@ fn spaced(
     // 1e-4 as an exponent is 1.00023: what is meant is the value.
     let is_value = |x: &f64| *x > 0.0 && *x <= 0.1;
     if ends.iter().any(is_value) {
-        let exponents = ends.map(|x| match x > 0.0 {
-            true => crate::read::params::range::shortest(x.log10()),
-            false => "…".to_owned(),
+        let exponents = ends.map(|x| {
+            if x > 0.0 {
+                crate::read::params::range::shortest(x.log10())
+            } else {
+                "…".to_owned()
+            }
         });
         let message = format!("`logspace` of {} takes exponents of ten", quoted(name));
         let hint = format!("write [{}, {count}]", exponents.join(", "));

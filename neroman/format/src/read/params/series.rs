@@ -61,9 +61,10 @@ impl Series {
                 ..
             } => {
                 let share = uniform(key, index);
-                let value = match is_log {
-                    true => (low.ln() + (high.ln() - low.ln()) * share).exp(),
-                    false => low + (high - low) * share,
+                let value = if *is_log {
+                    (low.ln() + (high.ln() - low.ln()) * share).exp()
+                } else {
+                    low + (high - low) * share
                 };
                 shortest(rounded(value, SAMPLE_DIGITS).clamp(*low, *high))
             }

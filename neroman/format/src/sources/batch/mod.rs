@@ -195,12 +195,13 @@ fn tree(
     let top = Mark { line: 1, column: 1 };
     let mut entries = Vec::new();
     let mut notes = wanted.notes;
-    let mut command = match wanted.tasks.is_some() {
-        true => vec![
+    let mut command = if wanted.tasks.is_some() {
+        vec![
             "env".to_owned(),
             format!("{}={{{TASK}}}", dialect.task_variable()),
-        ],
-        false => Vec::new(),
+        ]
+    } else {
+        Vec::new()
     };
     command.extend(interpreter(text, wanted.shell, &mut notes));
     let name = file.file_name().and_then(|name| name.to_str());

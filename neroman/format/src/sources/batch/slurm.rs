@@ -137,9 +137,10 @@ fn times(size: &str, count: u64) -> String {
 /// A size of SLURM, whose bare numbers are MiB.
 fn in_units(text: &str) -> String {
     let is_bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    match is_bare {
-        true => format!("{text}M"),
-        false => text.to_owned(),
+    if is_bare {
+        format!("{text}M")
+    } else {
+        text.to_owned()
     }
 }
 

@@ -107,12 +107,13 @@ fn check_names(reader: &mut Reader<'_>, entry: &Entry, shows: &ShownValue) {
     }
     for (error, times) in never {
         let mark = reader.text.mark_inside(&entry.value, error.span.start);
-        match times == definitions.len() {
-            true => reader.wrong(mark, error.message, error.hint.unwrap_or_default()),
-            false => reader.note(
+        if times == definitions.len() {
+            reader.wrong(mark, error.message, error.hint.unwrap_or_default())
+        } else {
+            reader.note(
                 Some(mark),
                 format!("{} in {times} of {} rows", error.message, definitions.len()),
-            ),
+            )
         }
     }
     for error in doubts {

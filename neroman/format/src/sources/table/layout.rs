@@ -380,9 +380,10 @@ fn role_of(column: &Column, has_name: bool, taken: &[String]) -> Role {
             // `Command` is written for `command`; other capitals are a parameter's.
             let command = column.name.eq_ignore_ascii_case("command");
             let word = if command { "command" } else { &column.name };
-            match is_field(word) && !taken.iter().any(|one| one == word) {
-                true => Role::Field(word.to_owned()),
-                false => Role::Param(column.name.clone()),
+            if is_field(word) && !taken.iter().any(|one| one == word) {
+                Role::Field(word.to_owned())
+            } else {
+                Role::Param(column.name.clone())
             }
         }
         Some("parameters") => Role::Param(name.to_owned()),

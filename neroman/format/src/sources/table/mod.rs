@@ -217,9 +217,10 @@ fn problem(text: &Text, shown: &str, layout: &Layout, unreadable: UnreadableTabl
                 .iter()
                 .map(|name| nero_model::safe::quoted(name))
                 .collect();
-            let hint = match names.is_empty() {
-                true => "save it again with a sheet of cells".to_owned(),
-                false => format!("its sheets are {}", names.join(", ")),
+            let hint = if names.is_empty() {
+                "save it again with a sheet of cells".to_owned()
+            } else {
+                format!("its sheets are {}", names.join(", "))
             };
             match &layout.sheet {
                 Some((name, mark)) => {

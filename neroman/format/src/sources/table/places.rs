@@ -90,10 +90,7 @@ fn names_in(text: &str, is_script: bool) -> Vec<String> {
             continue;
         }
         // bash reads `{x:…}` itself.
-        let ends: &[char] = match is_script {
-            true => &['}'],
-            false => &['}', ':', '!'],
-        };
+        let ends: &[char] = if is_script { &['}'] } else { &['}', ':', '!'] };
         let rest = &text[at + 1..];
         if let Some(end) = rest.find(ends) {
             names.push(rest[..end].to_owned());

@@ -134,12 +134,11 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> NumbersRead {
                 }
                 _ => true,
             };
-            match is_used {
-                true => {
-                    is_filled = false;
-                    left_out.wrong(row.number, column, message, hint);
-                }
-                false => left_out.broken.push((column, mark, message)),
+            if is_used {
+                is_filled = false;
+                left_out.wrong(row.number, column, message, hint);
+            } else {
+                left_out.broken.push((column, mark, message))
             }
         }
         let blanks = blanks(reader, table, &roles, row, &scope, &places);

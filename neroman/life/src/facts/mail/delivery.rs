@@ -96,9 +96,10 @@ impl Delivery {
             },
             SendResult::Later(why) => {
                 let next_ms = now_ms.saturating_add(pause_ms(tries));
-                match tries >= TRIES_MIN && next_ms > self.until_ms() {
-                    true => DeliveryState::GivenUp { at_ms: now_ms, why },
-                    false => DeliveryState::Waiting { next_ms, why },
+                if tries >= TRIES_MIN && next_ms > self.until_ms() {
+                    DeliveryState::GivenUp { at_ms: now_ms, why }
+                } else {
+                    DeliveryState::Waiting { next_ms, why }
                 }
             }
         };

@@ -139,9 +139,10 @@ pub fn fold(
     };
     let Some(mut segment) = journal.segments.get(&id).cloned() else {
         // A request for the missing bytes would repeat without end.
-        return match journal.overflows {
-            true => Folded::Full,
-            false => Folded::Gap,
+        return if journal.overflows {
+            Folded::Full
+        } else {
+            Folded::Gap
         };
     };
     if !holds_series(&segment) {

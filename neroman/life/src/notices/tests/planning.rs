@@ -133,9 +133,10 @@ impl Office {
         for _ in 0..10_000 {
             let plan = self.turn();
             let again = self.plan();
-            let next_ms = match plan.letters.is_empty() {
-                true => plan.next_ms,
-                false => again.next_ms,
+            let next_ms = if plan.letters.is_empty() {
+                plan.next_ms
+            } else {
+                again.next_ms
             };
             match next_ms {
                 Some(next_ms) if next_ms <= until_ms => {
@@ -535,10 +536,7 @@ proptest! {
         if let Some((from, to)) = quiet {
             for at_ms in times {
                 let minute = u16::try_from(at_ms / MINUTE_MS % (24 * 60)).unwrap();
-                let holds = match from <= to {
-                    true => (from..to).contains(&minute),
-                    false => minute >= from || minute < to,
-                };
+                let holds = if from <= to { (from..to).contains(&minute) } else { minute >= from || minute < to };
                 prop_assert!(!holds, "a letter at minute {minute}");
             }
         }

@@ -36,9 +36,10 @@ pub(super) struct Node {
 impl Node {
     pub(super) fn new() -> Self {
         // Time is stopped for most: a disk that syncs slowly tells nothing more.
-        let folder = match std::path::Path::new("/dev/shm").is_dir() {
-            true => tempfile::tempdir_in("/dev/shm").unwrap(),
-            false => tempfile::tempdir().unwrap(),
+        let folder = if std::path::Path::new("/dev/shm").is_dir() {
+            tempfile::tempdir_in("/dev/shm").unwrap()
+        } else {
+            tempfile::tempdir().unwrap()
         };
         let deployment = DeploymentId::random();
         let paths = nero_model::paths::NodePaths::new(folder.path(), &deployment, "node");

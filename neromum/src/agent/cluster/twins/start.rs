@@ -61,9 +61,10 @@ impl Heart {
 
     fn beat(&self, world: &World) {
         let ahead = Duration::from_secs(24 * 3600) + world.began.elapsed();
-        match world.lacks(Guard::Beat) {
-            true => self.set(world.epoch - OLD),
-            false => self.set(world.epoch + ahead),
+        if world.lacks(Guard::Beat) {
+            self.set(world.epoch - OLD)
+        } else {
+            self.set(world.epoch + ahead)
         }
     }
 

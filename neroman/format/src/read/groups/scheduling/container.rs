@@ -83,9 +83,10 @@ fn image(fields: &mut Fields, key: &str, value: &Node) -> Option<String> {
         let file = [".sif", ".tar", ".tar.gz", ".sqfs"]
             .iter()
             .any(|end| text.ends_with(end));
-        return Some(match file && !is_path {
-            true => format!("./{text}"),
-            false => text.to_owned(),
+        return Some(if file && !is_path {
+            format!("./{text}")
+        } else {
+            text.to_owned()
         });
     }
     let message = format!("{} of `{key}` is no image", quoted(text));

@@ -38,9 +38,12 @@ fn changes(kind: u16, payload: &[u8]) -> String {
         }
         match fact.get("1").and_then(Value::as_object) {
             Some(start) if name == "incarnations" => {
-                changed.extend(start.iter().map(|(name, fact)| match fact.is_object() {
-                    true => format!("1.{name}"),
-                    false => format!("1.{name}={fact}"),
+                changed.extend(start.iter().map(|(name, fact)| {
+                    if fact.is_object() {
+                        format!("1.{name}")
+                    } else {
+                        format!("1.{name}={fact}")
+                    }
                 }));
             }
             Some(_) | None => changed.push(name),
@@ -49,9 +52,10 @@ fn changes(kind: u16, payload: &[u8]) -> String {
     if segment != begun {
         changed.push("segment".to_owned());
     }
-    match changed.is_empty() {
-        true => "nothing".to_owned(),
-        false => changed.join(" "),
+    if changed.is_empty() {
+        "nothing".to_owned()
+    } else {
+        changed.join(" ")
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod functions;
 mod imports;
+mod names;
 mod source;
 
 use std::collections::BTreeMap;
@@ -155,6 +156,7 @@ fn measures(crates: &[Crate]) -> Vec<Measure> {
     folders(crates, &mut measures);
     lengths(crates, &mut measures);
     records(crates, &mut measures);
+    naming(crates, &mut measures);
     structure(crates, &mut measures);
     measures
 }
@@ -186,6 +188,34 @@ fn folders(crates: &[Crate], measures: &mut Vec<Measure>) {
         otherwise: FOLDER_FILES,
         places: vec!["a folder that is full takes no new file".to_owned()],
     }));
+}
+
+fn naming(crates: &[Crate], measures: &mut Vec<Measure>) {
+    type Find = fn(&source::File) -> Vec<String>;
+    let kinds: [(&str, Find); 3] = [
+        (
+            "types named by a participle, a verb or a question word",
+            names::types,
+        ),
+        (
+            "functions named `look`, `one`, `shown`, `told` or `word`",
+            names::of_functions,
+        ),
+        ("`match` over a truth", names::matched_truths),
+    ];
+    for (name, find) in kinds {
+        let places: Vec<String> = crates
+            .iter()
+            .flat_map(|one| &one.files)
+            .flat_map(find)
+            .collect();
+        measures.push(Measure {
+            name: name.to_owned(),
+            found: places.len(),
+            otherwise: 0,
+            places,
+        });
+    }
 }
 
 fn lengths(crates: &[Crate], measures: &mut Vec<Measure>) {

@@ -124,7 +124,7 @@ fn start(run_dir: &Path, incarnation: u32, words: impl Iterator<Item = OsString>
 }
 
 /// An answer of a runtime.
-struct Answer {
+struct RuntimeAnswer {
     succeeded: bool,
     output: String,
     complaint: String,
@@ -210,7 +210,7 @@ impl Container {
         }
     }
 
-    fn fault(&self, answer: &Answer) -> String {
+    fn fault(&self, answer: &RuntimeAnswer) -> String {
         let line = answer
             .complaint
             .lines()
@@ -224,7 +224,7 @@ impl Container {
     }
 
     /// Asks the runtime about the container, whose name is the last word.
-    fn ask(&self, words: &[&str]) -> Result<Answer, String> {
+    fn ask(&self, words: &[&str]) -> Result<RuntimeAnswer, String> {
         let unable =
             |error: io::Error| format!("{} cannot be executed: {error}", self.program.display());
         let mut child = Command::new(&self.program)
@@ -248,7 +248,7 @@ impl Container {
             ));
         }
         let succeeded = child.wait().map_err(unable)?.success();
-        let mut answer = Answer {
+        let mut answer = RuntimeAnswer {
             succeeded,
             output: String::new(),
             complaint: String::new(),

@@ -81,20 +81,23 @@ pub struct Containers {
     runtimes: Mutex<HashMap<Runtime, (Instant, Option<PathBuf>)>>,
 }
 
+/// What a run says of its image: name, runtime, pull, and the hash of its files.
+type ImageWish = [Vec<u8>; 4];
+
 /// The images of the runs of one request.
 #[derive(Debug, Default)]
-pub struct ImagesKnown(HashMap<ImageKey, Result<ReadyImage, ImageLack>>);
+pub struct ImagesKnown(HashMap<ImageWish, Result<ReadyImage, ImageLack>>);
 
 impl ImagesKnown {
     /// Writes into a spec how its container is started.
     ///
     /// # Errors
     /// When it has no image here, or not yet.
-    pub fn settle(&self, spec: &mut RunSpec, store: &Store) -> Result<(), ImageLack> {
+    pub fn settle(&self, spec: &mut RunSpec) -> Result<(), ImageLack> {
         let Some(container) = asked(spec).cloned() else {
             return Ok(());
         };
-        let found = self.0.get(&key(&container, spec, store));
+        let found = self.0.get(&wish(&container, spec));
         let ready = found
             .cloned()
             .unwrap_or_else(|| Err(on_its_way(&container)))?;
@@ -135,10 +138,11 @@ impl Containers {
             let Some(container) = asked(spec) else {
                 continue;
             };
-            let key = key(container, spec, &self.store);
-            if known.0.contains_key(&key) {
+            let wish = wish(container, spec);
+            if known.0.contains_key(&wish) {
                 continue;
             }
+            let key = key(container, spec, &self.store);
             let mut state = self.state_of(&key, container);
             let found = tokio::time::timeout_at(deadline, state.wait_for(Option::is_some)).await;
             let found = match found {
@@ -146,7 +150,7 @@ impl Containers {
                 Ok(Err(_)) | Err(_) => None,
             };
             let found = found.unwrap_or_else(|| Err(on_its_way(container)));
-            known.0.insert(key, found);
+            known.0.insert(wish, found);
         }
         known
     }
@@ -266,6 +270,17 @@ fn on_its_way(container: &Container) -> ImageLack {
         hint: "it is handed over again",
         may_pass: true,
     }
+}
+
+/// Equal for runs that ask for the same image; the content of a file among theirs is read once.
+fn wish(container: &Container, spec: &RunSpec) -> ImageWish {
+    let text = |text: &str| text.as_bytes().to_vec();
+    [
+        text(&container.image),
+        text(&container.runtime),
+        text(&container.pull),
+        spec.tree.clone(),
+    ]
 }
 
 fn key(container: &Container, spec: &RunSpec, store: &Store) -> ImageKey {

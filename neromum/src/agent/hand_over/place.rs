@@ -272,7 +272,7 @@ impl Placer {
             checked.as_ref().map_err(Flaw::refusal)?;
         }
         let data = find_data(&mut spec)?;
-        settle_image(&mut spec, &found.images, store)?;
+        settle_image(&mut spec, &found.images)?;
         spec.boot_id = self.boot_id.to_vec();
         let run_dir = self.paths.run(id);
         if spec.movable {
@@ -394,8 +394,8 @@ impl Placer {
 }
 
 /// Writes into the spec how the run's container is started.
-fn settle_image(spec: &mut RunSpec, images: &ImagesKnown, store: &Store) -> Result<(), Rejection> {
-    images.settle(spec, store).map_err(|lack| Rejection {
+fn settle_image(spec: &mut RunSpec, images: &ImagesKnown) -> Result<(), Rejection> {
+    images.settle(spec).map_err(|lack| Rejection {
         later: lack.may_pass,
         here: true,
         ..lacks(&spec.node, lack.why, lack.hint)

@@ -43,7 +43,6 @@ fn a_run_that_waits_below_another_root_is_held_and_starts_once() {
     });
     // The neromum of the first root goes on by itself.
     release(&pipe);
-    release(&pipe);
     until("the second run", || match lab.noted().len() {
         3 => Ok(()),
         _ => Err((lab.noted(), lab.home.logs())),

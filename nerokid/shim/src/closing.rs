@@ -24,7 +24,7 @@ const OUT_OF_MEMORY: i32 = 128 + libc::SIGKILL;
 
 /// How far the removal is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ClosingStage {
     /// The main process lives.
     Open,
     /// A child removes the container.
@@ -42,7 +42,7 @@ pub struct Closing {
     pause: Strings,
     resume: Strings,
     environment: Strings,
-    stage: Stage,
+    stage: ClosingStage,
     /// The child that pauses or resumes the container.
     changer: Option<i32>,
     /// What is to be done once that child has ended: whether to pause.
@@ -72,7 +72,7 @@ impl Closing {
             pause: command(ContainerVerb::Pause)?,
             resume: command(ContainerVerb::Resume)?,
             environment: Strings::new(std::iter::empty())?,
-            stage: Stage::Open,
+            stage: ClosingStage::Open,
             changer: None,
             pauses_next: None,
             is_noted: false,
@@ -82,21 +82,21 @@ impl Closing {
     /// One that is over: the end of the job is recorded already.
     pub fn over(self) -> Self {
         Self {
-            stage: Stage::Closed,
+            stage: ClosingStage::Closed,
             ..self
         }
     }
 
     /// Whether the end of the main process may be recorded.
     pub fn is_closed(&self) -> bool {
-        self.stage == Stage::Closed
+        self.stage == ClosingStage::Closed
     }
 
     /// Its children at work, which are no processes of the job.
     pub fn children(&self) -> [Option<i32>; 2] {
         let remover = match self.stage {
-            Stage::Removing { pid, .. } => Some(pid),
-            Stage::Open | Stage::Failed { .. } | Stage::Closed => None,
+            ClosingStage::Removing { pid, .. } => Some(pid),
+            ClosingStage::Open | ClosingStage::Failed { .. } | ClosingStage::Closed => None,
         };
         [remover, self.changer]
     }
@@ -104,21 +104,21 @@ impl Closing {
     /// Time for the next try.
     pub fn wake_at_ns(&self) -> Option<u64> {
         match self.stage {
-            Stage::Failed { retry_at_ns, .. } => Some(retry_at_ns),
-            Stage::Open | Stage::Removing { .. } | Stage::Closed => None,
+            ClosingStage::Failed { retry_at_ns, .. } => Some(retry_at_ns),
+            ClosingStage::Open | ClosingStage::Removing { .. } | ClosingStage::Closed => None,
         }
     }
 
     /// The main process ended in this way. Told again, nothing changes.
     pub fn begin(&mut self, exit: Exit, now_ns: u64, stack: ChildStack) {
-        if self.stage == Stage::Open {
+        if self.stage == ClosingStage::Open {
             self.remove(exit, now_ns, stack);
         }
     }
 
     /// Tries again if it is time to.
     pub fn tick(&mut self, now_ns: u64, stack: ChildStack) {
-        if let Stage::Failed { retry_at_ns, exit } = self.stage
+        if let ClosingStage::Failed { retry_at_ns, exit } = self.stage
             && retry_at_ns <= now_ns
         {
             self.remove(exit, now_ns, stack);
@@ -127,8 +127,8 @@ impl Closing {
 
     fn remove(&mut self, exit: Exit, now_ns: u64, stack: ChildStack) {
         self.stage = match execute(&self.close, &self.environment, stack) {
-            Some(pid) => Stage::Removing { pid, exit },
-            None => Stage::Failed {
+            Some(pid) => ClosingStage::Removing { pid, exit },
+            None => ClosingStage::Failed {
                 retry_at_ns: now_ns + RETRY_NS,
                 exit,
             },
@@ -144,17 +144,17 @@ impl Closing {
             }
             return None;
         }
-        let Stage::Removing { pid, exit } = self.stage else {
+        let ClosingStage::Removing { pid, exit } = self.stage else {
             return None;
         };
         if pid != ended.pid {
             return None;
         }
         if ended.code == 0 && ended.signal == 0 {
-            self.stage = Stage::Closed;
+            self.stage = ClosingStage::Closed;
             return Some(exit);
         }
-        self.stage = Stage::Failed {
+        self.stage = ClosingStage::Failed {
             retry_at_ns: now_ns + RETRY_NS,
             exit,
         };
@@ -163,7 +163,7 @@ impl Closing {
 
     /// Why the container could not be removed, once for each run.
     pub fn fault(&mut self, folder: BorrowedFd<'_>) -> Option<String> {
-        if !matches!(self.stage, Stage::Failed { .. }) {
+        if !matches!(self.stage, ClosingStage::Failed { .. }) {
             return None;
         }
         if std::mem::replace(&mut self.is_noted, true) {

@@ -23,7 +23,7 @@ const ARCHIVES: &str = "localhost/nero-archive";
 
 /// Where an image comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum ImageSource {
     /// A registry, by its name.
     Name(String),
     /// A file or folder of the node.
@@ -40,7 +40,7 @@ pub fn frozen(image: &str, spec: &RunSpec, store: &Store) -> Option<[u8; 32]> {
     entry.hash.try_into().ok()
 }
 
-impl Source {
+impl ImageSource {
     /// Of what a run asks for.
     pub fn of(image: &str, content: Option<[u8; 32]>) -> Result<Self, ImageLack> {
         if let Some(content) = content {
@@ -100,7 +100,7 @@ pub async fn bring(
     containers: &Containers,
     runtime: Runtime,
     program: &Path,
-    source: &Source,
+    source: &ImageSource,
     container: &Container,
 ) -> Result<ReadyImage, ImageLack> {
     let (name, digest) = match runtime {
@@ -124,7 +124,7 @@ pub async fn bring(
 async fn in_store(
     containers: &Containers,
     program: &Path,
-    source: &Source,
+    source: &ImageSource,
     container: &Container,
 ) -> Result<(String, String), ImageLack> {
     let base = &containers.base;
@@ -144,7 +144,7 @@ async fn in_store(
         ))
     };
     let (name, archive) = match source {
-        Source::Name(name) => {
+        ImageSource::Name(name) => {
             let found = id(name).await.ok().filter(|_| container.pull != "always");
             if let Some(id) = found {
                 return Ok((name.clone(), id));
@@ -160,12 +160,12 @@ async fn in_store(
                 .map_err(|why| failed("pulled", why))?;
             (name.clone(), None)
         }
-        Source::Frozen(hash) => {
+        ImageSource::Frozen(hash) => {
             let path =
                 frozen_file(containers, hash).map_err(|error| failed("read", error.to_string()))?;
             (format!("{ARCHIVES}:{}", &hex(hash)[..32]), Some(path))
         }
-        Source::Path(path) => {
+        ImageSource::Path(path) => {
             let stamp = stamp(path)
                 .map_err(|error| failed("read", format!("{}: {error}", path.display())))?;
             (format!("{ARCHIVES}:{stamp}"), Some(path.clone()))
@@ -222,7 +222,7 @@ async fn load(base: &Base, program: &Path, path: &Path, name: &str) -> Result<()
 async fn as_sif(
     containers: &Containers,
     program: &Path,
-    source: &Source,
+    source: &ImageSource,
     container: &Container,
 ) -> Result<(String, String), ImageLack> {
     let base = &containers.base;
@@ -233,15 +233,15 @@ async fn as_sif(
         ))
     };
     match source {
-        Source::Path(path) => {
+        ImageSource::Path(path) => {
             stamp(path).map_err(|error| failed(format!("{}: {error}", path.display())))?;
             Ok((path.display().to_string(), String::new()))
         }
-        Source::Frozen(hash) => {
+        ImageSource::Frozen(hash) => {
             let path = frozen_file(containers, hash).map_err(|error| failed(error.to_string()))?;
             Ok((path.display().to_string(), hex(hash)))
         }
-        Source::Name(name) => {
+        ImageSource::Name(name) => {
             let file: String = name
                 .chars()
                 .map(|c| if c.is_alphanumeric() { c } else { '-' })
@@ -274,26 +274,26 @@ fn uri(name: &str) -> String {
 /// A folder for charliecloud.
 async fn as_folder(
     containers: &Containers,
-    source: &Source,
+    source: &ImageSource,
 ) -> Result<(String, String), ImageLack> {
     let failed = |what: &Path, why: String| {
         refusal(format!("the image {} cannot be had: {why}", what.display()))
     };
     let (archive, stamp) = match source {
-        Source::Name(name) => {
+        ImageSource::Name(name) => {
             return Err(refusal(format!(
                 "charliecloud here takes a folder or an archive, not {name}"
             )));
         }
-        Source::Path(path) if path.is_dir() => {
+        ImageSource::Path(path) if path.is_dir() => {
             mount_point(containers, path).map_err(|why| failed(path, why))?;
             return Ok((path.display().to_string(), String::new()));
         }
-        Source::Path(path) => {
+        ImageSource::Path(path) => {
             let stamp = stamp(path).map_err(|error| failed(path, error.to_string()))?;
             (path.clone(), stamp)
         }
-        Source::Frozen(hash) => {
+        ImageSource::Frozen(hash) => {
             let path = frozen_file(containers, hash)
                 .map_err(|error| failed(Path::new("./"), error.to_string()))?;
             (path, hex(hash)[..32].to_owned())

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use crate::staging::container::{Runtime, asked};
 use crate::staging::environment::Base;
 use crate::staging::store::Store;
-use bring::Source;
+use bring::ImageSource;
 pub use bring::version;
 
 /// How long a hand-over waits for an image that is on its way.
@@ -199,7 +199,7 @@ impl Containers {
     }
 
     async fn bring(&self, key: &ImageKey, container: &Container) -> Result<ReadyImage, ImageLack> {
-        let source = Source::of(&key.image, key.content)?;
+        let source = ImageSource::of(&key.image, key.content)?;
         let (runtime, program) = self.runtime(container, &source).await?;
         if self.is_shared && !(runtime.has_image_files() && source.is_file()) {
             return Err(refusal(format!(
@@ -214,7 +214,7 @@ impl Containers {
     async fn runtime(
         &self,
         container: &Container,
-        source: &Source,
+        source: &ImageSource,
     ) -> Result<(Runtime, PathBuf), ImageLack> {
         let wanted = Runtime::of_name(&container.runtime);
         let candidates = Runtime::ALL.into_iter().filter(|one| match wanted {

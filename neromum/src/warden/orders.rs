@@ -56,7 +56,7 @@ pub struct Start {
     pub launch: Launch,
     /// Whether the run has rules.
     pub rules: bool,
-    /// Tree from which the work folder was built; see [`staging::Prepared`].
+    /// Tree from which the work folder was built; see [`staging::PreparedStart`].
     pub code: Option<Tree>,
     /// What the order is to become once its cards are known.
     pub contained: Option<Box<Contained>>,

@@ -82,7 +82,7 @@ fn send(
                 ..v1::CodePart::default()
             };
             let wanted = !first.too_long && entry.link.is_empty();
-            let mut content = match wanted.then(|| Content::open(store, &packs, &entry)) {
+            let mut content = match wanted.then(|| FrozenContent::open(store, &packs, &entry)) {
                 Some(Ok(content)) => Some(content),
                 Some(Err(error)) => {
                     first.problem = error.to_string();
@@ -144,14 +144,14 @@ fn files(store: &Path, tree: &str) -> Result<Files, Failure> {
 }
 
 /// The content of one frozen file.
-struct Content {
+struct FrozenContent {
     source: Box<dyn io::Read>,
     hasher: blake3::Hasher,
     hash: Hash,
     is_over: bool,
 }
 
-impl Content {
+impl FrozenContent {
     fn open(store: &Path, packs: &Packs, entry: &TreeEntry) -> io::Result<Self> {
         let unsound = || io::Error::other("its entry names no content");
         let hash = Hash::try_from(&*entry.hash).map_err(|_| unsound())?;

@@ -14,7 +14,7 @@ pub(super) const GPUS_MAX: usize = 64;
 pub(super) const REMARKS_MAX: usize = 100;
 
 /// The place of a record in a run.
-pub(super) struct Place<'a> {
+pub(super) struct RecordPlace<'a> {
     /// Number of the start that it belongs to.
     pub(super) number: u32,
     pub(super) key: Key,
@@ -25,7 +25,7 @@ pub(super) struct Place<'a> {
     pub(super) segment: &'a mut Segment,
 }
 
-impl Place<'_> {
+impl RecordPlace<'_> {
     /// The place in the order of all records of a run.
     pub(super) fn of_run(&self) -> (u32, Key) {
         (self.number, self.key)
@@ -50,7 +50,7 @@ pub(super) fn apply(
     record: &Record<'_>,
 ) {
     let content = record.content();
-    let mut place = Place {
+    let mut place = RecordPlace {
         number,
         key,
         at_ms: record.wall_ns / 1_000_000,
@@ -115,7 +115,7 @@ fn is_sign(content: &Content<'_>) -> bool {
 
 fn watcher(
     journal: &mut Journal,
-    place: &mut Place<'_>,
+    place: &mut RecordPlace<'_>,
     record: &WatchRecord<'_>,
 ) -> Result<(), prost::DecodeError> {
     match record {
@@ -134,7 +134,7 @@ fn watcher(
     Ok(())
 }
 
-fn host(journal: &mut Journal, place: &Place<'_>, found: v1::Environment) {
+fn host(journal: &mut Journal, place: &RecordPlace<'_>, found: v1::Environment) {
     let key = place.of_run();
     // The first record of the newest start contains the host of the job.
     let better = journal

@@ -5,7 +5,7 @@ use nero_journal::{JobRecord, v1};
 use crate::facts::journal::{
     Claimed, Exit, Gone, Granted, Incarnation, Lost, NotStarted, Paused, Stop, Stray, TaskOver,
 };
-use crate::fold::records::apply::{GPUS_MAX, Place};
+use crate::fold::records::apply::{GPUS_MAX, RecordPlace};
 use crate::fold::records::text::{short_text, text};
 
 /// Most processes named that outlived a main process.
@@ -16,7 +16,7 @@ const HOSTS_MAX: usize = 1024;
 /// Applies a record to the facts of its start.
 pub(super) fn apply(
     start: &mut Incarnation,
-    place: &Place<'_>,
+    place: &RecordPlace<'_>,
     record: &JobRecord<'_>,
 ) -> Result<(), prost::DecodeError> {
     let (key, at_ms) = (place.key, place.at_ms);
@@ -94,7 +94,7 @@ pub(super) fn apply(
 }
 
 /// A pause of the job; of one that was recorded twice, the first record counts.
-fn pause(start: &mut Incarnation, place: &Place<'_>, request: u32) {
+fn pause(start: &mut Incarnation, place: &RecordPlace<'_>, request: u32) {
     let key = place.key;
     let newer = |old: &Paused| (request, old.key) > (old.request, key);
     if start.paused.as_ref().is_none_or(newer) {
@@ -108,7 +108,7 @@ fn pause(start: &mut Incarnation, place: &Place<'_>, request: u32) {
 }
 
 /// The end of the main process; a known exit code counts more than an unknown one.
-fn exit(start: &mut Incarnation, place: &Place<'_>, exited: &v1::JobExited) {
+fn exit(start: &mut Incarnation, place: &RecordPlace<'_>, exited: &v1::JobExited) {
     let key = place.key;
     let better = |old: &Exit| (exited.code_unknown, key) < (old.code_unknown, old.key);
     if start.exit.as_ref().is_none_or(better) {
@@ -130,7 +130,7 @@ fn exit(start: &mut Incarnation, place: &Place<'_>, exited: &v1::JobExited) {
     }
 }
 
-fn gone(start: &mut Incarnation, place: &Place<'_>, gone: &v1::TreeGone) {
+fn gone(start: &mut Incarnation, place: &RecordPlace<'_>, gone: &v1::TreeGone) {
     let key = place.key;
     if start.gone.as_ref().is_none_or(|old| key < old.key) {
         start.gone = Some(Gone {

@@ -3,7 +3,7 @@
 use nero_journal::{ObservationRecord, v1};
 
 use crate::facts::journal::{AskedStep, Journal, Metric, Progress, Remark, Sample};
-use crate::fold::records::apply::{Place, REMARKS_MAX};
+use crate::fold::records::apply::{REMARKS_MAX, RecordPlace};
 use crate::fold::records::text::{bounded, text};
 use crate::fold::records::told::{self, Told};
 
@@ -19,7 +19,7 @@ pub const NAMES_MAX: usize = 200_000;
 /// Applies a record to the facts of a run.
 pub(super) fn apply(
     journal: &mut Journal,
-    place: &mut Place<'_>,
+    place: &mut RecordPlace<'_>,
     record: &ObservationRecord<'_>,
 ) -> Result<(), prost::DecodeError> {
     match record {
@@ -42,7 +42,7 @@ pub(super) fn apply(
     Ok(())
 }
 
-fn sample(journal: &mut Journal, place: &Place<'_>, sample: &v1::Sample) {
+fn sample(journal: &mut Journal, place: &RecordPlace<'_>, sample: &v1::Sample) {
     let key = place.of_run();
     if journal.sample.as_ref().is_none_or(|old| old.key < key) {
         journal.sample = Some(Sample {
@@ -63,7 +63,7 @@ fn sample(journal: &mut Journal, place: &Place<'_>, sample: &v1::Sample) {
     }
 }
 
-fn progress(journal: &mut Journal, place: &Place<'_>, progress: &v1::Progress) {
+fn progress(journal: &mut Journal, place: &RecordPlace<'_>, progress: &v1::Progress) {
     let key = place.of_run();
     let newer = journal.progress.as_ref().is_none_or(|old| old.key < key);
     if newer && (0.0..=1.0).contains(&progress.done) {
@@ -76,7 +76,7 @@ fn progress(journal: &mut Journal, place: &Place<'_>, progress: &v1::Progress) {
     }
 }
 
-fn truncated(journal: &mut Journal, place: &mut Place<'_>, cut: &v1::LogTruncated) {
+fn truncated(journal: &mut Journal, place: &mut RecordPlace<'_>, cut: &v1::LogTruncated) {
     let begin = v1::LogPosition {
         stream: cut.stream,
         part: cut.part,
@@ -92,7 +92,7 @@ fn truncated(journal: &mut Journal, place: &mut Place<'_>, cut: &v1::LogTruncate
     remark(journal, place, format!("the job truncated its {stream}"));
 }
 
-fn remark(journal: &mut Journal, place: &Place<'_>, given: String) {
+fn remark(journal: &mut Journal, place: &RecordPlace<'_>, given: String) {
     let key = place.of_run();
     let remark = Remark {
         key,
@@ -104,7 +104,7 @@ fn remark(journal: &mut Journal, place: &Place<'_>, given: String) {
     journal.notices.truncate(REMARKS_MAX);
 }
 
-fn metrics(journal: &mut Journal, place: &mut Place<'_>, batch: &v1::Metrics) {
+fn metrics(journal: &mut Journal, place: &mut RecordPlace<'_>, batch: &v1::Metrics) {
     take_names(journal, place, batch);
     let told = Told::before(journal, place.segment, batch);
     told::read_to(place.segment, &batch.read_to);
@@ -141,7 +141,7 @@ fn metrics(journal: &mut Journal, place: &mut Place<'_>, batch: &v1::Metrics) {
 }
 
 /// Keeps the names that a batch gives its new series.
-fn take_names(journal: &mut Journal, place: &mut Place<'_>, batch: &v1::Metrics) {
+fn take_names(journal: &mut Journal, place: &mut RecordPlace<'_>, batch: &v1::Metrics) {
     if batch.names.is_empty() {
         return;
     }

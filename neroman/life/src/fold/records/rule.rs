@@ -3,7 +3,7 @@
 use nero_journal::{RuleRecord, v1};
 
 use crate::facts::journal::{Journal, Ran, RuleFacts, RuleOff};
-use crate::fold::records::apply::{Place, REMARKS_MAX};
+use crate::fold::records::apply::{REMARKS_MAX, RecordPlace};
 use crate::fold::records::text::text;
 
 /// Most `for` of one rule: its text has no room for more.
@@ -16,7 +16,7 @@ const FIRINGS_MAX: usize = 100;
 /// Applies a record to the facts of a run.
 pub(super) fn apply(
     journal: &mut Journal,
-    place: &Place<'_>,
+    place: &RecordPlace<'_>,
     record: &RuleRecord<'_>,
 ) -> Result<(), prost::DecodeError> {
     match record {
@@ -114,7 +114,7 @@ fn bind(facts: &mut RuleFacts, bound: v1::RuleBound) {
     }
 }
 
-fn fire(facts: &mut RuleFacts, place: &Place<'_>, fired: v1::RuleFired) {
+fn fire(facts: &mut RuleFacts, place: &RecordPlace<'_>, fired: v1::RuleFired) {
     let times = fired.times.max(1);
     facts.fired = facts.fired.max(times);
     // Watchers that took over may tell one firing twice.

@@ -98,7 +98,12 @@ docker_answers() {
 }
 
 docker_start() {
-  rm -f "$DIR/docker.pid"
+  # The containerd of a killed daemon dies with it, and may take a moment: the next one would wait in vain.
+  local old
+  old=$(cat "$DIR/docker-run/containerd/containerd.pid" 2>/dev/null || true)
+  [ -z "$old" ] || kill -9 "$old" 2>/dev/null || true
+  while [ -n "$old" ] && kill -0 "$old" 2>/dev/null; do sleep 0.05; done
+  rm -f "$DIR/docker.pid" "$DIR/docker-run/containerd/containerd.pid" "$DIR/docker-run/containerd/"*.sock
   setsid nsenter --mount="/proc/$(cat "$DIR/space.pid")/ns/mnt" dockerd --iptables=false --ip6tables=false \
     --bridge=none --storage-driver vfs --data-root "$DIR/docker" --exec-root "$DIR/docker-run" \
     -p "$DIR/docker.pid" -H "unix://$DIR/docker.sock" </dev/null >>"$DIR/dockerd.log" 2>&1 &

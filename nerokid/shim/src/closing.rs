@@ -79,7 +79,7 @@ impl Closing {
         })
     }
 
-    /// One that is over: the end of the job is recorded already.
+    /// The removal of a container whose job's end is recorded already: nothing is left to do.
     pub fn over(self) -> Self {
         Self {
             stage: ClosingStage::Closed,

@@ -27,8 +27,7 @@ const COMPLAINT_BYTES_MAX: usize = 400;
 const CLEAR_MAX: Duration = Duration::from_secs(60);
 /// Pause between two tries of it.
 const CLEAR_PAUSE: Duration = Duration::from_secs(2);
-/// Exit code of a start that an earlier container keeps from beginning: that of the runtimes
-/// for what they refuse.
+/// Exit code of a start that cannot begin. The runtimes have the same code for what they refuse.
 const REFUSED: u8 = 125;
 /// How the state of a container is asked for.
 const FORMAT: &str = "{{.State.Status}} {{.State.ExitCode}} {{.State.OOMKilled}}";
@@ -130,6 +129,17 @@ struct RuntimeAnswer {
     complaint: String,
 }
 
+impl RuntimeAnswer {
+    /// Whether the runtime knows no container of this name. "no such file" is what a client says
+    /// of its daemon's socket, and tells nothing of the container.
+    fn is_missing(&self) -> bool {
+        let complaint = self.complaint.to_lowercase();
+        ["no such container", "no such object"]
+            .iter()
+            .any(|words| complaint.contains(words))
+    }
+}
+
 impl Container {
     /// Reads the file that neromum made: program, name, then variables, with a NUL behind each.
     fn read(run_dir: &Path, incarnation: u32) -> io::Result<Self> {
@@ -174,7 +184,7 @@ impl Container {
         let answer = self.ask(&["inspect", "--type", "container", "--format", FORMAT])?;
         let text = match answer.succeeded {
             true => answer.output,
-            false if answer.complaint.to_lowercase().contains("no such") => String::new(),
+            false if answer.is_missing() => String::new(),
             false => return Err(self.fault(&answer)),
         };
         let private = self
@@ -191,7 +201,7 @@ impl Container {
         }
     }
 
-    /// Ends and removes the container. One that is not there is removed.
+    /// Ends and removes the container. A container that does not exist counts as removed.
     fn remove(&self) -> Result<(), String> {
         let options: &[&str] = if self.is_remote() {
             &["rm", "-f"]
@@ -199,11 +209,7 @@ impl Container {
             &["rm", "-f", "-t", "0", "--ignore"]
         };
         let answer = self.ask(options)?;
-        let is_missing = answer
-            .complaint
-            .to_lowercase()
-            .contains("no such container");
-        if answer.succeeded || is_missing {
+        if answer.succeeded || answer.is_missing() {
             Ok(())
         } else {
             Err(self.fault(&answer))

@@ -93,7 +93,7 @@ impl Columns {
         rows
     }
 
-    /// Whether this text of the owner is one that she wants replaced by states.
+    /// Whether states may replace this text of the owner: she listed it under `over`.
     pub(super) fn is_over(&self, column: usize, text: &str) -> bool {
         let column = self.bound.columns.get(column);
         column.is_some_and(|column| column.over.iter().any(|over| over == text))

@@ -25,8 +25,8 @@ pub use bring::version;
 
 /// How long a hand-over waits for an image that is on its way.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How long the reason why an image cannot be had is told without another try.
-const FAILURE_KEPT: Duration = Duration::from_secs(30);
+/// How long what is known of an image is believed. People remove images, and repair what failed.
+const IMAGE_KEPT: Duration = Duration::from_secs(30);
 /// How long it is believed that a runtime works, or does not.
 const RUNTIME_KEPT: Duration = Duration::from_secs(60);
 
@@ -155,7 +155,7 @@ impl Containers {
         known
     }
 
-    /// The state of an image; begins to bring it where that is not known, or failed long ago.
+    /// The state of an image; looks for it anew where that is not known, or not known any more.
     fn state_of(
         self: &Arc<Self>,
         key: &ImageKey,
@@ -164,9 +164,8 @@ impl Containers {
         let mut images = self.images.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((state, since)) = images.get(key) {
             let is_lost = state.has_changed().is_err() && state.borrow().is_none();
-            let has_failed =
-                matches!(&*state.borrow(), Some(Err(_))) && since.elapsed() > FAILURE_KEPT;
-            if !is_lost && !has_failed {
+            let is_old = state.borrow().is_some() && since.elapsed() > IMAGE_KEPT;
+            if !is_lost && !is_old {
                 return state.clone();
             }
         }
@@ -182,18 +181,15 @@ impl Containers {
             if let Err(lack) = &outcome {
                 tracing::warn!(image = key.image, why = lack.why, "an image cannot be had");
             }
-            let has_failed = outcome.is_err();
+            let mut images = containers
+                .images
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            if let Some((_, since)) = images.get_mut(&key) {
+                *since = Instant::now();
+            }
             // Nobody waits for it when this fails.
             let _ = sender.send(Some(outcome));
-            if has_failed {
-                let mut images = containers
-                    .images
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner);
-                if let Some((_, since)) = images.get_mut(&key) {
-                    *since = Instant::now();
-                }
-            }
         });
         receiver
     }

@@ -55,6 +55,22 @@ impl Rig {
         })
     }
 
+    /// Whether no process of the one container runs: docker says so, and those of podman are
+    /// stopped processes of the job.
+    fn stands_still(&self, runtime: &str) -> bool {
+        if runtime == "docker" {
+            let status = ["ps", "-a", "--format", "{{.Status}}"];
+            let said = self.runtimes.said(&self.home, runtime, &status);
+            return said.contains("(Paused)");
+        }
+        let is_stopped = |id: &ProcessId| {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", id.pid));
+            stat.is_ok_and(|stat| stat.contains(") T "))
+        };
+        let jobs = self.home.alive(Part::Job);
+        !jobs.is_empty() && jobs.iter().all(is_stopped)
+    }
+
     /// Waits until the job's own code printed something.
     #[track_caller]
     fn until_printed(&self, id: &str, text: &str) {
@@ -213,15 +229,10 @@ fn a_paused_container_stands_still() {
         rig.home.ok(&["pause", &number]);
         rig.home.until_state(id, "paused");
         until(&format!("{runtime} to stand still"), || {
-            let lengths = [(); 2].map(|()| {
-                let before = rig.home.ok(&["logs", &number]).len();
-                std::thread::sleep(std::time::Duration::from_millis(300));
-                before
-            });
-            if lengths[0] == lengths[1] {
+            if rig.stands_still(runtime) {
                 Ok(())
             } else {
-                Err(lengths)
+                Err(rig.home.logs())
             }
         });
         rig.home.ok(&["resume", &number]);

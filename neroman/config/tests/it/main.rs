@@ -3,6 +3,7 @@
 mod disk;
 mod editing;
 mod mail;
+mod mlframework;
 mod origins;
 mod properties;
 mod reading;

@@ -22,6 +22,7 @@ use nero_noodles::{
     read, target,
 };
 use nero_views::text::plural;
+use nero_yaml::Mistakes;
 
 use crate::args::Noodles;
 use crate::fault::{Fault, Stop, code};
@@ -97,25 +98,28 @@ pub(super) fn understood(
     command_type: &str,
     only: Option<&[String]>,
 ) -> Result<NoodlesSpec, Fault> {
-    read(text, command_type, only).map_err(|mistakes| {
-        let mut report = String::new();
-        for mistake in &mistakes.list {
-            let at = place(path, mistake.place.line, mistake.place.column);
-            let _ = writeln!(report, "{at}: {}", mistake.message);
-            if !mistake.hint.is_empty() {
-                let _ = writeln!(report, "    {}", mistake.hint);
-            }
-        }
-        let more = if mistakes.truncated { "more than " } else { "" };
-        let count = plural(mistakes.list.len(), "mistake");
-        Fault {
-            report,
-            ..Fault::new(code::FAILED, format!("{path} has {more}{count}"))
-        }
-    })
+    read(text, command_type, only).map_err(|mistakes| refused(path, &mistakes))
 }
 
-/// The text of a spec.
+/// All mistakes of a file with their places.
+pub(super) fn refused(path: &str, mistakes: &Mistakes) -> Fault {
+    let mut report = String::new();
+    for mistake in &mistakes.list {
+        let at = place(path, mistake.place.line, mistake.place.column);
+        let _ = writeln!(report, "{at}: {}", mistake.message);
+        if !mistake.hint.is_empty() {
+            let _ = writeln!(report, "    {}", mistake.hint);
+        }
+    }
+    let more = if mistakes.truncated { "more than " } else { "" };
+    let count = plural(mistakes.list.len(), "mistake");
+    Fault {
+        report,
+        ..Fault::new(code::FAILED, format!("{path} has {more}{count}"))
+    }
+}
+
+/// The text of a file.
 pub(super) fn contents(path: &str) -> Result<String, Fault> {
     let failed = || Fault::new(code::FAILED, format!("cannot read {path}"));
     let file = fs::File::open(Path::new(path)).map_err(|error| failed().because(&error))?;

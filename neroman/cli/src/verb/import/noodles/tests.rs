@@ -1,5 +1,7 @@
 //! Specs of Training Noodles in our own words.
 
+use std::fs;
+
 use super::*;
 
 /// A spec in our words, as the format reads it.

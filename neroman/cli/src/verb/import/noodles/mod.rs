@@ -1,5 +1,4 @@
-//! `import SPEC`: writes a spec of Training Noodles in the words of `neronet.yaml`. What has no
-//! counterpart there is a comment in the file and a warning. Answered without a daemon.
+//! A spec of Training Noodles in the words of `neronet.yaml`.
 
 mod handlers;
 #[cfg(test)]
@@ -7,8 +6,6 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::fs;
-use std::io::{ErrorKind, Write as _};
 
 use nero_expr::NodeFact;
 use nero_model::safe::{Safe, quoted};
@@ -16,21 +13,21 @@ use nero_noodles::{
     Action, CommandGroup, Comparison, Experiment, Handler, Literal, NoodlesSpec, Requirement,
     STAGES, Server, script, target,
 };
-use serde_json::Value;
 
 use self::handlers::takes;
-use super::noodles;
+use super::{ImportedText, in_quotes, put_block, scalar};
 use crate::args::Import;
 use crate::fault::{Fault, Stop, code};
-use crate::say::Out;
+use crate::verb::noodles;
 
 /// The group of nodes that stands for the servers of a spec.
 const GROUP: &str = "servers";
 /// Most runs that a handler with `retry` makes: the original has no end.
 const RETRIES: u32 = 100;
 
-/// Runs the verb.
-pub fn run(out: &Out, args: &Import) -> Result<u8, Stop> {
+/// The text of a spec in our words.
+pub(super) fn read(args: &Import) -> Result<ImportedText, Stop> {
+    let command_type = &args.command_type;
     let Ok((path, only)) = target(&args.spec) else {
         let what = "there is more than one `:` in the spec's name";
         let fault = Fault::new(code::FAILED, what);
@@ -39,45 +36,10 @@ pub fn run(out: &Out, args: &Import) -> Result<u8, Stop> {
             .into());
     };
     let text = noodles::contents(path)?;
-    let spec = noodles::understood(path, &text, &args.command_type, only.as_deref())?;
+    let spec = noodles::understood(path, &text, command_type, only.as_deref())?;
     let folder = std::env::current_dir();
     let folder = folder.map_or_else(|_| "~".to_owned(), |folder| folder.display().to_string());
-    let ImportedText { text, warnings } = imported(&spec, &args.command_type, path, &folder);
-    let warn = || {
-        for warning in &warnings {
-            out.note(&format!("warning: not imported: {}", Safe::line(warning)));
-        }
-    };
-    if args.output == "-" {
-        warn();
-        out.raw(text.as_bytes())?;
-        return Ok(code::OK);
-    }
-    let made = fs::File::create_new(&args.output);
-    match made.and_then(|mut file| file.write_all(text.as_bytes())) {
-        Ok(()) => {
-            warn();
-            let file = Safe::line(&args.output);
-            let next = format!("wrote {file}; look at it, then: neroman add {file}\n");
-            out.raw(next.as_bytes())?;
-            Ok(code::OK)
-        }
-        Err(error) => {
-            let is_there = error.kind() == ErrorKind::AlreadyExists;
-            let fault = Fault::new(code::FAILED, format!("cannot write {}", args.output));
-            Err(if is_there {
-                fault.cause("it is there already").hint("`-o -` prints it")
-            } else {
-                fault.because(&error)
-            }
-            .into())
-        }
-    }
-}
-
-struct ImportedText {
-    text: String,
-    warnings: Vec<String>,
+    Ok(imported(&spec, command_type, path, &folder))
 }
 
 /// What the spec says in our words.
@@ -629,11 +591,6 @@ fn strict(script: &str, code: u16) -> String {
     )
 }
 
-/// A text as one word of a shell.
-fn in_quotes(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
 /// The name of the node that stands for a server.
 fn node_name(server: &Server) -> String {
     if server.is_local() {
@@ -668,11 +625,6 @@ fn probe(commands: &[&str]) -> String {
     }
 }
 
-/// A text as a value of YAML.
-fn scalar(text: &str) -> String {
-    Value::String(text.to_owned()).to_string()
-}
-
 fn put_list(text: &mut String, key: &str, names: &[String]) {
     if !names.is_empty() {
         let names: Vec<String> = names.iter().map(|name| scalar(name)).collect();
@@ -683,20 +635,5 @@ fn put_list(text: &mut String, key: &str, names: &[String]) {
 fn put_requires(text: &mut String, requires: &str) {
     if !requires.is_empty() {
         let _ = writeln!(text, "  requires: {}", scalar(requires));
-    }
-}
-
-/// A text of several lines, as it is where YAML lets it be.
-fn put_block(text: &mut String, key: &str, lines: &str) {
-    let is_plain = |c: char| c == '\n' || !c.is_control();
-    if !lines.chars().all(is_plain) {
-        let _ = writeln!(text, "{key}{}", scalar(lines));
-        return;
-    }
-    let indent = key.len() - key.trim_start().len() + 4;
-    let _ = writeln!(text, "{key}|");
-    for line in lines.lines() {
-        let indent = if line.is_empty() { 0 } else { indent };
-        let _ = writeln!(text, "{:indent$}{line}", "");
     }
 }

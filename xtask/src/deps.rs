@@ -61,6 +61,7 @@ const DECIDING: &[&str] = &[
     "nerokid/shim/src/core.rs",
     "proto/metrics/src",
     "neroman/noodles/src",
+    "neroman/mlframework/src",
 ];
 
 /// What a deciding module must not name.

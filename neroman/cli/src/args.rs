@@ -216,9 +216,9 @@ pub enum Verb {
         after_help = "Examples:\n  neroman noodles run spec.yml\n  neroman noodles stop 'spec.yml:Exp 1,Exp 2' --check"
     )]
     Noodles(Noodles),
-    /// Write a spec of Training Noodles in the words of neronet.yaml
+    /// Write a spec of Training Noodles or a project of mlframework in the words of neronet.yaml
     #[command(
-        after_help = "Examples:\n  neroman import spec.yml -o neronet.yaml\n  neroman import 'spec.yml:Exp 1,Exp 2' --type stop -o -"
+        after_help = "Examples:\n  neroman import spec.yml -o neronet.yaml\n  neroman import chainer\n  neroman import 'spec.yml:Exp 1,Exp 2' --type stop -o -"
     )]
     Import(Import),
     /// Mail about what happens: whether it works
@@ -448,11 +448,22 @@ pub struct Results {
     /// tex, md
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<String>,
+    /// The lines that another system writes: each run with its parameters, then all that the runs
+    /// printed, each line behind its run
+    #[arg(long, value_name = "SYSTEM", conflicts_with_all = ["by", "best", "columns", "json", "csv"])]
+    pub like: Option<OtherSystem>,
     #[command(flatten)]
     pub json: Json,
     /// Print CSV
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
+}
+
+/// A system whose results `results --like` writes.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum OtherSystem {
+    /// The `output.csv` of mlframework
+    Mlframework,
 }
 
 /// `path`.

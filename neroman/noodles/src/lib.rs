@@ -31,9 +31,10 @@ pub use flow::{
 pub use handler::{Action, Handler, ReturnCode};
 pub use literal::{Literal, literal};
 pub use metric::{Comparison, Metric, Operator, Satisfaction};
-pub use object::{float_text, list_text};
+pub use object::{Item, Object, float_text, list_text};
 pub use pattern::{FullPattern, NoPattern, StepLimitError};
 pub use read::read;
+pub use scalar::{Plain, resolve};
 pub use server::Server;
 pub use spec::{
     Experiment, Freshness, MAIN_STAGE, Named, NoodlesSpec, Remarks, Requirement, STAGES,

@@ -32,6 +32,7 @@ mod kill;
 mod local_steps;
 mod mail;
 mod mail_test;
+mod mlframework;
 mod multihost;
 mod neighbours;
 mod noodles;

@@ -52,13 +52,14 @@ pub struct Noodles {
 /// `import`.
 #[derive(Debug, Args)]
 pub struct Import {
-    /// The spec; behind a colon the names of the experiments that are meant
-    #[arg(value_name = "SPEC[:NAME,…]", value_hint = clap::ValueHint::FilePath)]
-    pub spec: String,
-    /// The command type whose commands are imported
-    #[arg(long = "type", value_name = "TYPE", default_value = "run")]
-    pub command_type: String,
-    /// The file to write; - prints it
-    #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, default_value = "neronet.yaml")]
-    pub output: String,
+    /// A spec of Training Noodles, behind a colon the names of the experiments that are meant; or
+    /// the folder of a project of mlframework
+    #[arg(value_name = "SPEC[:NAME,…]|FOLDER", value_hint = clap::ValueHint::AnyPath)]
+    pub source: String,
+    /// Of a spec the command type whose commands are imported [default: run]
+    #[arg(long = "type", value_name = "TYPE")]
+    pub command_type: Option<String>,
+    /// The file to write; - prints it [default: neronet.yaml, for a project beside its folder]
+    #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub output: Option<String>,
 }

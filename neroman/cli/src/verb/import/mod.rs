@@ -1,11 +1,13 @@
 //! `import SOURCE`: writes what another system reads in the words of `neronet.yaml`. What has no
 //! counterpart there is a comment in the file and a warning. Answered without a daemon.
 
+mod mlframework;
 mod noodles;
 
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{ErrorKind, Write as _};
+use std::path::Path;
 
 use nero_model::safe::Safe;
 use serde_json::Value;
@@ -15,15 +17,58 @@ use crate::fault::{Fault, Stop, code};
 use crate::say::Out;
 
 /// A file of ours, and what of its source is not in it.
+#[derive(Default)]
 struct ImportedText {
     text: String,
     warnings: Vec<String>,
 }
 
+impl ImportedText {
+    /// Reports what has no counterpart, in a comment and in a warning.
+    fn lost(&mut self, what: String) {
+        let _ = writeln!(self.text, "# not imported: {}", Safe::line(&what));
+        self.warnings.push(what);
+    }
+}
+
+/// The file that experiments are described in.
+const OUTPUT: &str = "neronet.yaml";
+
 /// Runs the verb.
 pub fn run(out: &Out, args: &Import) -> Result<u8, Stop> {
+    let folder = Path::new(&args.source);
+    if folder.is_dir() {
+        return project(out, args, folder);
+    }
     let imported = noodles::read(args)?;
-    save(out, &args.output, &imported)
+    save(out, args.output.as_deref().unwrap_or(OUTPUT), &imported)
+}
+
+/// Imports a project of mlframework. Its commands begin in the folder of the file that is written.
+fn project(out: &Out, args: &Import, folder: &Path) -> Result<u8, Stop> {
+    if args.command_type.is_some() {
+        return Err(Fault::usage("--type is for the commands of a spec").into());
+    }
+    let project = mlframework::Project::find(folder)?;
+    let framework = &project.framework;
+    let is_there = |folder: &Path| fs::canonicalize(folder).is_ok_and(|one| one == *framework);
+    let output = match &args.output {
+        None if is_there(Path::new(".")) => OUTPUT.to_owned(),
+        None => framework.join(OUTPUT).display().to_string(),
+        Some(output) => {
+            let folder = Path::new(output).parent();
+            let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
+            if output != "-" && !is_there(folder.unwrap_or(Path::new("."))) {
+                let what = format!("{output} does not lie in {}", framework.display());
+                let fault = Fault::usage(what)
+                    .cause("the commands of the project begin in that folder")
+                    .hint("leave -o out, or name a file there");
+                return Err(fault.into());
+            }
+            output.clone()
+        }
+    };
+    save(out, &output, &project.imported()?)
 }
 
 /// Writes the file, which must not be there yet; `-` prints it.

@@ -2,19 +2,20 @@
 //! one per group with n, mean and deviation.
 
 mod book;
+mod like;
 mod tex;
 mod write;
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nero_model::written;
 use nero_views::columns;
 use nero_views::results::{self, Best, NoRows, Rows, Runs};
 use nero_wire::v1::{ExperimentView, ListRequest};
 
-use crate::args::Results;
+use crate::args::{OtherSystem, Results};
 use crate::connect::CHANGE_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::say::parquet;
@@ -41,6 +42,7 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
     let file = args
         .output
         .as_ref()
+        .filter(|_| args.like.is_none())
         .map(|file| kind_of(file).map(|kind| (file, kind)))
         .transpose()?;
     let names: Vec<String> = args
@@ -90,6 +92,9 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
         .collect();
     if ran.is_empty() {
         session.out.note("nothing of it has run yet");
+    }
+    if let Some(OtherSystem::Mlframework) = args.like {
+        return like::run(session, &ran, args.output.as_deref()).await;
     }
     let best = match &args.best {
         Some(text) => Some(best(session, text, &ran).await?),
@@ -277,10 +282,21 @@ pub(super) fn check_ours(path: &Path) -> Result<(), Fault> {
 /// Writes beside the file and renames: a reader sees the new file or the old
 /// one.
 pub(super) fn save(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
+    let beside = beside(path);
+    let written = std::fs::write(&beside, bytes);
+    replace(path, &beside, written)
+}
+
+/// The file that is written before it takes the place of another.
+fn beside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".new{}", std::process::id()));
-    let beside = Path::new(&name);
-    std::fs::write(beside, bytes)
+    name.into()
+}
+
+/// Puts what was written beside a file in its place.
+fn replace(path: &Path, beside: &Path, written: std::io::Result<()>) -> Result<(), Fault> {
+    written
         .and_then(|()| std::fs::rename(beside, path))
         .map_err(|error| {
             // The file may not have been made.

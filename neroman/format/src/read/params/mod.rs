@@ -1,7 +1,7 @@
 //! Parameters and the values they run through.
 
 pub(crate) mod combine;
-mod range;
+pub(crate) mod range;
 mod series;
 pub(crate) mod tree;
 

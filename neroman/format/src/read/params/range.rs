@@ -6,7 +6,7 @@
 
 /// A range with at least one element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Range {
+pub struct Range {
     start: i128,
     step: i128,
     /// All numbers are multiples of ten to this.
@@ -16,7 +16,7 @@ pub(crate) struct Range {
 
 /// Why there is no such range.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum RangeError {
+pub enum RangeError {
     /// The element with this index is no decimal number.
     NotANumber(usize),
     /// The step is zero.
@@ -29,7 +29,10 @@ pub(crate) enum RangeError {
 
 impl Range {
     /// The range of start, end and step as they were written.
-    pub(crate) fn new(written: [&str; 3]) -> Result<Self, RangeError> {
+    ///
+    /// # Errors
+    /// When there is no such range.
+    pub fn new(written: [&str; 3]) -> Result<Self, RangeError> {
         let mut parts = [(0, 0); 3];
         for (index, text) in written.into_iter().enumerate() {
             parts[index] = decimal(text).ok_or(RangeError::NotANumber(index))?;
@@ -61,12 +64,12 @@ impl Range {
     }
 
     /// How many elements there are.
-    pub(crate) fn count(&self) -> u128 {
+    pub fn count(&self) -> u128 {
         self.count
     }
 
     /// The shortest text of an element.
-    pub(crate) fn text(&self, index: u128) -> String {
+    pub fn text(&self, index: u128) -> String {
         debug_assert!(index < self.count, "an element of the range");
         let index = i128::try_from(index).unwrap_or(i128::MAX);
         print(self.start + index * self.step, self.exponent)

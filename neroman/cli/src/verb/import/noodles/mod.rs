@@ -27,8 +27,8 @@ const RETRIES: u32 = 100;
 
 /// The text of a spec in our words.
 pub(super) fn read(args: &Import) -> Result<ImportedText, Stop> {
-    let command_type = &args.command_type;
-    let Ok((path, only)) = target(&args.spec) else {
+    let command_type = args.command_type.as_deref().unwrap_or("run");
+    let Ok((path, only)) = target(&args.source) else {
         let what = "there is more than one `:` in the spec's name";
         let fault = Fault::new(code::FAILED, what);
         return Err(fault

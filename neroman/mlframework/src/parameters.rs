@@ -229,10 +229,10 @@ fn interval(fields: &mut Fields, name: &str, node: &Node, items: &[Rc<Node>]) ->
         Ok(range) => range,
         Err(error) => {
             let why = match error {
-                RangeError::NotANumber(_) => "has an element that is no decimal number",
-                RangeError::NoStep => "has a step of zero",
-                RangeError::Empty => "is empty: the step leads from the start towards the end",
-                RangeError::TooFarApart => "has numbers too far apart to be exact",
+                RangeError::NoStep | RangeError::Empty => "has no value",
+                RangeError::NotANumber(_) | RangeError::TooFarApart => {
+                    "has numbers that are too far apart to be exact"
+                }
             };
             fields.wrong(node.mark, format!("{whole} {why}"), INTERVAL);
             return None;

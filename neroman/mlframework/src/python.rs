@@ -32,7 +32,7 @@ impl Token<'_> {
 /// A statement, or the head of a block with what follows its colon.
 #[derive(Debug)]
 pub(crate) struct Statement<'t> {
-    /// Columns before its line.
+    /// Blanks and tabs before its line.
     pub(crate) indent: usize,
     /// Never none.
     pub(crate) tokens: Vec<Token<'t>>,
@@ -79,7 +79,7 @@ pub(crate) fn statements(text: &str) -> Result<Vec<Statement<'_>>, Mistake> {
             _ => {}
         }
         if scanner.is_first() {
-            indent = scanner.indent();
+            indent = scanner.before().len();
         }
         let token = scanner.token(mark)?;
         match token.text {
@@ -136,14 +136,6 @@ impl<'t> Scanner<'t> {
     /// Whether nothing stands before in the line.
     fn is_first(&self) -> bool {
         self.before().trim_start().is_empty()
-    }
-
-    /// The columns before; a tab goes to the next multiple of eight, as in Python.
-    fn indent(&self) -> usize {
-        self.before().chars().fold(0, |column, c| match c {
-            '\t' => (column / 8 + 1) * 8,
-            _ => column + 1,
-        })
     }
 
     fn take(&mut self, bytes: usize) -> &'t str {

@@ -33,7 +33,7 @@ pub struct Task {
 pub struct Tasks {
     /// Those that execute a command; never none.
     pub tasks: Vec<Task>,
-    /// Names and places of tasks that execute none: what they do is Python.
+    /// Names and places of functions that execute none: what they do is Python.
     pub in_python: Vec<(String, Mark)>,
 }
 
@@ -51,7 +51,6 @@ pub fn tasks(text: &str) -> Result<Tasks, Mistakes> {
         fields: Fields::default(),
         found: Tasks::default(),
         function: None,
-        is_decorated: false,
     };
     match statements(text) {
         Ok(all) => all.iter().for_each(|statement| reader.statement(statement)),
@@ -73,13 +72,13 @@ pub fn tasks(text: &str) -> Result<Tasks, Mistakes> {
 }
 
 /// A function whose body is being read.
+#[derive(Default)]
 struct Function {
     name: String,
-    place: Mark,
+    place: Option<Mark>,
     indent: usize,
     /// Of its body; `None`: that has not begun.
     body: Option<usize>,
-    is_decorated: bool,
     before: Vec<TaskCommand>,
     command: Option<TaskCommand>,
     /// Whether something was done with the command.
@@ -91,8 +90,6 @@ struct Reader {
     fields: Fields,
     found: Tasks,
     function: Option<Function>,
-    /// Whether the next function is registered as a task.
-    is_decorated: bool,
 }
 
 impl Reader {
@@ -102,29 +99,20 @@ impl Reader {
         if self.function.as_ref().is_some_and(ends) {
             self.end_function();
         }
-        if let (None, [def, name, ..]) = (&self.function, tokens)
+        if let Some(function) = &mut self.function {
+            let body = *function.body.get_or_insert(statement.indent);
+            self.within(tokens, statement.indent > body);
+        } else if let [def, name, ..] = tokens
             && def.is("def")
         {
             self.function = Some(Function {
                 name: name.text.to_owned(),
-                place: name.mark,
+                place: Some(name.mark),
                 indent: statement.indent,
-                body: None,
-                is_decorated: std::mem::take(&mut self.is_decorated),
-                before: Vec::new(),
-                command: None,
-                is_used: false,
-                takes_parameters: false,
+                ..Function::default()
             });
             let colon = tokens.iter().rposition(|token| token.is(":"));
-            return self.within(&tokens[colon.unwrap_or(0)..], true);
-        }
-        if tokens[0].is("@") {
-            self.is_decorated |= tokens.iter().any(|token| token.is("task"));
-        }
-        if let Some(function) = &mut self.function {
-            let body = *function.body.get_or_insert(statement.indent);
-            self.within(tokens, statement.indent > body);
+            self.within(&tokens[colon.unwrap_or(0)..], true);
         }
     }
 
@@ -206,14 +194,14 @@ impl Reader {
             return;
         };
         let Some(command) = function.command else {
-            if function.is_decorated {
-                self.found.in_python.push((function.name, function.place));
-            }
+            let place = function.place.map(|place| (function.name, place));
+            self.found.in_python.extend(place);
             return;
         };
-        if self.found.tasks.iter().any(|one| one.name == function.name) {
+        let is_known = self.found.tasks.iter().any(|one| one.name == function.name);
+        if let Some(place) = function.place.filter(|_| is_known) {
             let message = format!("there are two tasks {}", quoted(&function.name));
-            self.fields.wrong(function.place, message, "rename one");
+            self.fields.wrong(place, message, "rename one");
         }
         self.found.tasks.push(Task {
             name: function.name,
@@ -224,124 +212,81 @@ impl Reader {
     }
 }
 
-/// Whether this, behind `cmd`, is `.append("--" + key)` or `.append(str(par[key]))`, with or
-/// without a `str` around.
+/// Whether this, behind `cmd`, puts a parameter's name or its value at the end of the command.
 fn hands_over(tokens: &[Token<'_>]) -> bool {
-    let [dot, append, open, inside @ .., close] = tokens else {
-        return false;
-    };
-    if !(dot.is(".") && append.is("append") && open.is("(") && close.is(")")) {
-        return false;
-    }
-    let inside = match inside {
-        [name, open, inside @ .., close] if name.is("str") && open.is("(") && close.is(")") => {
-            inside
-        }
-        other => other,
-    };
-    let is_name = |token: &Token<'_>| token.kind == TokenKind::Name;
-    match inside {
-        [dashes, plus, key] => {
-            let is_dashes = literal(dashes.text) == Some(Literal::Text("--".to_owned()));
-            is_dashes && plus.is("+") && is_name(key)
-        }
-        [map, open, key, close] => is_name(map) && open.is("[") && is_name(key) && close.is("]"),
-        _ => false,
-    }
+    let shape: String = tokens
+        .iter()
+        .map(|token| match token.kind {
+            TokenKind::Name if !["append", "str"].contains(&token.text) => "x",
+            TokenKind::Text if is_dashes(token.text) => "'--'",
+            TokenKind::Name | TokenKind::Number | TokenKind::Text | TokenKind::Sign => token.text,
+        })
+        .collect();
+    let inside = shape
+        .strip_prefix(".append(")
+        .and_then(|rest| rest.strip_suffix(')'));
+    let inside = inside.unwrap_or_default();
+    let inside = inside
+        .strip_prefix("str(")
+        .and_then(|rest| rest.strip_suffix(')'))
+        .unwrap_or(inside);
+    ["'--'+x", "x[x]"].contains(&inside)
+}
+
+fn is_dashes(text: &str) -> bool {
+    literal(text) == Some(Literal::Text("--".to_owned()))
 }
 
 /// The command that a literal is; else the place of what is none, and why.
 fn command(tokens: &[Token<'_>]) -> Result<TaskCommand, (Option<Mark>, String)> {
-    let command = match tokens {
-        [open, items @ ..] if open.is("[") => TaskCommand::Words(words(items)?),
+    let (is_list, inside) = match tokens {
+        [open, inside @ .., close] if open.is("[") && close.is("]") => (true, inside),
         [open, inside @ .., close] if open.is("(") && close.is(")") => return command(inside),
-        _ => {
-            let (text, rest) = text(tokens)?;
-            if let [next, ..] = rest {
-                return Err(refused(next, rest));
-            }
-            TaskCommand::Shell(text)
+        other => (false, other),
+    };
+    let mut texts: Vec<String> = Vec::new();
+    // Texts beside each other are one.
+    let mut is_open = false;
+    for (at, token) in inside.iter().enumerate() {
+        match (token.kind, texts.last_mut()) {
+            (TokenKind::Text, Some(last)) if is_open => last.push_str(&text(token)?),
+            (TokenKind::Text, _) if is_list || at == 0 => texts.push(text(token)?),
+            _ if token.is(",") && is_list && is_open => {}
+            _ => return Err((Some(token.mark), refused(token, inside.get(at + 1)))),
         }
-    };
-    let is_empty = match &command {
-        TaskCommand::Words(words) => words.first().is_none_or(String::is_empty),
-        TaskCommand::Shell(line) => line.trim().is_empty(),
-    };
-    if is_empty {
-        return Err((
-            tokens.first().map(|token| token.mark),
-            "it is empty".to_owned(),
-        ));
+        is_open = token.kind == TokenKind::Text;
     }
-    Ok(command)
-}
-
-/// The texts of a list, from behind its bracket on.
-fn words(mut tokens: &[Token<'_>]) -> Result<Vec<String>, (Option<Mark>, String)> {
-    let mut words = Vec::new();
-    loop {
-        if let [close, rest @ ..] = tokens
-            && close.is("]")
-        {
-            return match rest {
-                [] => Ok(words),
-                [next, ..] => Err(refused(next, rest)),
-            };
-        }
-        let (word, rest) = text(tokens)?;
-        words.push(word);
-        tokens = match rest {
-            [comma, rest @ ..] if comma.is(",") => rest,
-            [close, ..] if close.is("]") => rest,
-            [next, ..] => return Err(refused(next, rest)),
-            [] => rest,
-        };
+    match texts.first() {
+        _ if tokens.is_empty() => Err((None, "it has no value".to_owned())),
+        Some(first) if !first.trim().is_empty() => Ok(match texts.pop() {
+            Some(line) if !is_list => TaskCommand::Shell(line),
+            last => TaskCommand::Words(texts.into_iter().chain(last).collect()),
+        }),
+        _ => Err((Some(tokens[0].mark), "it is empty".to_owned())),
     }
 }
 
-/// Texts beside each other, which are one, and what follows.
-fn text<'a, 't>(
-    tokens: &'a [Token<'t>],
-) -> Result<(String, &'a [Token<'t>]), (Option<Mark>, String)> {
-    let is_text = |token: &&Token<'_>| token.kind == TokenKind::Text;
-    let count = tokens.iter().take_while(is_text).count();
-    let (texts, rest) = tokens.split_at(count);
-    if count == 0 {
-        return Err(match tokens {
-            [first, ..] => refused(first, tokens),
-            [] => (None, "it has no value".to_owned()),
-        });
+/// The text of a literal.
+fn text(token: &Token<'_>) -> Result<String, (Option<Mark>, String)> {
+    if let Some(Literal::Text(text)) = literal(token.text) {
+        return Ok(text);
     }
-    let mut whole = String::new();
-    for token in texts {
-        match literal(token.text) {
-            Some(Literal::Text(text)) => whole.push_str(&text),
-            _ => {
-                let prefix = token.text.split(['\'', '"']).next().unwrap_or_default();
-                let what = match prefix.to_ascii_lowercase() {
-                    prefix if prefix.contains(['f', 't']) => {
-                        "holds expressions, which Python fills in"
-                    }
-                    prefix if prefix.contains('b') => "is bytes, not text",
-                    _ => "is no text that can be read here",
-                };
-                return Err((Some(token.mark), format!("{} {what}", quoted(token.text))));
-            }
-        }
-    }
-    Ok((whole, rest))
+    let prefix = token.text.split(['\'', '"']).next().unwrap_or_default();
+    let what = match prefix.to_ascii_lowercase() {
+        prefix if prefix.contains(['f', 't']) => "holds expressions, which Python fills in",
+        prefix if prefix.contains('b') => "is bytes, not text",
+        _ => "is no text that can be read here",
+    };
+    Err((Some(token.mark), format!("{} {what}", quoted(token.text))))
 }
 
 /// Why a token is no part of a literal.
-fn refused(token: &Token<'_>, tokens: &[Token<'_>]) -> (Option<Mark>, String) {
-    let calls = tokens.get(1).is_some_and(|next| next.is("("));
+fn refused(token: &Token<'_>, next: Option<&Token<'_>>) -> String {
     let name = quoted(token.text);
-    let why = match token.kind {
-        TokenKind::Name if calls => format!("{name} is called"),
+    match token.kind {
+        TokenKind::Name if next.is_some_and(|next| next.is("(")) => format!("{name} is called"),
         TokenKind::Name => format!("{name} is a name, not a text"),
         TokenKind::Number => format!("{name} is a number, not a text: quote it"),
-        TokenKind::Text => format!("{name} stands where no text does"),
-        TokenKind::Sign => format!("{name} makes it an expression"),
-    };
-    (Some(token.mark), why)
+        TokenKind::Text | TokenKind::Sign => format!("{name} makes it an expression"),
+    }
 }

@@ -9,17 +9,19 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nero_mlframework::{
-    Parameter, ParameterValue, Task, TaskCommand, Tasks, Values, parameters, tasks,
-};
+use nero_config::MlframeworkHosts;
+use nero_mlframework::{Parameter, ParameterValue, Task, TaskCommand, Values, tasks};
 use nero_model::safe::{Safe, quoted};
+use nero_yaml::Mark;
 
 use super::{ImportedText, put_block, scalar};
-use crate::fault::{Fault, Stop};
+use crate::fault::{Fault, Stop, code};
 use crate::verb::noodles::{contents, refused};
 
 const TASKS: &str = "tasks.py";
 const PARAMETERS: &str = "parameters.yml";
+/// Files of the framework's folder that name hosts: the second is made of the first.
+const HOSTS: [&str; 2] = ["config.sh", "infra.csv"];
 
 /// A project's folder.
 pub(super) struct Project {
@@ -27,29 +29,53 @@ pub(super) struct Project {
     pub(super) framework: PathBuf,
     /// Its name in there, which is that of its Python package.
     name: String,
+    hosts: Option<MlframeworkHosts>,
+    /// The file that names these.
+    hosts_file: &'static str,
 }
 
 impl Project {
-    /// The project of a folder: it has a `tasks.py`.
+    /// The project of a folder that has a `tasks.py`, or whose `config.sh` or `infra.csv` names the
+    /// folder that does.
     ///
     /// # Errors
-    /// When it is none.
+    /// When it is none, or with every mistake in the files that name the hosts.
     pub(super) fn find(folder: &Path) -> Result<Self, Fault> {
-        let shown = folder.display();
-        let no_project = || Fault::usage(format!("{shown} is no project of mlframework"));
+        let no_project =
+            || Fault::usage(format!("{} is no project of mlframework", folder.display()));
         let whole = fs::canonicalize(folder).map_err(|error| no_project().because(&error))?;
-        if !whole.join(TASKS).is_file() {
-            let fault = no_project().cause(format!("it has no {TASKS}"));
-            return Err(fault.hint("name the project's folder, or the file of a spec"));
-        }
-        let name = whole.file_name().and_then(|name| name.to_str());
-        let (Some(framework), Some(name)) = (whole.parent(), name) else {
-            return Err(no_project().cause("a project lies in the framework's folder"));
+        let is_project = whole.join(TASKS).is_file();
+        let framework = match whole.parent() {
+            Some(parent) if is_project => parent,
+            _ => &whole,
         };
-        Ok(Self {
-            framework: framework.to_owned(),
-            name: name.to_owned(),
-        })
+        let is_there = |file: &&str| framework.join(file).is_file();
+        let hosts_file = HOSTS.into_iter().find(is_there).unwrap_or(HOSTS[0]);
+        let hosts = if is_there(&hosts_file) {
+            let read = MlframeworkHosts::read(&framework.join(hosts_file));
+            let what = "cannot read the hosts of the project";
+            Some(read.map_err(|error| Fault::new(code::FAILED, what).because(&error))?)
+        } else {
+            None
+        };
+        let own = whole.file_name().filter(|_| is_project).map(Path::new);
+        let named = hosts
+            .as_ref()
+            .and_then(|hosts| hosts.folder.as_deref())
+            .map(Path::new);
+        let name = own.or(named).and_then(Path::to_str);
+        match name.filter(|name| framework.join(name).join(TASKS).is_file()) {
+            Some(name) => Ok(Self {
+                framework: framework.to_owned(),
+                name: name.trim_matches('/').to_owned(),
+                hosts,
+                hosts_file,
+            }),
+            None => {
+                let fault = no_project().cause(format!("it has no {TASKS}"));
+                Err(fault.hint("name the project's folder, or the file of a spec"))
+            }
+        }
     }
 
     /// The project in our words.
@@ -57,51 +83,74 @@ impl Project {
     /// # Errors
     /// All mistakes of a file, each with its place.
     pub(super) fn imported(&self) -> Result<ImportedText, Stop> {
-        let folder = self.framework.join(&self.name);
         let read = |name: &str| {
-            let path = folder.join(name).display().to_string();
+            let path = self.framework.join(&self.name).join(name);
+            let path = path.display().to_string();
             contents(&path).map(|text| (path, text))
         };
         let (path, text) = read(TASKS)?;
         let tasks = tasks(&text).map_err(|mistakes| refused(&path, &mistakes))?;
-        let parameters = if folder.join(PARAMETERS).exists() {
+        let mut parameters = Vec::new();
+        if self.framework.join(&self.name).join(PARAMETERS).exists() {
             let (path, text) = read(PARAMETERS)?;
-            parameters(&text).map_err(|mistakes| refused(&path, &mistakes))?
-        } else {
-            Vec::new()
+            parameters = nero_mlframework::parameters(&text)
+                .map_err(|mistakes| refused(&path, &mistakes))?;
+        }
+        let mut file = ImportedText {
+            text: head(&self.name),
+            warnings: Vec::new(),
         };
-        Ok(written(&self.name, &tasks, &parameters))
+        self.put_hosts(&mut file);
+        put_parameters(&mut file, &parameters);
+        for (function, Mark { line, .. }) in &tasks.in_python {
+            let function = quoted(function);
+            file.lost(format!("{function} ({TASKS}:{line}): it is Python alone"));
+        }
+        for task in &tasks.tasks {
+            put_task(&mut file.text, task);
+        }
+        Ok(file)
+    }
+
+    /// Where the runs go: the workers are a group.
+    fn put_hosts(&self, file: &mut ImportedText) {
+        let Some(hosts) = &self.hosts else {
+            return;
+        };
+        let (name, from) = (&self.name, self.hosts_file);
+        let node = match hosts.workers.as_slice() {
+            [] => return,
+            [0] => "local".to_owned(),
+            _ => {
+                let _ = writeln!(
+                    file.text,
+                    "# Its workers: neroman infra up {} -f {from}",
+                    Safe::line(name)
+                );
+                word(name)
+            }
+        };
+        let _ = writeln!(file.text, "node: {node}");
+        if hosts.names_master {
+            file.lost(format!(
+                "the master and the broker of {from}: none is needed"
+            ));
+        }
     }
 }
 
-/// The file.
-fn written(name: &str, tasks: &Tasks, parameters: &[Parameter]) -> ImportedText {
-    let mut file = ImportedText::default();
-    let text = &mut file.text;
-    let _ = writeln!(
-        text,
+/// What the file begins with.
+fn head(name: &str) -> String {
+    format!(
         "# The project {} of mlframework, by `neroman import`.\n\
          collection: {}\n\
          files: [{}]\n\
          lock: worker                      # one task at a time on each host, as there\n\
-         resources: {{gpus: unmanaged}}      # a task sees all GPUs, as there",
+         resources: {{gpus: unmanaged}}      # a task sees all GPUs, as there\n",
         Safe::line(name),
         word(name),
         word(&format!("{name}/")),
-    );
-    put_parameters(&mut file, parameters);
-    for (task, place) in &tasks.in_python {
-        let line = place.line;
-        let what = format!(
-            "the task {} ({TASKS}:{line}): it is Python alone",
-            quoted(task)
-        );
-        file.lost(what);
-    }
-    for task in &tasks.tasks {
-        put_task(&mut file.text, task);
-    }
-    file
+    )
 }
 
 fn put_parameters(file: &mut ImportedText, parameters: &[Parameter]) {

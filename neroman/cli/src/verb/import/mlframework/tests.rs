@@ -4,7 +4,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::fault::code;
 
 const TRAIN: &str = "@app.task(bind=True,acks_late=True)\ndef train(self, pars):\n\
     \x20   cmd = [\"python\", \"-u\", \"chainer/train.py\"]\n    for key in par:\n\
@@ -100,7 +99,7 @@ fn what_has_no_counterpart_is_told_and_a_comment() {
     let expected = [
         "`y` (parameters.yml:2): a map is no parameter",
         "`z` (parameters.yml:3): it has no value",
-        "the task `echo` (tasks.py:2): it is Python alone",
+        "`echo` (tasks.py:2): it is Python alone",
     ];
     assert_eq!(imported.warnings, expected);
     for what in expected {
@@ -144,6 +143,51 @@ fn commands_before_the_last_one_run_before_it_and_a_line_for_a_shell_stays_one()
     // Without a loop over the parameters the program gets none.
     let alone = "def default(self, pars):\n    cmd = ['true']\n    sync_exec(self, cmd)\n";
     assert_eq!(command_lines(alone, "x: [1, 2]\n").0, [["true"], ["true"]]);
+}
+
+#[test]
+fn hosts_are_a_group_and_the_framework_is_imported_by_its_own_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let project = folder.path().join("chainer");
+    fs::create_dir(&project).unwrap();
+    fs::write(project.join("tasks.py"), TRAIN).unwrap();
+    let text = |folder: &Path| {
+        let imported = Project::find(folder).unwrap().imported();
+        imported.unwrap_or_else(|stop| panic!("{stop:?}"))
+    };
+    assert!(!text(&project).text.contains("node:"));
+    let config = folder.path().join("config.sh");
+    let mut hosts =
+        String::from("PROJ_FOLDER=\"chainer\"\nREMOTE=\"a@h1,h2\"\nSTART_MASTER=\"1\"\n");
+    for (workers, expected) in [
+        ("local", "node: local\n"),
+        (
+            "1,2",
+            "# Its workers: neroman infra up chainer -f config.sh\nnode: chainer\n",
+        ),
+    ] {
+        fs::write(&config, format!("{hosts}START_WORKER=\"{workers}\"\n")).unwrap();
+        for folder in [&project, folder.path()] {
+            let imported = text(folder);
+            assert!(imported.text.contains(expected), "{}", imported.text);
+            assert_eq!(
+                imported.warnings,
+                ["the master and the broker of config.sh: none is needed"]
+            );
+        }
+    }
+    hosts.push_str("X=$(id)\n");
+    fs::write(&config, hosts).unwrap();
+    let fault = Project::find(&project).err().unwrap();
+    assert!(fault.text().contains("config.sh"), "{}", fault.text());
+    fs::remove_file(&config).unwrap();
+    let table = "hosts,localhost,h1\nworkers,0,1\nfolder,chainer\n";
+    fs::write(folder.path().join("infra.csv"), table).unwrap();
+    assert!(
+        text(folder.path())
+            .text
+            .contains("infra up chainer -f infra.csv\nnode: chainer\n")
+    );
 }
 
 #[test]

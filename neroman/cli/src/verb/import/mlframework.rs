@@ -127,7 +127,7 @@ impl Project {
                     "# Its workers: neroman infra up {} -f {from}",
                     Safe::line(name)
                 );
-                word(name)
+                yaml_text(name)
             }
         };
         let _ = writeln!(file.text, "node: {node}");
@@ -148,8 +148,8 @@ fn head(name: &str) -> String {
          lock: worker                      # one task at a time on each host, as there\n\
          resources: {{gpus: unmanaged}}      # a task sees all GPUs, as there\n",
         Safe::line(name),
-        word(name),
-        word(&format!("{name}/")),
+        yaml_text(name),
+        yaml_text(&format!("{name}/")),
     )
 }
 
@@ -179,7 +179,7 @@ fn put_parameters(file: &mut ImportedText, parameters: &[Parameter]) {
                 continue;
             }
         };
-        let _ = writeln!(rows, "  {}: {values}", word(name));
+        let _ = writeln!(rows, "  {}: {values}", yaml_text(name));
     }
     if !rows.is_empty() {
         let _ = write!(file.text, "parameters:\n{rows}");
@@ -195,7 +195,7 @@ fn put_task(text: &mut String, task: &Task) {
     };
     match words {
         Some(words) => {
-            let words: Vec<String> = words.iter().map(|one| word(&in_braces(one))).collect();
+            let words: Vec<String> = words.iter().map(|one| yaml_text(&in_braces(one))).collect();
             let _ = writeln!(text, "  command: [{}]", words.join(", "));
         }
         None => {
@@ -250,12 +250,12 @@ fn value(one: &ParameterValue) -> String {
     if one.is_number {
         one.text.clone()
     } else {
-        word(&one.text)
+        yaml_text(&one.text)
     }
 }
 
 /// A text as a value of YAML, without quotes where these change nothing.
-fn word(text: &str) -> String {
+fn yaml_text(text: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_./+-=".contains(c);
     let is_plain = text.chars().all(fits)
         && text.contains(|c: char| c.is_ascii_alphabetic())

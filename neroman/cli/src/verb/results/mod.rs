@@ -50,25 +50,16 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
         .iter()
         .flat_map(|list| columns::split(list))
         .collect();
-    let mut facts = columns::asked_facts(names.iter().map(String::as_str));
-    match file {
-        Some((file, format)) if !names.is_empty() && !format.is_table() => {
-            let fault = Fault::usage(format!("`{file}` always has all columns"));
-            return Err(fault
-                .hint("--columns is for tables, .csv, .md and .tex")
-                .into());
-        }
-        Some((_, FileFormat::Book | FileFormat::Parquet)) => {
-            facts.push(nero_views::book::ASKED.word().to_owned());
-        }
-        Some(_) | None => {}
+    if let Some((file, format)) = file
+        && !names.is_empty()
+        && !format.is_table()
+    {
+        let fault = Fault::usage(format!("`{file}` always has all columns"));
+        return Err(fault
+            .hint("--columns is for tables, .csv, .md and .tex")
+            .into());
     }
-    let asked = ListRequest {
-        selection: Some(selection(&args.picked)),
-        settle: true,
-        facts,
-        all_runs: args.all_runs,
-    };
+    let asked = asked(args, &names, file.map(|(_, format)| format));
     let client = session.client().await?;
     if args.all_runs && !client.lists_all_runs() {
         return Err(
@@ -94,7 +85,8 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
         session.out.note("nothing of it has run yet");
     }
     if let Some(OtherSystem::Mlframework) = args.like {
-        return like::run(session, &ran, args.output.as_deref()).await;
+        let worst = like::run(session, &ran, args.output.as_deref()).await?;
+        return Ok(if ran.is_empty() { code::FAILED } else { worst });
     }
     let best = match &args.best {
         Some(text) => Some(best(session, text, &ran).await?),
@@ -141,6 +133,20 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
     } else {
         code::OK
     })
+}
+
+/// What is asked of the daemon.
+fn asked(args: &Results, names: &[String], format: Option<FileFormat>) -> ListRequest {
+    let mut facts = columns::asked_facts(names.iter().map(String::as_str));
+    if let Some(FileFormat::Book | FileFormat::Parquet) = format {
+        facts.push(nero_views::book::ASKED.word().to_owned());
+    }
+    ListRequest {
+        selection: Some(selection(&args.picked)),
+        settle: true,
+        facts,
+        all_runs: args.all_runs,
+    }
 }
 
 impl FileFormat {

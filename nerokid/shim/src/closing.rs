@@ -21,6 +21,9 @@ const FAULT_BYTES_MAX: usize = 400;
 const PROGRAM: &std::ffi::CStr = c"/proc/self/exe";
 /// Exit code of a job that the kernel ended for memory.
 const OUT_OF_MEMORY: i32 = 128 + libc::SIGKILL;
+/// Stands for a fault that could not be written down.
+const NO_REASON: &str = "its container could not be removed, and the reason could not be written: \
+    the disk may be full; the run ends when it is removed";
 
 /// How far the removal is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,8 +173,11 @@ impl Closing {
             return None;
         }
         let mut bytes = [0; FAULT_BYTES_MAX];
-        let length = read(folder, CONTAINER_FAULT, &mut bytes)?;
-        Some(String::from_utf8_lossy(&bytes[..length]).into_owned())
+        let text = match read(folder, CONTAINER_FAULT, &mut bytes) {
+            None | Some(0) => NO_REASON.to_owned(),
+            Some(length) => String::from_utf8_lossy(&bytes[..length]).into_owned(),
+        };
+        Some(text)
     }
 
     /// Has the processes of a container paused, or continued, where they are no descendants of

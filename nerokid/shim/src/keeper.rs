@@ -193,7 +193,10 @@ impl Keeper {
         if exit.is_none()
             && let Some(text) = closing.fault(self.folder())
         {
-            self.journal.append(KeeperRecord::Notice(Notice { text }));
+            self.journal.append(KeeperRecord::Notice(Notice {
+                text,
+                holds_end: true,
+            }));
         }
         self.closing = Some(closing);
         if let Some(exit) = exit {

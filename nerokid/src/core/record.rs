@@ -40,7 +40,7 @@ pub enum Record {
 impl Record {
     /// A notice.
     pub fn notice(text: impl Into<String>) -> Self {
-        Self::Notice(v1::Notice { text: text.into() })
+        Self::Notice(v1::Notice::of(text))
     }
 
     /// Appends the record; returns the written bytes.

@@ -256,7 +256,7 @@ impl Agent {
         tracing::info!(run = %entry.id, incarnation, why, "a start is given up; the next one is made");
         let text = format!("this start is over ({why}): the run is started again");
         let run_dir = self.run_dir(entry.id);
-        if let Err(error) = own::write(&run_dir, token, incarnation, &Notice { text }) {
+        if let Err(error) = own::write(&run_dir, token, incarnation, &Notice::of(text)) {
             tracing::error!(run = %entry.id, %error, "cannot note that a start is given up");
         }
     }
@@ -333,7 +333,7 @@ impl Agent {
                 granted.scheduler,
                 granted.hosts.join(", ")
             );
-            if let Err(error) = own::write(&run_dir, token, incarnation, &Notice { text }) {
+            if let Err(error) = own::write(&run_dir, token, incarnation, &Notice::of(text)) {
                 tracing::warn!(run = %entry.id, %error, "cannot note what was granted");
             }
         }

@@ -460,7 +460,7 @@ impl Agent {
                 if !std::mem::replace(&mut entry.stop_noted, true) {
                     let text =
                         format!("its {what} was stopped by a signal (SIGSTOP) and was continued");
-                    self.say(*token, *incarnation, &Notice { text });
+                    self.say(*token, *incarnation, &Notice::of(text));
                 }
             }
         }

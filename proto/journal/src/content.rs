@@ -37,6 +37,16 @@ impl<M> fmt::Debug for Payload<'_, M> {
     }
 }
 
+impl v1::Notice {
+    /// A notice for people, which keeps nothing from happening.
+    pub fn of(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            holds_end: false,
+        }
+    }
+}
+
 /// Declares the enum of each group, the kind of each message, and `content_of`.
 macro_rules! records {
     ($(

@@ -251,12 +251,7 @@ mod tests {
 
     #[test]
     fn cut_or_flipped_it_is_refused() {
-        let bytes = encode(
-            FrameKind::Spec,
-            &Notice {
-                text: "hello".to_owned(),
-            },
-        );
+        let bytes = encode(FrameKind::Spec, &Notice::of("hello"));
         assert_eq!(
             decode::<Notice>(FrameKind::Spec, &bytes).unwrap().text,
             "hello"
@@ -289,9 +284,7 @@ mod tests {
     fn the_first_to_make_a_name_has_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cancel.1");
-        let note = |text: &str| Notice {
-            text: text.to_owned(),
-        };
+        let note = |text: &str| Notice::of(text);
         create_synced(FrameKind::Cancel, &path, &note("first")).unwrap();
         let second = create(FrameKind::Cancel, &path, &note("second")).unwrap_err();
         assert_eq!(second.kind(), io::ErrorKind::AlreadyExists);

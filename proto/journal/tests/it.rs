@@ -17,13 +17,7 @@ fn written() -> (tempfile::TempDir, Vec<u8>) {
     let mut segment = Segment::create(&path, Writer::Shim, &TOKEN, 1).unwrap();
     for text in ["one", "", "three and some more"] {
         segment
-            .append(
-                RecordKind::Notice,
-                Clocks::now(),
-                &Notice {
-                    text: text.to_owned(),
-                },
-            )
+            .append(RecordKind::Notice, Clocks::now(), &Notice::of(text))
             .unwrap();
     }
     let bytes = std::fs::read(&path).unwrap();
@@ -85,9 +79,7 @@ fn long(lengths: &[usize]) -> Vec<u8> {
     let mut segment = Segment::create(&path, Writer::Watcher, &TOKEN, 1).unwrap();
     for (number, length) in lengths.iter().enumerate() {
         let text = (0..*length).map(|at| char::from(b'a' + (at * 7 + number) as u8 % 26));
-        let notice = Notice {
-            text: text.collect(),
-        };
+        let notice = Notice::of(text.collect::<String>());
         segment
             .append(RecordKind::Notice, Clocks::now(), &notice)
             .unwrap();
@@ -211,9 +203,7 @@ fn a_record_too_long_is_refused_and_the_segment_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.seg");
     let mut segment = Segment::create(&path, Writer::Watcher, &TOKEN, 1).unwrap();
-    let long = Notice {
-        text: "x".repeat(nero_journal::PAYLOAD_BYTES_MAX),
-    };
+    let long = Notice::of("x".repeat(nero_journal::PAYLOAD_BYTES_MAX));
     assert!(
         segment
             .append(RecordKind::Notice, Clocks::now(), &long)

@@ -127,9 +127,7 @@ fn records_of_a_later_build_are_passed_over() {
         sequence: 4,
     };
     let mut more = [0; 256];
-    let notice = nero_journal::v1::Notice {
-        text: "of a later build".to_owned(),
-    };
+    let notice = nero_journal::v1::Notice::of("of a later build");
     let length = encoder.record(&mut more, 4000, 1, 2, &notice).unwrap();
     let bytes = [&known[..reader.offset() as usize], &more[..length]].concat();
     let (_, mut reader) = scan(&bytes).unwrap();

@@ -364,7 +364,7 @@ impl Launcher {
         let path = format!("{}/launcher-{id}.seg", run.folder());
         let text = format!("its {what} was stopped by a signal (SIGSTOP) and was continued");
         let made = sys::path(path).map(|path| {
-            let notice = Notice { text };
+            let notice = Notice::of(text);
             Segment::create(&path, Writer::Launcher, id, &run.subject, &notice)
         });
         match made {

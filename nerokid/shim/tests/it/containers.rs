@@ -137,7 +137,8 @@ fn without_an_answer_of_the_runtime_there_is_no_end() {
     let story = until("a notice", || {
         Some(run.claim()).filter(|story| !story.notices.is_empty())
     });
-    let notice = &story.notices[0];
+    assert!(story.notices[0].holds_end);
+    let notice = &story.notices[0].text;
     assert!(
         notice.contains("docker does not answer: Cannot connect"),
         "{notice}"
@@ -148,6 +149,31 @@ fn without_an_answer_of_the_runtime_there_is_no_end() {
     rig.hear_of(&run, What::Ended);
     assert_eq!(exited(&run).code, 9);
     assert_eq!(run.claim().notices.len(), 1, "it is told once");
+}
+
+/// A report cannot be written where a folder has its name, and neither can a reason.
+#[test]
+fn a_reason_that_cannot_be_written_down_keeps_no_run_silent() {
+    let mut rig = Rig::new();
+    let run = contained(&rig, CLIENT);
+    rig.launch(&run);
+    run.number("begun");
+    let (down, fault) = (run.dir.join("down"), run.folder().join("container.fault"));
+    fs::write(&down, "").unwrap();
+    fs::create_dir(&fault).unwrap();
+    let_go(&run);
+    let story = until("a notice", || {
+        Some(run.claim()).filter(|story| !story.notices.is_empty())
+    });
+    assert!(story.notices[0].holds_end);
+    assert!(
+        story.notices[0].text.contains("the disk may be full"),
+        "{:?}",
+        story.notices
+    );
+    fs::remove_file(down).unwrap();
+    rig.hear_of(&run, What::Ended);
+    assert_eq!(exited(&run).code, 9);
 }
 
 #[test]

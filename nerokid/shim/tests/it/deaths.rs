@@ -271,6 +271,7 @@ fn a_shim_that_its_job_stops_goes_on_and_tells_the_end() {
         .launchers_segments()
         .into_iter()
         .flat_map(|segment| segment.notices)
+        .map(|notice| notice.text)
         .collect();
     assert_eq!(
         notices,

@@ -154,7 +154,7 @@ pub struct Story {
     pub signals: Vec<SignalSent>,
     pub exited: Option<JobExited>,
     pub gone: Option<TreeGone>,
-    pub notices: Vec<String>,
+    pub notices: Vec<Notice>,
 }
 
 impl Story {
@@ -179,9 +179,7 @@ impl Story {
                 RecordKind::JobExited => story.exited = record.decode().ok(),
                 RecordKind::TreeGone => story.gone = record.decode().ok(),
                 RecordKind::Notice => {
-                    story
-                        .notices
-                        .extend(record.decode::<Notice>().map(|one| one.text));
+                    story.notices.extend(record.decode::<Notice>());
                 }
                 RecordKind::Paused | RecordKind::Resumed => {}
                 other => panic!("unexpected record {other:?}"),

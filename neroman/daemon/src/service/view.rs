@@ -458,6 +458,7 @@ fn waiting_for(run: &Run, held: Option<Held<'_>>, sight: &Sight<'_>) -> String {
     }
 }
 
+        (Phase::Ending, None) if let Some(why) = run.end_hold() => why.to_owned(),
 /// The silence of a run's node: since when, and why.
 fn contact(run: &Run, sight: &Sight<'_>) -> String {
     let Some(name) = run.node() else {

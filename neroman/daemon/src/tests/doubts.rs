@@ -202,9 +202,7 @@ async fn an_end_that_was_told_is_the_same_after_a_restart_whatever_was_heard_lat
     assert_eq!(told.reason, "exit code 3");
     rig.mum.stop_late(&token);
     // What comes after it says that it was read.
-    let said = journal::Notice {
-        text: "heard".to_owned(),
-    };
+    let said = journal::Notice::of("heard");
     rig.mum.record(&token, RecordKind::Notice, &said);
     rig.until(1, "read on", |view| {
         view.warnings.iter().any(|warning| warning == "heard")

@@ -157,9 +157,7 @@ async fn a_run_that_is_folded_anew_is_not_told_again() {
     let (rig, token) = begun(&program).await;
     program.events(&rig, 1).await;
     rig.mum.misreport(&token);
-    let remark = journal::Notice {
-        text: "heard".to_owned(),
-    };
+    let remark = journal::Notice::of("heard");
     rig.mum.record(&token, RecordKind::Notice, &remark);
     rig.until(1, "read on", |view| {
         view.warnings.iter().any(|warning| warning == "heard")

@@ -107,6 +107,10 @@ pub struct Incarnation {
     /// The newest end of a pause: its request, and the time of all pauses until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumed: Option<(u32, u64)>,
+    /// The newest remark on what keeps the end from being recorded: the main process is gone, and
+    /// the runtime of its container does not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end_hold: Option<EndHold>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -164,7 +168,20 @@ pub struct Paused {
     pub at: Option<Tick>,
 }
 
+/// What keeps the end of a start from being recorded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EndHold {
+    pub key: Key,
+    /// In words; also a remark.
+    pub why: String,
+}
+
 impl Incarnation {
+    /// Why its end is not recorded, although its main process is gone.
+    pub fn end_hold(&self) -> Option<&EndHold> {
+        self.end_hold.as_ref().filter(|_| self.exit.is_none())
+    }
+
     /// The pause in force.
     pub fn pause(&self) -> Option<&Paused> {
         let (ended, _) = self.resumed.unwrap_or_default();
@@ -598,7 +615,8 @@ impl Journal {
         {
             texts.push(format!("rules refused: {why}"));
         }
-        texts.extend(self.notices.iter().map(|remark| remark.text.clone()));
+        let notices = self.notices.iter().filter(|one| !self.is_past(one));
+        texts.extend(notices.map(|remark| remark.text.clone()));
         for incarnation in self.incarnations.values() {
             if let Some(gone) = incarnation.gone.as_ref().filter(|gone| gone.left_alive > 0) {
                 texts.push(format!("{} processes could not be ended", gone.left_alive));
@@ -614,6 +632,15 @@ impl Journal {
             texts.push("its node tells more of it than is kept: points may be missing".to_owned());
         }
         texts
+    }
+
+    /// Whether a remark told what kept an end from being recorded, which is recorded now.
+    fn is_past(&self, remark: &Remark) -> bool {
+        let (number, key) = remark.key;
+        self.incarnations.get(&number).is_some_and(|one| {
+            let hold = one.end_hold.as_ref();
+            one.exit.is_some() && hold.is_some_and(|hold| hold.key == key)
+        })
     }
 
     /// Forgets the state that only further folding needs.

@@ -90,7 +90,7 @@ fn judged(dispatch: &Dispatch, journal: &Journal) -> Outcome {
         if waits_again {
             return Outcome::still(Phase::Pending);
         }
-        if newest.exit.is_some() || newest.gone.is_some() {
+        if newest.exit.is_some() || newest.gone.is_some() || newest.end_hold().is_some() {
             return Outcome::still(Phase::Ending);
         }
         let at_gate = newest.not_started.is_some();

@@ -163,6 +163,12 @@ impl Run {
         self.journal.newest()?.1.pause()
     }
 
+    /// What its end waits for: the runtime of its container, which does not answer.
+    pub fn end_hold(&self) -> Option<&str> {
+        let hold = self.journal.newest()?.1.end_hold()?;
+        Some(&hold.why)
+    }
+
     /// The one word that is shown for it.
     pub fn word(&self) -> StateWord {
         if self.is_paused() {

@@ -368,7 +368,7 @@ impl Agent {
 
     fn note_about(&self, token: RunToken, id: RunId, text: String) {
         let run_dir = self.run_dir(id);
-        if let Err(error) = own::write(&run_dir, token, START, &Notice { text }) {
+        if let Err(error) = own::write(&run_dir, token, START, &Notice::of(text)) {
             tracing::warn!(run = %id, %error, "a notice cannot be written");
         }
     }
@@ -581,7 +581,7 @@ impl End<'_> {
         }
         if self.how.is_none() {
             let text = self.unknown();
-            records.push(Copy::new(at, &Notice { text }));
+            records.push(Copy::new(at, &Notice::of(text)));
         } else {
             records.push(Copy::new(at, &gone));
         }

@@ -559,6 +559,10 @@ pub struct Notice {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WatchEnded {
+    /// The job's main process is gone, and this keeps its end from being recorded: the runtime of its
+    /// container does not answer.
+    #[prost(bool, tag = "2")]
+    pub holds_end: bool,
     #[prost(message, repeated, tag = "1")]
     pub read_to: ::prost::alloc::vec::Vec<LogPosition>,
     /// the run was over and every byte was read

@@ -2,7 +2,7 @@
 
 use nero_journal::{ObservationRecord, v1};
 
-use crate::facts::journal::{AskedStep, Journal, Metric, Progress, Remark, Sample};
+use crate::facts::journal::{AskedStep, EndHold, Journal, Metric, Progress, Remark, Sample};
 use crate::fold::records::apply::{REMARKS_MAX, RecordPlace};
 use crate::fold::records::text::{bounded, text};
 use crate::fold::records::told::{self, Told};
@@ -37,7 +37,13 @@ pub(super) fn apply(
                 journal.step = Some(AskedStep { of, at_ms });
             }
         }
-        ObservationRecord::Notice(notice) => remark(journal, place, notice.decode()?.text),
+        ObservationRecord::Notice(notice) => {
+            let notice = notice.decode()?;
+            if notice.holds_end {
+                hold_end(journal, place, &notice.text);
+            }
+            remark(journal, place, notice.text);
+        }
     }
     Ok(())
 }
@@ -90,6 +96,20 @@ fn truncated(journal: &mut Journal, place: &mut RecordPlace<'_>, cut: &v1::LogTr
         Ok(v1::Stream::File) | Err(_) => return,
     };
     remark(journal, place, format!("the job truncated its {stream}"));
+}
+
+fn hold_end(journal: &mut Journal, place: &RecordPlace<'_>, why: &str) {
+    let start = journal.incarnations.entry(place.number).or_default();
+    if start
+        .end_hold
+        .as_ref()
+        .is_none_or(|old| old.key < place.key)
+    {
+        start.end_hold = Some(EndHold {
+            key: place.key,
+            why: text(why.to_owned()),
+        });
+    }
 }
 
 fn remark(journal: &mut Journal, place: &RecordPlace<'_>, given: String) {

@@ -156,7 +156,7 @@ fn segments(code: i32) -> Vec<Builder> {
             &metrics(&["loss", "acc"], &[0, 1, 0], &[3.0, 0.1, 2.5]),
         )
         .with(RecordKind::Sample, &sample(10))
-        .with(RecordKind::Notice, &v1::Notice { text: "one".into() });
+        .with(RecordKind::Notice, &v1::Notice::of("one"));
     let second = Builder::new(Writer::Watcher, 4, 1, 40_000_000)
         .with(
             RecordKind::Metrics,
@@ -178,7 +178,7 @@ fn segments(code: i32) -> Vec<Builder> {
             },
         )
         .with(RecordKind::Sample, &sample(20))
-        .with(RecordKind::Notice, &v1::Notice { text: "two".into() });
+        .with(RecordKind::Notice, &v1::Notice::of("two"));
     vec![shim, launcher, first, second]
 }
 

@@ -52,6 +52,10 @@ fn ends_are_judged_by_their_records() {
         reason: v1::lost::Reason::Rebooted.into(),
         ..v1::Lost::default()
     };
+    let held = v1::Notice {
+        text: "docker does not answer".to_owned(),
+        holds_end: true,
+    };
     let table: Vec<(Builder, Phase, &str)> = vec![
         (begun(), Phase::Running, ""),
         (
@@ -63,6 +67,15 @@ fn ends_are_judged_by_their_records() {
             begun().with(RecordKind::JobExited, &exited(0, 0)),
             Phase::Ending,
             "",
+        ),
+        (begun().with(RecordKind::Notice, &held), Phase::Ending, ""),
+        (
+            begun()
+                .with(RecordKind::Notice, &held)
+                .with(RecordKind::JobExited, &exited(3, 0))
+                .with(RecordKind::TreeGone, &gone),
+            Phase::Crashed,
+            "exit code 3",
         ),
         (
             begun()

@@ -21,6 +21,7 @@ pub fn environment(folder: &Path) -> Environment {
         disk_free_bytes: statvfs(folder).map_or(0, |disk| disk.f_bavail * disk.f_frsize),
         gpus: gpus(),
         given_gpus: Vec::new(),
+        image: String::new(),
     }
 }
 

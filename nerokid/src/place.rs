@@ -10,7 +10,7 @@ use nero_journal::{Segment, SegmentId, Writer};
 use nero_model::ids::{RunToken, hex};
 use nero_model::paths::run::{self, METRIC_FILES_MAX, METRIC_READERS_MAX};
 use nero_model::{ExperimentId, RunId};
-use nero_wire::v1::RunSpec;
+use nero_wire::v1::{Container, RunSpec};
 
 /// Interval of samples, unless the spec has its own.
 const INTERVAL_MS: u64 = 10_000;
@@ -80,6 +80,18 @@ impl WatchedStart {
             spec,
             token,
         })
+    }
+
+    fn container(&self) -> Option<&Container> {
+        self.spec.scheduler.as_ref()?.container.as_ref()
+    }
+
+    /// The image of its container with its digest; empty: it has none.
+    pub fn image(&self) -> String {
+        let text = self
+            .container()
+            .map(|one| format!("{} {}", one.image, one.digest));
+        text.map(|text| text.trim().to_owned()).unwrap_or_default()
     }
 
     /// Interval of samples.

@@ -82,6 +82,7 @@ impl Watch {
             // An adopted job runs on another host than its watcher.
             environment: (place.spec.adopted.is_none()).then(|| Environment {
                 given_gpus: cards.as_ref().map(OwnCards::named).unwrap_or_default(),
+                image: place.image(),
                 ..host::environment(&place.folder)
             }),
             settling,

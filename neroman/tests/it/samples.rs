@@ -174,6 +174,7 @@ pub fn show() -> ShowReply {
         signal: None,
         runtime_s: Some(0.25),
         progress: Some(0.5),
+        image: String::new(),
         eta_s: None,
         incarnations: 1,
         results: "/home/ada/sweep/results/latest".into(),

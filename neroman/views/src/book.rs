@@ -112,6 +112,7 @@ pub(crate) fn provenance() -> Vec<Column> {
     let facts = [
         Fact::Node,
         Fact::Hosts,
+        Fact::Image,
         Fact::Created,
         Fact::Submitted,
         Fact::Batch,

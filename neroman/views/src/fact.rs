@@ -61,6 +61,7 @@ facts! { view:
     State "state" "state" Csv Value::State(view);
     Node "node" "node" Csv Value::text_of(&view.node);
     Hosts "hosts" "hosts" Column Value::Names(&view.hosts);
+    Image "image" "image" Column Value::text_of(&view.image);
     Run "run" "run" Csv run_id(view.id, view.run).map_or(Value::Unknown, |id| Value::Text(id.into()));
     Parameters "parameters" "parameters" Json Value::Json(parameters(&view.params));
     Metrics "metrics" "metrics" Json Value::Json(metrics(&view.metrics));
@@ -181,6 +182,7 @@ pub fn of_run(view: ExperimentView, run: RunView) -> ExperimentView {
         batch: run.batch,
         follows: run.follows,
         node: run.node,
+        image: run.image,
         results: run.results,
         submitted_ms: run.created_ms,
         started_ms: run.started_ms,

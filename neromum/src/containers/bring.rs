@@ -129,13 +129,10 @@ async fn in_store(
 ) -> Result<(String, String), ImageLack> {
     let base = &containers.base;
     let id = async |name: &str| {
-        ask(
-            base,
-            program,
-            &["image", "inspect", "--format", "{{.Id}}", name],
-            ANSWER_MAX,
-        )
-        .await
+        let words = ["image", "inspect", "--format", "{{.Id}}", name];
+        let id = ask(base, program, &words, ANSWER_MAX).await?;
+        // Podman leaves out what the digest is made with.
+        Ok::<_, String>(format!("sha256:{}", id.trim_start_matches("sha256:")))
     };
     let failed = |what: &str, why: String| {
         refusal(format!(
@@ -235,11 +232,11 @@ async fn as_sif(
     match source {
         ImageSource::Path(path) => {
             stamp(path).map_err(|error| failed(format!("{}: {error}", path.display())))?;
-            Ok((path.display().to_string(), String::new()))
+            Ok((path.display().to_string(), digest(containers, path).await))
         }
         ImageSource::Frozen(hash) => {
             let path = frozen_file(containers, hash).map_err(|error| failed(error.to_string()))?;
-            Ok((path.display().to_string(), hex(hash)))
+            Ok((path.display().to_string(), digest(containers, &path).await))
         }
         ImageSource::Name(name) => {
             let file: String = name
@@ -258,7 +255,7 @@ async fn as_sif(
                     .map_err(failed)?;
                 std::fs::rename(&private, &path).map_err(|error| failed(error.to_string()))?;
             }
-            Ok((path.display().to_string(), String::new()))
+            Ok((path.display().to_string(), digest(containers, &path).await))
         }
     }
 }
@@ -323,7 +320,38 @@ async fn as_folder(
         }
     }
     mount_point(containers, &folder).map_err(|why| failed(&folder, why))?;
-    Ok((folder.display().to_string(), stamp))
+    let digest = digest(containers, &archive).await;
+    Ok((folder.display().to_string(), digest))
+}
+
+/// The digest of an image file, which is read once as long as the file stays as it is: large ones
+/// take minutes. Empty: it cannot be had, which keeps no run from its start.
+async fn digest(containers: &Containers, path: &Path) -> String {
+    /// Characters of a SHA-256 in hexadecimal.
+    const CHARS: usize = 64;
+    let Ok(stamp) = stamp(path) else {
+        return String::new();
+    };
+    if path.is_dir() {
+        return String::new();
+    }
+    let known = containers.folder.join(format!("{stamp}.sha256"));
+    let found = std::fs::read_to_string(&known).unwrap_or_default();
+    if found.len() == CHARS {
+        return format!("sha256:{found}");
+    }
+    let file = path.display().to_string();
+    let words = ["--", file.as_str()];
+    let said = ask(&containers.base, Path::new("sha256sum"), &words, BRING_MAX).await;
+    let said = said.unwrap_or_default();
+    // It begins with a backslash where the name has odd characters.
+    let sum: String = said.trim_start_matches('\\').chars().take(CHARS).collect();
+    if sum.len() < CHARS {
+        return String::new();
+    }
+    // It is computed anew where it cannot be kept.
+    let _ = make_folder(&containers.folder).map(|()| std::fs::write(&known, &sum));
+    format!("sha256:{sum}")
 }
 
 /// What `ch-run` wants to find in an image.

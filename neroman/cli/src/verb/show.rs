@@ -130,6 +130,7 @@ impl Page<'_> {
         if view.hosts.len() > 1 {
             self.fact("hosts", view, Fact::Hosts);
         }
+        self.fact("image", view, Fact::Image);
         self.fact("results", view, Fact::Results);
         let priority = reply.run.as_ref().map_or(0, |run| run.priority);
         if priority != 0 {

@@ -310,6 +310,7 @@ fn run_view(run: &Run, sight: &Sight<'_>) -> v1::RunView {
         follows: run.made.follows.as_ref().map(view::follows),
         progress: run.journal.progress().map(|progress| progress.done),
         eta_s: run.eta_s(sight.runtime_s(run)),
+        image: view::image(run),
         priority: run.made.priority,
     }
 }

@@ -237,6 +237,7 @@ fn of_run<'a>(view: &mut v1::ExperimentView, run: &'a Run, sight: &Sight<'a>) {
     view.warnings.extend(run.error_verdict());
     view.results = run.results().folder().to_owned();
     view.settled = !phase.is_live() && settled(run);
+    view.image = image(run);
     let newest = run
         .journal
         .newest()
@@ -303,6 +304,12 @@ fn of_run<'a>(view: &mut v1::ExperimentView, run: &'a Run, sight: &Sight<'a>) {
         }
         Results::Done { .. } | Results::Open | Results::Fetching { .. } | Results::Nothing => {}
     }
+}
+
+/// The image of a run's container, with its digest; empty: it has none.
+pub(super) fn image(run: &Run) -> String {
+    let host = run.journal.host.as_ref();
+    host.map(|host| host.image.clone()).unwrap_or_default()
 }
 
 /// The earlier run after which neroman made a run by itself.
@@ -451,6 +458,7 @@ fn waiting_for(run: &Run, held: Option<Held<'_>>, sight: &Sight<'_>) -> String {
         (Phase::Ending, None) if run.awaited_response().is_some() => {
             "its response by `on_error`".to_owned()
         }
+        (Phase::Ending, None) if let Some(why) = run.end_hold() => why.to_owned(),
         (Phase::Queued | Phase::Staging | Phase::Pending | Phase::Running, None) => {
             run.why().to_string()
         }
@@ -458,7 +466,6 @@ fn waiting_for(run: &Run, held: Option<Held<'_>>, sight: &Sight<'_>) -> String {
     }
 }
 
-        (Phase::Ending, None) if let Some(why) = run.end_hold() => why.to_owned(),
 /// The silence of a run's node: since when, and why.
 fn contact(run: &Run, sight: &Sight<'_>) -> String {
     let Some(name) = run.node() else {

@@ -512,6 +512,9 @@ pub struct Host {
     /// Of these the ones that the run was given, where a node gives them out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub given_gpus: Vec<String>,
+    /// The image of its container with its digest; empty: it has none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub image: String,
 }
 
 impl Journal {

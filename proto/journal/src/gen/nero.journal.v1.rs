@@ -355,6 +355,9 @@ pub struct Environment {
     /// Those that the run was given: "2: NVIDIA A100", or the UUID alone of one that was not known then.
     #[prost(string, repeated, tag = "8")]
     pub given_gpus: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The image of its container with its digest: "python:3.12 sha256:0f…"; empty: it has none.
+    #[prost(string, tag = "9")]
+    pub image: ::prost::alloc::string::String,
 }
 /// A batch of points. `names` defines new series (index counts from 0 over the
 /// whole segment); the columns have equal length.
@@ -556,13 +559,13 @@ pub struct Progress {
 pub struct Notice {
     #[prost(string, tag = "1")]
     pub text: ::prost::alloc::string::String,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct WatchEnded {
     /// The job's main process is gone, and this keeps its end from being recorded: the runtime of its
     /// container does not answer.
     #[prost(bool, tag = "2")]
     pub holds_end: bool,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WatchEnded {
     #[prost(message, repeated, tag = "1")]
     pub read_to: ::prost::alloc::vec::Vec<LogPosition>,
     /// the run was over and every byte was read

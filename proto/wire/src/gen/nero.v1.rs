@@ -4367,6 +4367,9 @@ pub struct ExperimentView {
     /// of its newest start at a scheduler
     #[prost(string, repeated, tag = "60")]
     pub hosts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// of its newest start's container, with the digest; empty: none
+    #[prost(string, tag = "63")]
+    pub image: ::prost::alloc::string::String,
     /// 0 to 1
     #[prost(double, optional, tag = "61")]
     pub progress: ::core::option::Option<f64>,
@@ -4585,6 +4588,9 @@ pub struct RunView {
     pub progress: ::core::option::Option<f64>,
     #[prost(double, optional, tag = "19")]
     pub eta_s: ::core::option::Option<f64>,
+    /// as of the experiment
+    #[prost(string, tag = "20")]
+    pub image: ::prost::alloc::string::String,
     /// runs of a higher one start first
     #[prost(sint32, tag = "30")]
     pub priority: i32,

@@ -152,6 +152,7 @@ fn host(journal: &mut Journal, place: &RecordPlace<'_>, found: v1::Environment) 
             disk_free_bytes: found.disk_free_bytes,
             gpus: found.gpus.into_iter().take(REMARKS_MAX).map(text).collect(),
             given_gpus: (found.given_gpus.into_iter().take(GPUS_MAX).map(text)).collect(),
+            image: text(found.image),
         });
     }
 }

@@ -74,6 +74,11 @@ impl MarkedProcesses {
             .collect()
     }
 
+    /// Numbers of the processes that were measured last.
+    pub fn measured(&self) -> impl Iterator<Item = i32> {
+        self.known.keys().map(|(pid, _)| *pid)
+    }
+
     /// Adds up marked processes that are not in the trees of `others`, whose processes are
     /// measured elsewhere. Sums never fall by the end of a process.
     pub fn measure(&mut self, others: &[ProcessId]) -> Usage {

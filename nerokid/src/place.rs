@@ -12,6 +12,8 @@ use nero_model::paths::run::{self, METRIC_FILES_MAX, METRIC_READERS_MAX};
 use nero_model::{ExperimentId, RunId};
 use nero_wire::v1::{Container, RunSpec};
 
+use crate::marked::MarkedProcesses;
+
 /// Interval of samples, unless the spec has its own.
 const INTERVAL_MS: u64 = 10_000;
 /// Shortest time between samples.
@@ -92,6 +94,14 @@ impl WatchedStart {
             .container()
             .map(|one| format!("{} {}", one.image, one.digest));
         text.map(|text| text.trim().to_owned()).unwrap_or_default()
+    }
+
+    /// Its processes that belong to a daemon and are no descendants of its supervisor: those of
+    /// docker's containers.
+    pub fn of_daemon(&self) -> Option<MarkedProcesses> {
+        let is_docker = |one: &&Container| one.runtime == "docker" && !one.image.is_empty();
+        self.container().filter(is_docker)?;
+        Some(MarkedProcesses::new(self.marks()))
     }
 
     /// Interval of samples.

@@ -156,6 +156,7 @@ impl Watch {
             journal: Journal::new(segment),
             procfs: Procfs::default(),
             hosts: Hosts::default(),
+            of_daemon: place.of_daemon(),
             cards,
             waker: if settling {
                 Waker::blind()

@@ -28,6 +28,7 @@ use crate::helper::Hosts;
 use crate::journal::Journal;
 use crate::life::{Contact, Life};
 use crate::link::{Link, LinkEvent};
+use crate::marked::MarkedProcesses;
 use crate::pace::Pace;
 use crate::place::{PlaceError, WatchedStart};
 use crate::sample::{Procfs, Sampler};
@@ -148,6 +149,8 @@ pub struct Watch {
     sampler: Sampler,
     procfs: Procfs,
     hosts: Hosts,
+    /// Processes of its container that are no descendants of its supervisor.
+    of_daemon: Option<MarkedProcesses>,
     /// The run's cards, where the node gave it some.
     cards: Option<OwnCards>,
     waker: Waker,

@@ -237,13 +237,18 @@ impl Watch {
             .procfs
             .measure(self.life.known.shim, self.life.known.job);
         usage.add(&self.measure_hosts(interval_ms));
+        let mut processes = self.procfs.tree().to_vec();
+        if let Some(of_daemon) = &mut self.of_daemon {
+            usage.add(&of_daemon.measure(&self.life.here()));
+            processes.extend(of_daemon.measured());
+        }
         let since_ms = self
             .life
             .started()
             .map_or(now_ms, |started| started.mono_ms);
         let mut sample = self.sampler.sample(usage, now_ms, since_ms);
         if let Some(cards) = &self.cards {
-            cards.measure(self.procfs.tree(), &mut sample);
+            cards.measure(&processes, &mut sample);
         }
         sample.stdout_bytes = self.tails[0].bytes();
         sample.stderr_bytes = self.tails[1].bytes();

@@ -11,6 +11,7 @@ mod limits;
 mod programs;
 mod schedulers;
 mod survive;
+mod toolkits;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -98,12 +99,13 @@ pub async fn examine(mut subject: Subject) -> Vec<Finding> {
     subject.programs.truncate(PROGRAMS_MAX);
     let clock = clock::ExaminationStart::now();
     let base = Base::of_node();
-    let (kills, quota, schedulers, programs, containers) = tokio::join!(
+    let (kills, quota, schedulers, programs, toolkits, containers) = tokio::join!(
         survive::kills_at_logout(),
         disk::quota(&subject.folder),
         schedulers::look(&base, subject.described.as_deref()),
         programs::look(&base, &subject.programs),
-        containers::look(&base),
+        toolkits::versions(&base, &subject.gpus),
+        containers::look(&base, &subject.gpus),
     );
     let has_scheduler = subject.described.is_some() || schedulers.has_warden();
     let read = tokio::task::spawn_blocking(move || {
@@ -130,6 +132,7 @@ pub async fn examine(mut subject: Subject) -> Vec<Finding> {
     });
     findings.0.extend(schedulers.0);
     findings.0.extend(programs.0);
+    findings.0.extend(toolkits.0);
     findings.0.extend(containers.0);
     findings.0
 }

@@ -25,6 +25,14 @@ const INTERPRETERS: [&str; 12] = [
 /// The first line that a program prints, on either stream; `None` when it is
 /// missing, fails or takes too long.
 pub async fn ask(program: &str, words: &[&str]) -> Option<String> {
+    let text = ask_all(program, words).await?;
+    let line = text.lines().find(|line| !line.trim().is_empty())?.trim();
+    let line: String = line.chars().take(200).collect();
+    Some(Safe::line(&line).to_string())
+}
+
+/// All that a program prints, as [`ask`].
+pub async fn ask_all(program: &str, words: &[&str]) -> Option<String> {
     let asked = Command::new(program)
         .args(words)
         .stdin(Stdio::null())
@@ -45,10 +53,8 @@ pub async fn ask(program: &str, words: &[&str]) -> Option<String> {
     } else {
         said.stdout
     };
-    let text = String::from_utf8_lossy(&text);
-    let line = text.lines().find(|line| !line.trim().is_empty())?.trim();
-    let line: String = line.chars().take(200).collect();
-    said.status.success().then(|| Safe::line(&line).to_string())
+    let text = String::from_utf8_lossy(&text).into_owned();
+    said.status.success().then_some(text)
 }
 
 /// Ends a program that takes too long, with the processes that it started.

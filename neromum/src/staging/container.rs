@@ -327,7 +327,12 @@ impl ContainedStart {
         let words: Vec<String> = match cards {
             VisibleCards::All if is_podman => vec!["nvidia.com/gpu=all".to_owned()],
             VisibleCards::All => vec!["all".to_owned()],
-            VisibleCards::Listed(cards) if cards.is_empty() => return Vec::new(),
+            // Images made for CUDA ask for all cards, which some daemons give without a word.
+            VisibleCards::Listed(cards) if cards.is_empty() => {
+                return ["--env", "NVIDIA_VISIBLE_DEVICES=void"]
+                    .map(str::to_owned)
+                    .into();
+            }
             VisibleCards::Listed(cards) if is_podman => cards
                 .iter()
                 .map(|card| format!("nvidia.com/gpu={card}"))

@@ -2,6 +2,7 @@
 //! two homes, deaths, a driver that hangs.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,7 +11,7 @@ use nero_journal::v1::{RecordKind, Sample, WatchStarted};
 use nero_model::ProcessId;
 use nero_model::process::Life;
 use nero_wire::v1::run_state::Stage;
-use nero_wire::v1::{Monitor, RunSpec, SchedulerRequest};
+use nero_wire::v1::{Container, ExamineRequest, Monitor, RunSpec, SchedulerRequest};
 use rustix::process::Signal;
 
 use crate::rig::{Follower, Known, Mum, Node, kill, wait_for};
@@ -51,7 +52,10 @@ impl FakeHost {
         let mut command = node.command();
         command
             .env_clear()
-            .env("PATH", "/usr/bin:/bin")
+            .env(
+                "PATH",
+                format!("{}:/usr/bin:/bin", self.path("tools").display()),
+            )
             .env("HOME", "/")
             .env("LD_LIBRARY_PATH", self.dir.path())
             .env("FAKE_NVML", self.path("table"))
@@ -67,6 +71,16 @@ impl FakeHost {
             page.helper?.identity()
         })
         .await
+    }
+}
+
+impl FakeHost {
+    /// A program of this host that runs these lines of a shell.
+    fn tool(&self, name: &str, lines: &str) {
+        let path = self.path("tools").join(name);
+        fs::create_dir_all(self.path("tools")).unwrap();
+        fs::write(&path, format!("#!/bin/sh\n{lines}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 }
 
@@ -310,4 +324,93 @@ async fn a_driver_that_hangs_holds_no_lock_loses_no_run_and_keeps_no_other_run_w
     kill(helper.pid, Signal::KILL);
     mum.cancel(&[&waits]).await;
     follower.stage(&waits, Stage::TakenAway).await;
+}
+
+/// Answers as podman, docker and apptainer do; a start prints its words and the cards that it shows.
+const RUNTIME: &str = r#"case $1 in
+  version | info | --version) echo 99.1 ;;
+  image) echo sha256:0f ;;
+  inspect) echo 'exited 0 false' ;;
+  run | exec) echo "<$*> <$CUDA_VISIBLE_DEVICES> <$APPTAINERENV_CUDA_VISIBLE_DEVICES>" ;;
+esac"#;
+
+#[tokio::test]
+async fn a_container_is_told_of_the_cards_of_its_run_and_of_no_others() {
+    let host = FakeHost::new(&[&card(0, ""), &card(1, "")]);
+    let cases = [
+        ("podman", "--device nvidia.com/gpu=GPU-0"),
+        ("docker", "--gpus \"device=GPU-0\""),
+        ("apptainer", "--nv"),
+    ];
+    for (runtime, _) in cases {
+        host.tool(runtime, RUNTIME);
+    }
+    let image = host.path("tools").join("docker").display().to_string();
+    let mut node = Node::with(&["--cpus", "8"]);
+    let mut mum = host.start(&mut node).await;
+    let contained = |number: u64, runtime: &str, micro: u32| {
+        let mut spec = with_gpus(node.run(number, &["train"]), micro);
+        let scheduler = spec.scheduler.get_or_insert_default();
+        scheduler.container = Some(Container {
+            image: match runtime {
+                "apptainer" => image.clone(),
+                _ => "tiny".to_owned(),
+            },
+            runtime: runtime.to_owned(),
+            ..Container::default()
+        });
+        spec
+    };
+    for (at, (runtime, words)) in cases.into_iter().enumerate() {
+        let at = at as u64 * 2;
+        let with = contained(at + 1, runtime, 1_000_000);
+        let without = contained(at + 2, runtime, 0);
+        mum.accept(&[&with]).await;
+        let said = wait_for("a start", || {
+            Some(told(&node, &with)).filter(|one| !one.is_empty())
+        })
+        .await;
+        assert!(said.contains(words), "{said}");
+        assert!(said.contains("<GPU-0>"), "{said}");
+        let mut follower = mum.follow(Known::default()).await;
+        follower.stage(&with, Stage::Settled).await;
+        mum.accept(&[&without]).await;
+        let said = wait_for("a start", || {
+            Some(told(&node, &without)).filter(|one| !one.is_empty())
+        })
+        .await;
+        for asked in ["--device", "--gpus", "--nv"] {
+            assert!(!said.contains(asked), "{said}");
+        }
+        // An empty list shows none, also where a runtime gives all that the host has.
+        assert!(said.ends_with("> <> <>"), "{said}");
+        if runtime != "apptainer" {
+            assert!(said.contains("--env CUDA_VISIBLE_DEVICES "), "{said}");
+            assert!(said.contains("--env NVIDIA_VISIBLE_DEVICES=void"), "{said}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_versions_of_driver_and_toolkit_are_told() {
+    let host = FakeHost::new(&[&card(0, "")]);
+    host.tool(
+        "nvcc",
+        "echo 'Cuda compilation tools, release 12.4, V12.4.131'",
+    );
+    let mut node = Node::new();
+    let mut mum = host.start(&mut node).await;
+    let mut told = String::new();
+    for _ in 0..200 {
+        let asked = mum.client.examine(ExamineRequest::default()).await.unwrap();
+        let found = asked.into_inner().findings;
+        let of = found
+            .into_iter()
+            .find(|one| one.what == nero_model::names::TOOLKITS);
+        told = of.unwrap().text;
+        if !told.contains("NVDRV:x") {
+            break;
+        }
+    }
+    assert!(told.starts_with("NVDRV:570.00,CUDA:12.4,cuDNN:"), "{told}");
 }

@@ -114,6 +114,9 @@ pub fn word_hint(written: &str, known: &[&str], later: &[&str]) -> String {
     }
 }
 
+/// Name of the finding with the versions of an NVIDIA driver, CUDA and cuDNN.
+pub const TOOLKITS: &str = "toolkits for GPUs";
+
 /// Variables by which the runtimes of containers find their stores and daemons, beside their
 /// names in small letters. They are taken from the login of a node.
 pub const OF_RUNTIMES: [&str; 19] = [

@@ -51,12 +51,15 @@ pub enum NodeVerb {
     },
     /// Examine a node: its programs, limits and disks
     #[command(
-        after_help = "Examples:\n  neroman node doctor alpha\n  neroman node doctor alpha --json"
+        after_help = "Examples:\n  neroman node doctor alpha\n  neroman node doctor alpha --short"
     )]
     Doctor {
         /// Its name
         #[arg(value_name = "NAME", add = node_name())]
         name: String,
+        /// Only the versions of the NVIDIA driver, CUDA and cuDNN; x: it is not there
+        #[arg(long, conflicts_with = "json")]
+        short: bool,
         #[command(flatten)]
         json: Json,
     },

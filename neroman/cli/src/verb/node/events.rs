@@ -23,6 +23,8 @@ pub enum How {
     Everything,
     /// Only the findings that a person should read.
     Troubles,
+    /// Only the text of the finding of this name.
+    Only(&'static str),
     /// One document.
     Json,
 }
@@ -95,6 +97,13 @@ fn take(
             meter.clear();
             return Err(Fault::from_failure(failure).into());
         }
+        Event::Finding(finding) if let How::Only(what) = how => {
+            meter.clear();
+            if finding.what == what {
+                out.line(&Safe::line(&finding.text).to_string())?;
+            }
+        }
+        Event::Line(_) | Event::Node(_) if matches!(how, How::Only(_)) => {}
         Event::Line(line) => {
             meter.clear();
             if how != How::Json {

@@ -9,6 +9,7 @@ mod private;
 mod take_over;
 mod welcome;
 
+use nero_model::names::TOOLKITS;
 use nero_wire::v1::node_event::Event;
 use nero_wire::v1::{NodeAddRequest, NodeDoctorRequest, NodeEvent, Remedy};
 
@@ -32,14 +33,16 @@ pub async fn run(session: &mut Session, args: &NodeVerb) -> Result<u8, Stop> {
         NodeVerb::Welcome(args) => welcome::run(session, args).await,
         NodeVerb::List(json) => list(session, json.json).await,
         NodeVerb::Status { name, json } => status::of_node(session, name, json).await,
-        NodeVerb::Doctor { name, json } => {
+        NodeVerb::Doctor { name, short, json } => {
             let asked = NodeDoctorRequest { name: name.clone() };
-            events::follow(
-                session,
-                How::Everything.or_json(json.json),
-                asked,
-                async |man, request| man.node_doctor(request).await,
-            )
+            let how = if *short {
+                How::Only(TOOLKITS)
+            } else {
+                How::Everything.or_json(json.json)
+            };
+            events::follow(session, how, asked, async |man, request| {
+                man.node_doctor(request).await
+            })
             .await
         }
         NodeVerb::Connect { name, json } => {

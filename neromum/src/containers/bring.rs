@@ -1,5 +1,6 @@
 //! Brings one image: pulls a name, loads an archive, unpacks a folder.
 
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -18,6 +19,8 @@ use crate::staging::tree;
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 /// Time limit of a pull, or of an archive that is loaded.
 const BRING_MAX: Duration = Duration::from_secs(6 * 3600);
+/// Pause between two looks whether another neromum brings the same image.
+const TURN_PAUSE: Duration = Duration::from_millis(250);
 /// Name of images that were made of archives.
 const ARCHIVES: &str = "localhost/nero-archive";
 
@@ -89,10 +92,51 @@ impl ImageSource {
 pub async fn version(base: &Base, runtime: Runtime, program: &Path) -> Result<String, String> {
     let words: &[&str] = match runtime {
         Runtime::Docker => &["version", "--format", "{{.Server.Version}}"],
-        Runtime::Podman => &["info", "--format", "{{.Version.Version}}"],
+        Runtime::Podman => &["info", "--format", PODMAN_FACTS],
         Runtime::Apptainer | Runtime::Singularity | Runtime::Charliecloud => &["--version"],
     };
-    ask(base, program, words, ANSWER_MAX).await
+    let said = ask(base, program, words, ANSWER_MAX).await?;
+    match runtime {
+        Runtime::Podman => podman_version(&said),
+        Runtime::Docker | Runtime::Apptainer | Runtime::Singularity | Runtime::Charliecloud => {
+            Ok(said)
+        }
+    }
+}
+
+/// The version of podman, and the sizes of the ranges of user ids that it has without root. The
+/// question begins its pause process as well, outside of any run.
+const PODMAN_FACTS: &str = "{{.Version.Version}}{{range .Host.IDMappings.UIDMap}} {{.Size}}{{end}}";
+
+/// The version, unless podman has no ids but the user's own: an image with files of others cannot
+/// be unpacked then, and none is started with that user's id.
+fn podman_version(facts: &str) -> Result<String, String> {
+    let (version, sizes) = facts.split_once(' ').unwrap_or((facts, ""));
+    if sizes.trim() == "1" {
+        return Err(
+            "this user has no range of subordinate ids: have lines `USER:100000:65536` put into \
+             /etc/subuid and /etc/subgid, then type `podman system migrate`"
+                .to_owned(),
+        );
+    }
+    Ok(version.to_owned())
+}
+
+/// Waits until no other neromum of this user brings this image, whichever home it serves: then it
+/// is there. The file is the turn's lock. Without it an image is brought twice, which does no harm.
+async fn turn(runtime: Runtime, image: &str) -> Option<File> {
+    let folder = nero_journal::gpus::folder().with_file_name("images");
+    nero_journal::gpus::make_folder(&folder).ok()?;
+    let name = blake3::hash(format!("{} {image}", runtime.name()).as_bytes());
+    let path = folder.join(&hex(name.as_bytes())[..32]);
+    let file = File::create(path).ok()?;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Some(file),
+            Err(TryLockError::WouldBlock) => tokio::time::sleep(TURN_PAUSE).await,
+            Err(TryLockError::Error(_)) => return None,
+        }
+    }
 }
 
 /// Makes an image ready.
@@ -103,6 +147,7 @@ pub async fn bring(
     source: &ImageSource,
     container: &Container,
 ) -> Result<ReadyImage, ImageLack> {
+    let _turn = turn(runtime, &container.image).await;
     let (name, digest) = match runtime {
         Runtime::Podman | Runtime::Docker => {
             in_store(containers, program, source, container).await?
@@ -430,6 +475,21 @@ async fn ask(
         return Ok(String::from_utf8_lossy(&said.stdout).trim().to_owned());
     }
     let complaint = String::from_utf8_lossy(&said.stderr).into_owned();
-    let line = complaint.lines().rfind(|line| !line.trim().is_empty());
+    // The last line of tar tells only that there were others.
+    let tells = |line: &&str| !line.trim().is_empty() && !line.starts_with("tar: Exiting");
+    let line = complaint.lines().rfind(tells);
     Err(nero_model::safe::Safe::line(line.unwrap_or("no reason was given")).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn podman_needs_ids_beside_the_users_own() {
+        assert_eq!(podman_version("4.3.1"), Ok("4.3.1".to_owned()));
+        assert_eq!(podman_version("4.3.1 1 65536"), Ok("4.3.1".to_owned()));
+        let why = podman_version("4.3.1 1").unwrap_err();
+        assert!(why.contains("/etc/subuid"), "{why}");
+    }
 }

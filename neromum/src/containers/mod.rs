@@ -57,6 +57,9 @@ pub struct ImageLack {
 /// What is known of an image.
 type ImageState = Option<Result<ReadyImage, ImageLack>>;
 
+/// When a runtime was asked whether it works, and its program, or why it does not work.
+type RuntimeCheck = (Instant, Result<PathBuf, String>);
+
 /// What a run asks for, and the content of a file that travels with it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct ImageKey {
@@ -78,7 +81,7 @@ pub struct Containers {
     /// Whether a scheduler starts the runs, on hosts that share files alone.
     is_shared: bool,
     images: Mutex<HashMap<ImageKey, (watch::Receiver<ImageState>, Instant)>>,
-    runtimes: Mutex<HashMap<Runtime, (Instant, Option<PathBuf>)>>,
+    runtimes: Mutex<HashMap<Runtime, RuntimeCheck>>,
 }
 
 /// What a run says of its image: name, runtime, pull, and the hash of its files.
@@ -217,20 +220,28 @@ impl Containers {
             Some(wanted) => *one == wanted,
             None => source.fits(*one) && (!self.is_shared || one.has_image_files()),
         });
+        let mut faults = Vec::new();
         for runtime in candidates {
-            if let Some(program) = self.working(runtime).await {
-                return Ok((runtime, program));
+            match self.working(runtime).await {
+                Ok(program) => return Ok((runtime, program)),
+                Err(why) => faults.push(format!("{}: {why}", runtime.name())),
             }
         }
-        let why = match wanted {
-            Some(wanted) => format!("{} does not work here", wanted.name()),
-            None => format!("nothing here can execute the image {}", container.image),
-        };
-        Err(refusal(why))
+        let faults = faults.join("; ");
+        Err(refusal(match wanted {
+            Some(wanted) => format!("{} does not work here: {faults}", wanted.name()),
+            None => format!(
+                "nothing here can execute the image {}: {faults}",
+                container.image
+            ),
+        }))
     }
 
     /// The program of a runtime that works.
-    pub async fn working(&self, runtime: Runtime) -> Option<PathBuf> {
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub async fn working(&self, runtime: Runtime) -> Result<PathBuf, String> {
         let known = {
             let runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
             runtimes.get(&runtime).cloned()
@@ -240,10 +251,11 @@ impl Containers {
         {
             return program;
         }
-        let program = self.base.find(runtime.program());
-        let program = match program {
-            Some(program) if version(&self.base, runtime, &program).await.is_ok() => Some(program),
-            Some(_) | None => None,
+        let program = match self.base.find(runtime.program()) {
+            Some(program) => version(&self.base, runtime, &program)
+                .await
+                .map(|_| program),
+            None => Err("it is not on the PATH".to_owned()),
         };
         let mut runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
         runtimes.insert(runtime, (Instant::now(), program.clone()));

@@ -185,6 +185,8 @@ pub struct ContainedStart {
     pub user: (u32, u32),
     /// Whether the runtime has a first process that passes signals on.
     pub has_init: bool,
+    /// Whether it can share the host's memory between processes, as loaders of data want.
+    pub has_host_ipc: bool,
     /// Folder below which all files of runs lie.
     pub root: String,
 }
@@ -229,7 +231,8 @@ impl ContainedStart {
         match self.runtime {
             Runtime::Podman | Runtime::Docker => self.client(&mut words, command, names, cards),
             Runtime::Apptainer | Runtime::Singularity => {
-                words.extend(["exec", "--cleanenv", "--no-home"].map(str::to_owned));
+                // The work folder is the home inside; the own one is not mounted.
+                words.extend(["exec", "--cleanenv", "--home", &self.work].map(str::to_owned));
                 for mount in &self.mounts {
                     words.extend(["--mount".to_owned(), mount.field_list_of_apptainer()]);
                 }
@@ -280,17 +283,12 @@ impl ContainedStart {
         } else {
             &self.network
         };
+        add(&["--network", network]);
+        if self.has_host_ipc {
+            add(&["--ipc", "host"]);
+        }
         // The image was brought before. Its log would be a second copy of the output.
-        add(&[
-            "--network",
-            network,
-            "--ipc",
-            "host",
-            "--pull",
-            "never",
-            "--log-driver",
-            "none",
-        ]);
+        add(&["--pull", "never", "--log-driver", "none"]);
         let user = format!("{}:{}", self.user.0, self.user.1);
         match self.runtime {
             Runtime::Podman if self.user.0 == 0 => {}
@@ -441,6 +439,8 @@ impl Contained {
                 work: place.work.display().to_string(),
                 user,
                 has_init: has_init(runtime),
+                // Without root podman binds this folder, which minimal systems lack.
+                has_host_ipc: runtime == Runtime::Docker || Path::new("/dev/mqueue").exists(),
                 root: root.display().to_string(),
             },
             command: words,
@@ -600,6 +600,7 @@ mod tests {
             work: "/runs/1/1/work".to_owned(),
             user: (1000, 100),
             has_init: runtime.keeps_containers(),
+            has_host_ipc: true,
             root: "/runs".to_owned(),
         }
     }
@@ -619,8 +620,8 @@ mod tests {
         let expected = [
             "/usr/bin/podman run --name nero-x-2 --init --network host --ipc host --pull never --log-driver none --userns=keep-id --mount type=bind,source=/runs/1/1/work,target=/runs/1/1/work --mount type=bind,\"source=/home/ada/my data, a=b\",target=/data,readonly --workdir /runs/1/1/work --env NERO_ID --env TEXT --env HOME=/runs/1/1/work --device nvidia.com/gpu=GPU-1 --device nvidia.com/gpu=GPU-2 --shm-size=8g --entrypoint ./train -- python:3.12 --lr a b",
             "/usr/bin/docker run --name nero-x-2 --init --network host --ipc host --pull never --log-driver none --user 1000:100 --mount type=bind,source=/runs/1/1/work,target=/runs/1/1/work --mount type=bind,\"source=/home/ada/my data, a=b\",target=/data,readonly --workdir /runs/1/1/work --env NERO_ID --env TEXT --env HOME=/runs/1/1/work --gpus \"device=GPU-1,GPU-2\" --shm-size=8g --entrypoint ./train -- python:3.12 --lr a b",
-            "/usr/bin/apptainer exec --cleanenv --no-home --mount type=bind,src=/runs/1/1/work,dst=/runs/1/1/work --mount type=bind,\"src=/home/ada/my data, a=b\",dst=/data,ro --pwd /runs/1/1/work --nv --shm-size=8g python:3.12 ./train --lr a b",
-            "/usr/bin/singularity exec --cleanenv --no-home --mount type=bind,src=/runs/1/1/work,dst=/runs/1/1/work --mount type=bind,\"src=/home/ada/my data, a=b\",dst=/data,ro --pwd /runs/1/1/work --nv --shm-size=8g python:3.12 ./train --lr a b",
+            "/usr/bin/apptainer exec --cleanenv --home /runs/1/1/work --mount type=bind,src=/runs/1/1/work,dst=/runs/1/1/work --mount type=bind,\"src=/home/ada/my data, a=b\",dst=/data,ro --pwd /runs/1/1/work --nv --shm-size=8g python:3.12 ./train --lr a b",
+            "/usr/bin/singularity exec --cleanenv --home /runs/1/1/work --mount type=bind,src=/runs/1/1/work,dst=/runs/1/1/work --mount type=bind,\"src=/home/ada/my data, a=b\",dst=/data,ro --pwd /runs/1/1/work --nv --shm-size=8g python:3.12 ./train --lr a b",
             "/usr/bin/ch-run -b /runs/1/1/work:/runs/1/1/work -b /home/ada/my data, a=b:/data -c /runs/1/1/work --unset-env=PATH --unset-env=HOME --unset-env=USER --unset-env=LOGNAME --unset-env=SHELL --unset-env=PWD --unset-env=VIRTUAL_ENV --unset-env=PYTHONPATH --unset-env=LD_LIBRARY_PATH --unset-env=XDG_RUNTIME_DIR --unset-env=XDG_CONFIG_HOME --unset-env=XDG_DATA_HOME --unset-env=DBUS_SESSION_BUS_ADDRESS --unset-env=CONTAINERS_CONF --unset-env=CONTAINERS_STORAGE_CONF --unset-env=CONTAINERS_REGISTRIES_CONF --unset-env=CONTAINER_HOST --unset-env=DOCKER_HOST --unset-env=DOCKER_CONFIG --unset-env=DOCKER_CONTEXT --unset-env=REGISTRY_AUTH_FILE --unset-env=APPTAINER_CACHEDIR --unset-env=APPTAINER_TMPDIR --unset-env=SINGULARITY_CACHEDIR --unset-env=SINGULARITY_TMPDIR --unset-env=HTTP_PROXY --unset-env=HTTPS_PROXY --unset-env=NO_PROXY --set-env=HOME=/runs/1/1/work --set-env=PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin --shm-size=8g python:3.12 -- ./train --lr a b",
         ];
         assert_eq!(lines, expected);

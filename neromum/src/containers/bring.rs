@@ -21,6 +21,8 @@ const ANSWER_MAX: Duration = Duration::from_secs(20);
 const BRING_MAX: Duration = Duration::from_secs(6 * 3600);
 /// Pause between two looks whether another neromum brings the same image.
 const TURN_PAUSE: Duration = Duration::from_millis(250);
+/// Free bytes below which a disk without room is the reason why an archive is not unpacked.
+const ROOM_MIN: u64 = 1 << 20;
 /// Name of images that were made of archives.
 const ARCHIVES: &str = "localhost/nero-archive";
 
@@ -358,7 +360,11 @@ async fn as_folder(
         let unpacked = unpacked.map(drop).and_then(|()| complete(&private));
         let unpacked = unpacked
             .and_then(|()| std::fs::rename(&private, &folder).map_err(|error| error.to_string()));
-        if let Err(why) = unpacked {
+        if let Err(mut why) = unpacked {
+            let disk = rustix::fs::statvfs(&private);
+            if disk.is_ok_and(|disk| disk.f_bavail * disk.f_frsize < ROOM_MIN) {
+                why = format!("the disk is full: {why}");
+            }
             // Half an image is of no use; what stays is not used.
             let _ = std::fs::remove_dir_all(&private);
             return Err(failed(&archive, why));

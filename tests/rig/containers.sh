@@ -44,9 +44,10 @@ install_missing() {
 image() {
   local folder applet
   folder=$(mktemp -d)
+  chmod 755 "$folder"
   mkdir -p "$folder"/{bin,dev,etc,home,mnt,proc,root,run,sys,tmp,var/tmp}
   cp "$(command -v busybox)" "$folder/bin/busybox"
-  for applet in cat chmod echo env false id kill ls printf sh sleep touch trap true wc; do
+  for applet in cat chmod chpst echo env false head id kill ls mkdir printf sh sleep touch trap true wc yes; do
     ln -s busybox "$folder/bin/$applet"
   done
   echo 'root:x:0:0::/root:/bin/sh' >"$folder/etc/passwd"
@@ -80,6 +81,8 @@ CONF
 exec nsenter --mount=/proc/$1/ns/mnt --wd="\$PWD" $(command -v podman) "\$@"
 SCRIPT
   chmod 755 "$DIR/bin/podman"
+  # The real one where it is.
+  command -v apptainer >/dev/null || ln -s "$(dirname "$(readlink -f "$0")")/apptainer.py" "$DIR/bin/apptainer"
   cat >"$DIR/env" <<CONF
 CONTAINERS_CONF=$DIR/containers.conf
 CONTAINERS_STORAGE_CONF=$DIR/storage.conf

@@ -1,11 +1,12 @@
 //! Real runtimes of containers for one test: a Docker daemon and a podman with stores of their
-//! own, and images.
+//! own, images, and a registry that has some.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::home::Home;
+use crate::hosts::Hosts;
 use crate::wait::until;
 
 /// The runtimes; dropping them ends every container and daemon of theirs.
@@ -26,8 +27,29 @@ impl Containers {
     /// # Panics
     /// When they do not come up.
     pub fn start(home: &mut Home) -> Self {
-        let folder = home.path().join("containers");
-        let mut process = Command::new(rig())
+        let containers = Self::held(Command::new(rig()), home.path().join("containers"));
+        containers.lend_to(home);
+        containers
+    }
+
+    /// Brings up a Docker daemon on a host, where each user may speak to it.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub fn on_host(hosts: &Hosts, host: &str) -> Self {
+        let script = hosts.common().join("containers.sh");
+        std::fs::copy(rig(), &script).expect("a copy");
+        let mut command = hosts.entering(host);
+        command.arg(script);
+        let containers = Self::held(command, "/tmp/containers".into());
+        let lines = "chmod 666 /tmp/containers/docker.sock; \
+                     ln -s /tmp/containers/docker.sock /run/docker.sock";
+        hosts.enter(host, &["sh", "-ec", lines]);
+        containers
+    }
+
+    fn held(mut script: Command, folder: PathBuf) -> Self {
+        let mut process = script
             .arg("hold")
             .arg(&folder)
             .stdin(Stdio::piped())
@@ -38,13 +60,18 @@ impl Containers {
         let told = process.stdout.take().expect("it is piped");
         BufReader::new(told).read_line(&mut line).expect("a line");
         assert_eq!(line, "ready\n", "the runtimes come up");
+        Self { folder, process }
+    }
+
+    /// Lets later commands of a home use them.
+    pub fn lend_to(&self, home: &mut Home) {
         let path = std::env::var("PATH").unwrap_or_default();
-        home.set_env("PATH", &format!("{}:{path}", folder.join("bin").display()));
-        let env = std::fs::read_to_string(folder.join("env")).expect("the script made it");
+        let bin = self.folder.join("bin");
+        home.set_env("PATH", &format!("{}:{path}", bin.display()));
+        let env = std::fs::read_to_string(self.folder.join("env")).expect("the script made it");
         for (name, value) in env.lines().filter_map(|line| line.split_once('=')) {
             home.set_env(name, value);
         }
-        Self { folder, process }
     }
 
     /// Makes the archive of an image with a shell and a few programs.
@@ -101,6 +128,84 @@ impl Containers {
 impl Drop for Containers {
     fn drop(&mut self) {
         // Its standard input ends, and it takes everything down.
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
+    }
+}
+
+/// A registry of images on the loopback interface, which ends with this value.
+#[derive(Debug)]
+pub struct Registry {
+    folder: PathBuf,
+    process: Child,
+}
+
+impl Registry {
+    /// Starts it below the folder of a home, whose podman may speak to it without encryption.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn start(home: &mut Home) -> Self {
+        let folder = home.path().join("registry");
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let layer = folder.join("layer.tar");
+        Containers::image(&layer);
+        let script = rig().with_file_name("registry.py");
+        let process = Command::new("python3")
+            .arg(script)
+            .arg(&folder)
+            .arg(&layer)
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("python3 is here");
+        let registry = Self { folder, process };
+        let host = registry.host();
+        let text = format!("[[registry]]\nlocation = \"{host}\"\ninsecure = true\n");
+        std::fs::write(registry.configuration(), text).expect("a file");
+        registry.lend_to(home);
+        registry
+    }
+
+    /// Lets later commands of a home use it.
+    pub fn lend_to(&self, home: &mut Home) {
+        let path = self.configuration();
+        home.set_env("CONTAINERS_REGISTRIES_CONF", path.to_str().expect("UTF-8"));
+    }
+
+    fn configuration(&self) -> PathBuf {
+        self.folder.join("registries.conf")
+    }
+
+    fn host(&self) -> String {
+        let port = until("the registry's port", || {
+            std::fs::read_to_string(self.folder.join("port"))
+        });
+        format!("127.0.0.1:{port}")
+    }
+
+    /// The name of one of its images; the script tells which there are.
+    pub fn image(&self, name: &str) -> String {
+        format!("{}/lab/{name}:1", self.host())
+    }
+
+    /// Lets go of the layer of `held`.
+    pub fn let_go(&self) {
+        std::fs::write(self.folder.join("go"), "").expect("a file");
+    }
+
+    /// How often contents of an image were asked for: each of its two once, for one transfer.
+    pub fn transfers(&self, name: &str) -> usize {
+        let text = std::fs::read_to_string(self.folder.join("requests")).unwrap_or_default();
+        let wanted = format!("GET /v2/lab/{name}/blobs/");
+        text.lines()
+            .filter(|line| line.starts_with(&wanted))
+            .count()
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        // Its standard input ends, and it with that.
         drop(self.process.stdin.take());
         let _ = self.process.wait();
     }

@@ -214,6 +214,13 @@ impl Hosts {
         self.must("enter", &words)
     }
 
+    /// A program there as root, past ssh, whose words are still to be given.
+    pub fn entering(&self, host: &str) -> Command {
+        let mut command = script();
+        command.arg("enter").arg(self.path()).arg(host);
+        command
+    }
+
     /// Every process of the host, as this machine numbers them; sshd first.
     #[track_caller]
     pub fn processes(&self, host: &str) -> Vec<i32> {

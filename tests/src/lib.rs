@@ -23,7 +23,7 @@ pub mod tracer;
 mod umask;
 pub mod wait;
 
-pub use containers::Containers;
+pub use containers::{Containers, Registry};
 pub use home::{Home, Ran, end};
 pub use hosts::Hosts;
 pub use mail::{CaughtMail, MailServer, WebhookServer};

@@ -70,7 +70,10 @@ pub const LEFT_OUT: &[(&str, &[&str])] = &[
             "take_over",
         ],
     ),
-    ("need runtimes of containers", &["containers"]),
+    (
+        "need runtimes of containers",
+        &["containers", "ssh_containers"],
+    ),
     ("need an office suite", &["cells"]),
     (
         "need packages of Python",

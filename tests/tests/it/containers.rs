@@ -1,6 +1,10 @@
 //! Runs in containers of real runtimes: podman, docker, charliecloud. Nothing differs from a run
 //! without one, and nothing of a container outlives its run.
 
+mod faults;
+mod registry;
+mod scheduler;
+
 use std::path::PathBuf;
 
 use nero_model::ProcessId;
@@ -39,19 +43,21 @@ impl Rig {
         self.home.ok(&["start", folder.to_str().unwrap()]);
     }
 
-    /// The client of a runtime, which is the job's main process.
+    /// The clients of runtimes, which are the main processes of jobs.
+    fn clients(&self) -> Vec<ProcessId> {
+        let name = |id: &ProcessId| std::fs::read_to_string(format!("/proc/{}/comm", id.pid));
+        let is_client =
+            |id: &ProcessId| name(id).is_ok_and(|name| ["podman", "docker"].contains(&name.trim()));
+        let jobs = self.home.alive(Part::Job);
+        jobs.into_iter().filter(is_client).collect()
+    }
+
+    /// The first of them.
     #[track_caller]
     fn client(&self) -> ProcessId {
         until("a client", || {
-            let name = |id: &ProcessId| std::fs::read_to_string(format!("/proc/{}/comm", id.pid));
-            let is_client = |id: &&ProcessId| {
-                name(id).is_ok_and(|name| ["podman", "docker"].contains(&name.trim()))
-            };
-            let jobs = self.home.alive(Part::Job);
-            jobs.iter()
-                .find(is_client)
-                .copied()
-                .ok_or_else(|| self.home.logs())
+            let found = self.clients();
+            found.first().copied().ok_or_else(|| self.home.logs())
         })
     }
 
@@ -94,7 +100,7 @@ fn a_run_in_a_container_differs_in_nothing_from_one_without() {
 env: {TEXT: "a  'b'\n\"c\" =, $$HOME"}
 parameters: {code: 7}"#;
     let mut told = Vec::new();
-    for (id, runtime) in (1..).zip(["none", "podman", "docker", "charliecloud"]) {
+    for (id, runtime) in (1..).zip(["none", "podman", "docker", "charliecloud", "apptainer"]) {
         let folder = rig.experiment(&format!("in {runtime}, a:b"), runtime, yaml);
         std::fs::write(folder.join("given"), "given\n").unwrap();
         rig.home.ok(&["start", folder.to_str().unwrap()]);
@@ -104,6 +110,12 @@ parameters: {code: 7}"#;
         assert_eq!(seen["metrics"]["loss"]["last"], 0.25, "{runtime}: {seen:#}");
         assert_eq!(seen["metrics"]["depth"]["last"], 4.0, "{runtime}: {seen:#}");
         assert_eq!(seen["warnings"], json!([]), "{runtime}: {seen:#}");
+        let image = seen["image"].as_str().unwrap_or_default();
+        assert_eq!(
+            image.starts_with("./tiny.tar sha256:"),
+            runtime != "none",
+            "{runtime}: {seen:#}"
+        );
         let number = id.to_string();
         let logs = rig.home.ok(&["logs", &number]);
         let work = rig.home.ok(&["path", &number, "--work"]);
@@ -201,10 +213,10 @@ fn a_run_whose_docker_does_not_answer_ends_when_it_does_again() {
     rig.start("docker", "docker", LONG);
     rig.until_printed("1", "here");
     rig.runtimes.kill_docker();
-    until("a warning", || {
+    until("the run to be ending", || {
         let seen = rig.home.experiment_json(1);
-        let warnings = seen["warnings"].to_string();
-        if warnings.contains("docker does not answer") {
+        let why = seen["waiting_for"].as_str().unwrap_or_default();
+        if seen["state"] == "ending" && why.contains("docker does not answer") {
             Ok(seen)
         } else {
             Err((seen, rig.home.logs()))
@@ -214,6 +226,7 @@ fn a_run_whose_docker_does_not_answer_ends_when_it_does_again() {
     let seen = rig.home.until_settled(1);
     // The client ended with 125, which is not the job's code.
     assert_ne!(seen["exit_code"], 125, "{seen:#}");
+    assert_eq!(seen["warnings"], json!([]), "{seen:#}");
     rig.runtimes.until_empty(&rig.home, "docker");
 }
 

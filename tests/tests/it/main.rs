@@ -68,6 +68,7 @@ mod sources;
 mod ssh;
 mod ssh_balance;
 mod ssh_clusters;
+mod ssh_containers;
 mod ssh_faults;
 mod ssh_flows;
 mod ssh_groups;

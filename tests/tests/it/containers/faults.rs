@@ -163,23 +163,15 @@ fn what_a_container_uses_is_measured() {
     }
 }
 
-/// What is killed while runs in docker are at work.
+/// What is killed while runs in containers are at work.
 #[derive(Clone, Copy, Debug)]
 enum Victim {
     Part(Part),
     Client,
-    ContainerdShim,
+    /// The process of this name beside a container.
+    Beside(&'static str),
     Daemon,
 }
-
-const VICTIMS: [Victim; 6] = [
-    Victim::Client,
-    Victim::ContainerdShim,
-    Victim::Daemon,
-    Victim::Part(Part::Shim),
-    Victim::Part(Part::Launcher),
-    Victim::Part(Part::Mum),
-];
 
 impl Victim {
     /// Kills one of its kind, if there is one.
@@ -189,9 +181,9 @@ impl Victim {
             Self::Part(part) => first(rig.home.alive(part)),
             Self::Client => first(rig.clients()),
             Self::Daemon => rig.runtimes.kill_docker(),
-            Self::ContainerdShim => {
+            Self::Beside(name) => {
                 let folder = rig.home.path().display().to_string();
-                let words = format!("containerd-shim.*{folder}");
+                let words = format!("{name}.*{folder}");
                 let found = Command::new("pgrep").args(["-f", &words]).output().unwrap();
                 let found = String::from_utf8_lossy(&found.stdout).into_owned();
                 let pids = found.lines().filter_map(|line| line.parse().ok());
@@ -201,9 +193,8 @@ impl Victim {
     }
 }
 
-#[test]
-fn whatever_is_killed_no_end_is_told_while_a_process_of_its_container_lives() {
-    const RUNS: u64 = 4;
+/// Whatever is killed, no end is told while a process of the run's container lives.
+fn ends_are_true_whatever_is_killed(runtime: &str, victims: &[Victim]) {
     let rig = Rig::new();
     let mark = |id: u64| format!("sleep 3{}{id:02}", std::process::id());
     let start = |id: u64| {
@@ -212,7 +203,7 @@ fn whatever_is_killed_no_end_is_told_while_a_process_of_its_container_lives() {
              monitor: {{grace: 1s}}\nresources: {{cpus: 0.1}}",
             mark(id)
         );
-        rig.start(&format!("r{id}"), "docker", &yaml);
+        rig.start(&format!("r{id}"), runtime, &yaml);
         rig.until_printed(&id.to_string(), "here");
     };
     let check = |id: u64, after: Victim| {
@@ -230,8 +221,8 @@ fn whatever_is_killed_no_end_is_told_while_a_process_of_its_container_lives() {
         }
     };
     let mut id = 0;
-    for victim in VICTIMS {
-        for _ in 0..RUNS / 2 {
+    for &victim in victims {
+        for _ in 0..2 {
             id += 1;
             start(id);
         }
@@ -251,6 +242,31 @@ fn whatever_is_killed_no_end_is_told_while_a_process_of_its_container_lives() {
     for id in 1..=id {
         rig.home.until_settled(id);
         check(id, Victim::Client);
-        nothing_is_left(&rig, "docker", &mark(id));
+        nothing_is_left(&rig, runtime, &mark(id));
     }
+}
+
+#[test]
+fn whatever_of_docker_is_killed_no_end_is_told_while_a_process_of_its_container_lives() {
+    let victims = [
+        Victim::Client,
+        Victim::Beside("containerd-shim"),
+        Victim::Daemon,
+        Victim::Part(Part::Shim),
+        Victim::Part(Part::Launcher),
+        Victim::Part(Part::Mum),
+    ];
+    ends_are_true_whatever_is_killed("docker", &victims);
+}
+
+#[test]
+fn whatever_of_podman_is_killed_no_end_is_told_while_a_process_of_its_container_lives() {
+    let victims = [
+        Victim::Client,
+        Victim::Beside("conmon"),
+        Victim::Part(Part::Shim),
+        Victim::Part(Part::Launcher),
+        Victim::Part(Part::Mum),
+    ];
+    ends_are_true_whatever_is_killed("podman", &victims);
 }

@@ -126,7 +126,12 @@ fn podman_version(facts: &str) -> Result<String, String> {
 
 /// Waits until no other neromum of this user brings this image, whichever home it serves: then it
 /// is there. The file is the turn's lock. Without it an image is brought twice, which does no harm.
-async fn turn(runtime: Runtime, image: &str) -> Option<File> {
+async fn turn(runtime: Runtime, source: &ImageSource) -> Option<File> {
+    let image = match source {
+        ImageSource::Name(name) => name.clone(),
+        ImageSource::Path(path) => path.display().to_string(),
+        ImageSource::Frozen(content) => hex(content),
+    };
     let folder = nero_journal::gpus::folder().with_file_name("images");
     nero_journal::gpus::make_folder(&folder).ok()?;
     let name = blake3::hash(format!("{} {image}", runtime.name()).as_bytes());
@@ -149,7 +154,7 @@ pub async fn bring(
     source: &ImageSource,
     container: &Container,
 ) -> Result<ReadyImage, ImageLack> {
-    let _turn = turn(runtime, &container.image).await;
+    let _turn = turn(runtime, source).await;
     let (name, digest) = match runtime {
         Runtime::Podman | Runtime::Docker => {
             in_store(containers, program, source, container).await?
@@ -345,9 +350,9 @@ async fn as_folder(
     };
     let folder = containers.folder.join(&stamp);
     if !folder.is_dir() {
-        let private = containers
-            .folder
-            .join(format!(".{stamp}-{}", std::process::id()));
+        let private = containers.folder.join(format!(".{stamp}"));
+        // It is our turn: what lies there was left by an agent that died at it.
+        let _ = std::fs::remove_dir_all(&private);
         make_folder(&private).map_err(|why| failed(&archive, why))?;
         let (from, to) = (archive.display().to_string(), private.display().to_string());
         let unpacked = ask(

@@ -1,11 +1,11 @@
 //! Containers that do not want to end, images that lack what a command needs, and what is left.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nero_model::ProcessId;
 use nero_tests::disk::Small;
-use nero_tests::{Home, Part, end, until};
+use nero_tests::{Containers, Home, Part, end, until};
 use serde_json::Value;
 
 use super::Rig;
@@ -161,6 +161,40 @@ fn what_a_container_uses_is_measured() {
         rig.home.ok(&["abort", &id.to_string()]);
         assert_eq!(rig.home.until_settled(id)["state"], "aborted");
     }
+}
+
+/// Folders of a node's images.
+fn unpacked(home: &Home) -> Vec<PathBuf> {
+    let pattern = home.base().join("node");
+    let found = Command::new("find")
+        .arg(pattern)
+        .args(["-path", "*/images/*", "-type", "d", "-prune"])
+        .output();
+    let found = String::from_utf8_lossy(&found.unwrap().stdout).into_owned();
+    found.lines().map(PathBuf::from).collect()
+}
+
+#[test]
+fn half_an_image_of_an_agent_that_died_is_unpacked_anew() {
+    let home = Home::new();
+    let yaml = "command: [sh, -c, '[ ! -e /left ]']\n\
+                container: {image: ./tiny.tar, runtime: charliecloud}\n";
+    let folder = home.experiment("r", yaml);
+    Containers::image(&folder.join("tiny.tar"));
+    home.ok(&["start", folder.to_str().unwrap()]);
+    assert_eq!(home.until_settled(1)["state"], "finished");
+    let [whole] = &unpacked(&home)[..] else {
+        panic!("one image: {:?}", unpacked(&home));
+    };
+    let name = format!(".{}", whole.file_name().unwrap().display());
+    let half = whole.with_file_name(name);
+    std::fs::rename(whole, &half).unwrap();
+    std::fs::write(half.join("left"), "").unwrap();
+    home.kill_all(&[Part::Mum]);
+    home.ok(&["restart", "1"]);
+    let seen = home.until_settled(1);
+    assert_eq!(seen["exit_code"], 0, "{seen:#}");
+    assert_eq!(unpacked(&home).first(), Some(whole));
 }
 
 /// What is killed while runs in containers are at work.

@@ -549,6 +549,7 @@ fn foreign_text_never_reaches_the_screen_raw() {
             nothing_set_up: false,
             workbooks: vec![samples::workbook(HOSTILE)],
             batches: vec![samples::batch(HOSTILE, HOSTILE)],
+            totals: None,
         },
         show: ShowReply {
             experiment: Some(samples::hostile()),

@@ -17,6 +17,7 @@ pub mod letter;
 pub mod results;
 pub mod series;
 pub mod text;
+pub mod totals;
 pub mod typed;
 mod value;
 pub mod workbooks;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use nero_model::safe::Safe;
 use nero_views::columns::telling;
-use nero_views::{Column, Value, text};
-use nero_wire::v1::{BatchView, ExperimentView};
+use nero_views::{Column, Value, text, totals};
+use nero_wire::v1::{BatchView, ExperimentView, Totals};
 
 use super::Screen;
 use super::table::{self, Cell};
@@ -19,22 +19,22 @@ pub fn as_table(
 ) -> String {
     let columns = chosen.unwrap_or_else(|| telling(views));
     let mut text = print(screen, &columns, views);
-    for line in held(views) {
+    let totals = totals::of(views);
+    for line in &totals.held {
         text.push_str(&format!("{line}\n"));
     }
-    let lines = [
-        ("warning", warnings(views)),
-        ("hint", hints(views)),
-        ("run again", again(views)),
-    ];
-    for (word, told) in lines {
-        for (ids, what) in told {
-            let (ids, what) = (text::ids(&ids), Safe::line(&what));
-            text.push_str(&format!("{word} {ids}: {what}\n"));
+    for (word, told) in [("warning", &totals.warnings), ("hint", &totals.hints)] {
+        for group in told {
+            let what = Safe::line(&group.text);
+            text.push_str(&format!("{word} {}: {what}\n", group.ids));
         }
     }
+    for (ids, why) in again(views) {
+        let (ids, why) = (text::ids(&ids), Safe::line(&why));
+        text.push_str(&format!("run again {ids}: {why}\n"));
+    }
     text.push_str(&outlooks(batches));
-    text.push_str(&format!("{}\n", counts(screen, views)));
+    text.push_str(&format!("{}\n", counts(screen, &totals)));
     text
 }
 
@@ -62,79 +62,28 @@ pub fn outlooks(batches: &[BatchView]) -> String {
 }
 
 /// `3 running · 2 finished`.
-pub fn counts(screen: &Screen, views: &[ExperimentView]) -> String {
-    let counts = text::count(views.iter().map(|view| view.state.as_str()));
-    let shown: Vec<String> = counts
+pub fn counts(screen: &Screen, totals: &Totals) -> String {
+    let shown: Vec<String> = totals
+        .states
         .iter()
-        .map(|(count, word)| format!("{count} {}", table::painted(screen, word)))
+        .map(|one| format!("{} {}", one.count, table::painted(screen, &one.state)))
         .collect();
     shown.join(" · ")
 }
 
-/// Why runs wait until a person acts, and what to type; a line for each reason.
-pub fn held(views: &[ExperimentView]) -> Vec<String> {
-    // What its node waits for is told as it is: `resume` changes nothing there.
-    let kinds = [
-        "resume {ids} goes on, start {ids} makes new runs, ",
-        "start {ids} makes new runs, ",
-        "resume {ids} goes on without, ",
-    ];
-    let kind = |view: &ExperimentView| match (view.held_by_need, view.waiting_for == view.held) {
-        (true, _) => 2,
-        (false, is_there) => usize::from(is_there),
-    };
-    let lines = kinds.iter().enumerate().flat_map(|(at, what)| {
-        let of_kind = grouped(views, |view| {
-            match view.held.is_empty() || kind(view) != at {
-                true => Vec::new(),
-                false if view.need_remedy.is_empty() => vec![view.held.clone()],
-                false => vec![format!("{} · {}", view.held, view.need_remedy)],
-            }
-        });
-        of_kind.into_iter().map(move |(ids, why)| {
-            let (ids, why) = (text::ids(&ids), Safe::line(&why));
-            let what = what.replace("{ids}", &ids);
-            format!("held {ids}: {why} · neroman {what}abort {ids} takes them away")
-        })
-    });
-    lines.collect()
-}
-
-/// Each warning once, with all experiments that have it.
-pub fn warnings(views: &[ExperimentView]) -> Vec<(Vec<u64>, String)> {
-    grouped(views, |view| view.warnings.clone())
-}
-
-/// The same for hints about reasons.
-pub fn hints(views: &[ExperimentView]) -> Vec<(Vec<u64>, String)> {
-    grouped(views, |view| view.hints.clone())
-}
-
-/// The same for runs that neroman made by itself and that have not finished.
+/// Why neroman made runs by itself that have not finished, with the experiments.
 fn again(views: &[ExperimentView]) -> Vec<(Vec<u64>, String)> {
-    grouped(views, |view| {
-        let follows = view.follows.iter();
-        follows
-            .filter(|_| view.state != "finished")
-            .map(|one| one.text.clone())
-            .collect()
-    })
-}
-
-fn grouped(
-    views: &[ExperimentView],
-    lines: impl Fn(&ExperimentView) -> Vec<String>,
-) -> Vec<(Vec<u64>, String)> {
-    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
     let mut grouped: Vec<(Vec<u64>, String)> = Vec::new();
-    for view in views {
-        for line in lines(view) {
-            let place = *places.entry(line.clone()).or_insert(grouped.len());
-            if place == grouped.len() {
-                grouped.push((Vec::new(), line));
-            }
-            grouped[place].0.push(view.id);
+    for view in views.iter().filter(|view| view.state != "finished") {
+        let Some(follows) = &view.follows else {
+            continue;
+        };
+        let place = *places.entry(&follows.text).or_insert(grouped.len());
+        if place == grouped.len() {
+            grouped.push((Vec::new(), follows.text.clone()));
         }
+        grouped[place].0.push(view.id);
     }
     grouped
 }

@@ -10,18 +10,15 @@ use crate::connect::{Next, READ_DEADLINE};
 use crate::fault::{Fault, Stop};
 use crate::session::{Session, selection};
 
-/// The picked experiments, as they are now, with these facts of expressions
-/// besides.
+/// The picked experiments, as they are now, and of them what is asked for.
 pub async fn list(
     session: &mut Session,
     picked: &[String],
-    facts: Vec<String>,
+    asked: ListRequest,
 ) -> Result<ListReply, Fault> {
     let asked = ListRequest {
         selection: Some(selection(picked)),
-        settle: false,
-        facts,
-        ..ListRequest::default()
+        ..asked
     };
     let client = session.client().await?;
     client

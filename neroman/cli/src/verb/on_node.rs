@@ -1,7 +1,7 @@
 //! `status NODE`: a node, or the nodes of a group, and the experiments there.
 
 use nero_config::{Config, LOCAL, check_name};
-use nero_wire::v1::{NodesReply, NodesRequest};
+use nero_wire::v1::{ListRequest, NodesReply, NodesRequest};
 
 use super::listed::list;
 use crate::connect::READ_DEADLINE;
@@ -88,7 +88,7 @@ pub async fn hinted(session: &mut Session, fault: Fault, words: &[String]) -> Fa
             continue;
         };
         // If an experiment has this name, another word is wrong.
-        let listed = list(session, &[word.to_owned()], Vec::new()).await;
+        let listed = list(session, &[word.to_owned()], ListRequest::default()).await;
         if listed.is_err_and(|fault| fault.exit_code == code::USAGE) {
             return fault.hint(hint);
         }

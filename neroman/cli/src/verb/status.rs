@@ -2,8 +2,8 @@
 //! screen, else an overview.
 
 use nero_views::columns::{self, Column};
-use nero_views::{Fact, csv, json, workbooks};
-use nero_wire::v1::{ExperimentView, ListReply};
+use nero_views::{Fact, csv, json, totals, workbooks};
+use nero_wire::v1::{ExperimentView, ListReply, ListRequest, Window};
 use serde_json::json;
 
 use super::listed::{Parts, list};
@@ -27,7 +27,7 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
         return watch::run(session, args, &args.picked).await;
     }
     let reply = match found(session, args).await? {
-        StatusSubject::Experiments(reply) => reply,
+        StatusSubject::Experiments(reply) => *reply,
         StatusSubject::Parts(parts) => {
             session.warn_of_broken_config();
             parts.print(session).await?;
@@ -37,7 +37,12 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
             return watch::run(session, args, &[named.selector()]).await;
         }
         StatusSubject::Nodes(named) if args.csv => {
-            list(session, &[named.selector()], asked_facts(args)).await?
+            list(
+                session,
+                &[named.selector()],
+                asked(session.out.screen, args),
+            )
+            .await?
         }
         StatusSubject::Nodes(named) => return on_nodes(session, &named, args).await,
     };
@@ -95,7 +100,12 @@ async fn on_nodes(session: &mut Session, named: &NamedNodes, args: &Status) -> R
     reply
         .groups
         .retain(|name, group| *name == named.word || group.names.contains(&named.word));
-    let there = list(session, &[named.selector()], asked_facts(args)).await?;
+    let there = list(
+        session,
+        &[named.selector()],
+        asked(session.out.screen, args),
+    )
+    .await?;
     session.warn_of_broken_config();
     if args.json.json {
         let (views, _) = arranged(&there.experiments, args)?;
@@ -124,7 +134,7 @@ async fn on_nodes(session: &mut Session, named: &NamedNodes, args: &Status) -> R
 
 /// The things that the words name.
 enum StatusSubject {
-    Experiments(ListReply),
+    Experiments(Box<ListReply>),
     /// The same, to be printed as they arrive.
     Parts(Box<Parts>),
     /// A node or a group, and no experiment.
@@ -141,9 +151,9 @@ async fn found(session: &mut Session, args: &Status) -> Result<StatusSubject, St
     };
     let found = match found {
         Ok(Some(parts)) => Ok(StatusSubject::Parts(Box::new(parts))),
-        Ok(None) => list(session, &args.picked, asked_facts(args))
+        Ok(None) => list(session, &args.picked, asked(session.out.screen, args))
             .await
-            .map(StatusSubject::Experiments),
+            .map(|reply| StatusSubject::Experiments(Box::new(reply))),
         Err(fault) => Err(fault),
     };
     match found {
@@ -162,6 +172,25 @@ async fn found(session: &mut Session, args: &Status) -> Result<StatusSubject, St
         },
         Err(fault) => Err(fault.into()),
     }
+}
+
+/// What is asked for besides the selection: where an overview may be shown, what all experiments
+/// have in common, and no more of them than the screen has lines.
+fn asked(screen: Screen, args: &Status) -> ListRequest {
+    let mut asked = ListRequest {
+        facts: asked_facts(args),
+        ..ListRequest::default()
+    };
+    let is_table = args.sort.is_some() || !args.columns.is_empty();
+    if screen.tty && !is_table && !args.csv && !args.json.json {
+        asked.totals = true;
+        asked.window = Some(Window {
+            sort: overview::RUNNING_FIRST.to_owned(),
+            offset: 0,
+            count: u64::from(screen.height),
+        });
+    }
+    asked
 }
 
 /// The facts of `--columns` and `--sort` that are asked for by name.
@@ -215,10 +244,15 @@ fn as_text(screen: &Screen, reply: &ListReply, args: &Status) -> Result<String, 
         }
         .into());
     }
-    let (views, chosen) = arranged(&reply.experiments, args)?;
-    let fits = views.len() + 4 <= usize::from(screen.height);
-    if screen.tty && !fits && chosen.is_none() && args.sort.is_none() {
-        return Ok(overview::as_text(screen, &views, &reply.batches));
+    let (mut views, chosen) = arranged(&reply.experiments, args)?;
+    if screen.tty && chosen.is_none() && args.sort.is_none() {
+        // A daemon of an earlier version has sent them all.
+        let totals = reply.totals.clone();
+        let totals = totals.unwrap_or_else(|| totals::of(&views));
+        if totals.experiments + 4 > u64::from(screen.height) {
+            return Ok(overview::as_text(screen, &totals, &reply.batches, &views));
+        }
+        views.sort_by_key(|view| (view.id, view.run));
     }
     let chosen = chosen.or_else(|| {
         let mut columns = columns::telling(&views);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nero_model::Phase;
 use nero_model::safe::Safe;
-use nero_views::{json, text};
+use nero_views::{json, text, totals};
 use nero_wire::v1::{ExperimentView, ListRequest, NodeNotice, Selection, WaitRequest};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -13,7 +13,7 @@ use super::logs;
 use crate::args::Wait;
 use crate::connect::{Next, READ_DEADLINE};
 use crate::fault::{Fault, Stop, code};
-use crate::say::{Out, experiments};
+use crate::say::Out;
 use crate::session::{Session, selection};
 
 /// Runs the verb.
@@ -330,9 +330,8 @@ pub fn as_text(views: &[&ExperimentView]) -> String {
         text.push_str(&format!("{}\n", nero_model::safe::Safe::line(&line)));
     }
     // A finished experiment may have warnings: its results may wait for room.
-    let told: Vec<ExperimentView> = views.iter().map(|view| (*view).clone()).collect();
-    for (ids, warning) in experiments::warnings(&told) {
-        let line = format!("warning {}: {warning}", text::ids(&ids));
+    for group in totals::of(views.iter().copied()).warnings {
+        let line = format!("warning {}: {}", group.ids, group.text);
         text.push_str(&format!("{}\n", nero_model::safe::Safe::line(&line)));
     }
     let counts = text::count(views.iter().map(|view| view.state.as_str()));

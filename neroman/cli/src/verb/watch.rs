@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use nero_model::safe::Safe;
-use nero_views::{json, text};
+use nero_views::{json, text, totals};
 use nero_wire::v1::{BatchView, ExperimentView, WatchEvent, WatchRequest};
 
 use crate::args::Status;
@@ -136,7 +136,7 @@ impl ScreenContent {
         }
         let views: Vec<ExperimentView> = self.views.values().cloned().collect();
         self.out
-            .line(&experiments::counts(&self.out.screen, &views))
+            .line(&experiments::counts(&self.out.screen, &totals::of(&views)))
     }
 }
 
@@ -155,7 +155,7 @@ fn frame(
     drawn += &if lines <= usize::from(screen.height) {
         experiments::as_table(screen, views, batches, None)
     } else {
-        overview::as_text(screen, views, batches)
+        overview::as_text(screen, &totals::of(views), batches, views)
     };
     let room = usize::from(screen.height.saturating_sub(1)).max(1);
     drawn

@@ -1,13 +1,17 @@
 //! `List`: the picked experiments, as they are now.
 
+mod window;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use nero_expr::{Expr, Fact, NameKind, ParseContext, Scope as _, Value};
 use nero_model::RunId;
+use nero_views::totals::TotalsCounter;
 use nero_wire::v1;
 
+use self::window::Window;
 use super::code;
 use super::curve::bad;
 use super::select::ChosenRun;
@@ -64,7 +68,11 @@ fn all_runs(state: &State, chosen: &[ChosenRun]) -> Vec<ChosenRun> {
 /// The experiments that were picked from one state, for their views.
 struct Listing {
     state: Arc<State>,
+    /// Those that are shown.
     chosen: Vec<ChosenRun>,
+    /// All that were picked, where a window shows some of them.
+    picked: Option<Vec<ChosenRun>>,
+    has_totals: bool,
     nodes: NodeStates,
     zone: jiff::tz::TimeZone,
     clock: Clock,
@@ -86,13 +94,18 @@ impl Listing {
         self.chosen.len().div_ceil(size).max(1)
     }
 
+    /// All that were picked.
+    fn picked(&self) -> &[ChosenRun] {
+        self.picked.as_deref().unwrap_or(&self.chosen)
+    }
+
     /// The tables of the experiments that have columns for results.
     fn workbooks(&self) -> Vec<v1::Workbook> {
         if self.books.is_empty() {
             return Vec::new();
         }
-        let chosen = self.chosen.iter();
-        let experiments = chosen.filter_map(|chosen| self.state.experiment(chosen.id));
+        let picked = self.picked().iter();
+        let experiments = picked.filter_map(|chosen| self.state.experiment(chosen.id));
         let origins: BTreeSet<u64> = experiments.map(|one| one.source).collect();
         let books = self.books.iter();
         let books = books.filter(|(origin, _)| origins.contains(*origin));
@@ -127,15 +140,17 @@ impl Listing {
         }
         let batches = match index {
             0 => {
-                let chosen = self.chosen.iter();
-                let runs = chosen.filter_map(|one| one.of(self.state.experiment(one.id)?));
+                let picked = self.picked().iter();
+                let runs = picked.filter_map(|one| one.of(self.state.experiment(one.id)?));
                 view::batches(runs, &sight)
             }
             _ => Vec::new(),
         };
+        let has_totals = index == 0 && self.has_totals;
         v1::ListReply {
             experiments,
             batches,
+            totals: has_totals.then(|| totals(self.picked(), &sight)),
             notes: match index {
                 0 => self.notes.clone(),
                 _ => Vec::new(),
@@ -216,31 +231,25 @@ impl Man {
             .filter_map(|word| Fact::from_word(word))
             .collect();
         let context = ParseContext::utc(self.clock.now_ms());
-        let exprs = request.facts.iter();
-        let exprs = exprs.filter(|text| Fact::from_word(text).is_none());
         let named = Arc::clone(&self.ledger.state().known_names);
-        let is_name = |text: &String| {
+        let is_name = |text: &str| {
             let kinds = [NameKind::Metric, NameKind::Param];
             kinds
-                .map(|kind| (kind, text.clone()))
+                .map(|kind| (kind, text.to_owned()))
                 .iter()
                 .any(|name| named.contains(name))
         };
-        let exprs: Vec<(String, Expr)> = exprs
-            .filter_map(|text| match Expr::parse_value(text, &context) {
-                Ok(expr) => Some(Ok((text.clone(), expr))),
-                // Views have what is called so.
-                Err(_) if is_name(text) => None,
-                Err(error) => Some(Err(bad(text, &error))),
-            })
-            .collect::<Result<_, Failure>>()?;
+        let exprs = expressions(&request.facts, &context, is_name)?;
+        let asked = request.window.as_ref();
+        let window = asked.map(|asked| Window::read(asked, &context, is_name));
+        let window = window.transpose()?;
         let state = self.ledger.state();
         let nodes = self.nodes.known();
         let full = self.ledger.no_room();
         let books = self.books.now();
         self.ledger.durable().await?;
         let clock = self.clock;
-        let (state, chosen, picked) = blocking(move || {
+        let (state, mut chosen, picked) = blocking(move || {
             let (mut chosen, picked) = selection.choose(&state)?;
             if request.all_runs {
                 chosen = all_runs(&state, &chosen);
@@ -253,13 +262,25 @@ impl Man {
         } else {
             self.with_last_records(state, &chosen).await
         };
-        let params = self.own_params(&state, &chosen).await?;
-        let asked = exprs.iter().flat_map(|(_, expr)| expr.named_pasts());
+        let sorted = window.as_ref().and_then(Window::expr);
+        let asked = exprs.iter().map(|(_, expr)| expr).chain(sorted);
+        let asked = asked.flat_map(Expr::named_pasts);
         let runs = chosen
             .iter()
             .filter_map(|one| one.of(state.experiment(one.id)?));
         let wanted = pasts::wanted(asked, runs);
         let pasts = crate::pasts::read(&self.ledger, &self.home, &state, wanted).await?;
+        let mut all_picked = None;
+        if let Some(window) = window {
+            let now = Now {
+                pasts: Arc::clone(&pasts),
+                ..nodes.now(clock)
+            };
+            let (known, picked) = (Arc::clone(&state), chosen.clone());
+            all_picked = Some(std::mem::take(&mut chosen));
+            chosen = blocking(move || window.cut(&known, &now, picked)).await?;
+        }
+        let params = self.own_params(&state, &chosen).await?;
         blocking(move || {
             let sight = Sight::new(&state, nodes.clone(), zone.clone(), clock);
             if let Some(full) = full {
@@ -271,6 +292,8 @@ impl Man {
             Ok(Listing {
                 state,
                 chosen,
+                picked: all_picked,
+                has_totals: request.totals,
                 nodes,
                 zone,
                 clock,
@@ -334,6 +357,23 @@ impl Man {
         // Runs that are not done by then are shown as they are.
         let _ = tokio::time::timeout(at_most, done).await;
     }
+}
+
+/// The expressions among words that are no facts. `is_name`: whether a parameter or a metric has
+/// this name, which then need not be an expression: views have what is called so.
+fn expressions(
+    words: &[String],
+    context: &ParseContext,
+    is_name: impl Fn(&str) -> bool,
+) -> Result<Vec<(String, Expr)>, Failure> {
+    let exprs = words.iter().filter(|text| Fact::from_word(text).is_none());
+    exprs
+        .filter_map(|text| match Expr::parse_value(text, context) {
+            Ok(expr) => Some(Ok((text.clone(), expr))),
+            Err(_) if is_name(text) => None,
+            Err(error) => Some(Err(bad(text, &error))),
+        })
+        .collect()
 }
 
 fn workbook(book: &BookNow) -> v1::Workbook {
@@ -418,6 +458,17 @@ fn facts_of(
         })
     });
     values.collect()
+}
+
+/// What the chosen experiments have in common.
+pub(super) fn totals(chosen: &[ChosenRun], sight: &Sight<'_>) -> v1::Totals {
+    let mut counter = TotalsCounter::default();
+    for chosen in chosen {
+        if let Some(experiment) = sight.state.experiment(chosen.id) {
+            counter.add(&view::standing_of(experiment, chosen.of(experiment), sight));
+        }
+    }
+    counter.finish()
 }
 
 /// The views of the chosen experiments.

@@ -165,19 +165,12 @@ pub(super) fn experiment<'a>(
 ) -> v1::ExperimentView {
     let definition = &experiment.definition;
     let mut view = v1::ExperimentView {
-        id: experiment.id.0,
         name: definition.name.clone(),
         collection: definition.collection().to_owned(),
-        state: "defined".to_owned(),
         params: spec::params(definition),
         created_ms: experiment.created_ms,
         modified_ms: experiment.modified_ms,
         path: definition.folder.display().to_string(),
-        not_built: definition
-            .not_built
-            .iter()
-            .map(|word| format!("{} ({})", word.word, word.place))
-            .collect(),
         collections: definition.collections.clone(),
         settled: true,
         tags: experiment.tags().map(str::to_owned).collect(),
@@ -185,10 +178,33 @@ pub(super) fn experiment<'a>(
         overrides: overrides(experiment),
         copy_of: experiment.by_hand.copy_of.map_or(0, |of| of.0),
         edited_since_run: run.is_some_and(|run| experiment.is_edited_since(run)),
-        ..v1::ExperimentView::default()
+        gone: experiment.is_gone(),
+        ..standing_of(experiment, run, sight)
     };
     if let Some(run) = run {
         of_run(&mut view, run, sight);
+    }
+    view
+}
+
+/// What totals are counted of: the state of an experiment, its node, and what keeps or ended its
+/// run.
+pub(super) fn standing_of<'a>(
+    experiment: &Experiment,
+    run: Option<&'a Run>,
+    sight: &Sight<'a>,
+) -> v1::ExperimentView {
+    let not_built = experiment.definition.not_built.iter();
+    let mut view = v1::ExperimentView {
+        id: experiment.id.0,
+        state: "defined".to_owned(),
+        not_built: not_built
+            .map(|word| format!("{} ({})", word.word, word.place))
+            .collect(),
+        ..v1::ExperimentView::default()
+    };
+    if let Some(run) = run {
+        standing_of_run(&mut view, run, sight);
         let warnings = standing::warnings(sight.state, experiment, run);
         view.warnings.extend(warnings);
         let others = experiment.live().filter(|live| live.made.id != run.made.id);
@@ -196,8 +212,7 @@ pub(super) fn experiment<'a>(
             also_live(&mut view, other, sight);
         }
     }
-    view.gone = experiment.is_gone();
-    if view.gone {
+    if experiment.is_gone() {
         view.warnings.push("no longer in its source".to_owned());
     }
     view
@@ -214,12 +229,9 @@ pub(super) fn overrides(experiment: &Experiment) -> Vec<v1::Override> {
     .collect()
 }
 
-fn of_run<'a>(view: &mut v1::ExperimentView, run: &'a Run, sight: &Sight<'a>) {
+fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     let phase = run.phase();
-    view.state = run.word().word().to_owned();
     view.phase = phase.word().to_owned();
-    run.node_word().clone_into(&mut view.node);
-    view.run = run.made.id.number;
     view.metrics = metrics(run);
     view.as_of_ms = sight.as_of(run).unwrap_or(0);
     view.runtime_s = sight.runtime_s(run);
@@ -227,14 +239,10 @@ fn of_run<'a>(view: &mut v1::ExperimentView, run: &'a Run, sight: &Sight<'a>) {
     view.eta_s = run.eta_s(view.runtime_s);
     view.unread = run.unheard();
     (view.exit_code, view.signal) = exit(run);
-    view.reason = run.reason().map(ToString::to_string).unwrap_or_default();
-    run.stderr_line().clone_into(&mut view.stderr_line);
     view.batch = batch(run);
     view.submitted_ms = run.made.created_ms;
     view.started_ms = run.started_ms().unwrap_or(0);
     view.ended_ms = run.outcome.ended_ms.unwrap_or(0);
-    view.warnings = run.journal.warnings();
-    view.warnings.extend(run.error_verdict());
     view.results = run.results().folder().to_owned();
     view.settled = !phase.is_live() && settled(run);
     view.image = image(run);
@@ -249,41 +257,28 @@ fn of_run<'a>(view: &mut v1::ExperimentView, run: &'a Run, sight: &Sight<'a>) {
         }
     }
     if phase.is_live() {
-        view.cancel = cancel(run, sight);
-        let held = sight.held(run);
-        view.waiting_for = nero_life::restored::awaited(sight.state, run)
-            .unwrap_or_else(|| waiting_for(run, held, sight));
-        let by_its_batch = held.filter(Held::needs_person).map(|held| held.to_string());
-        let at_its_node = || run.needs_person().map(str::to_owned);
-        view.held = by_its_batch.or_else(at_its_node).unwrap_or_default();
-        if let Some(Held::Others(awaited)) = held.filter(Held::needs_person) {
-            view.held_by_need = true;
-            view.need_remedy = awaited.remedy().unwrap_or_default();
-        }
         view.contact = contact(run, sight);
-        if run.node().is_some() {
-            let refused = run.refusals().iter();
-            view.warnings
-                .extend(refused.map(|no| format!("refused by {}: {}", no.node, no.why)));
-        }
-        if run.is_unsupervised() {
-            view.warnings
-                .push("unsupervised: its exit code cannot be known".to_owned());
-        }
-        if !run.far_host().is_empty() {
-            let host = Safe::line(run.far_host());
-            view.warnings.push(format!(
-                "goes on on {host}, another host of its node; followed by disk"
-            ));
-        }
         if let Some(sample) = &run.journal.sample {
             view.cpu_cores = Some(sample.cpu_cores);
             view.rss_bytes = Some(sample.rss_bytes);
         }
     }
+    view.follows = run.made.follows.as_ref().map(follows);
+}
+
+fn standing_of_run<'a>(view: &mut v1::ExperimentView, run: &'a Run, sight: &Sight<'a>) {
+    view.state = run.word().word().to_owned();
+    run.node_word().clone_into(&mut view.node);
+    view.run = run.made.id.number;
+    view.reason = run.reason().map(ToString::to_string).unwrap_or_default();
+    run.stderr_line().clone_into(&mut view.stderr_line);
+    view.warnings = run.journal.warnings();
+    view.warnings.extend(run.error_verdict());
+    if run.phase().is_live() {
+        while_live(view, run, sight);
+    }
     view.hints = run.hints().to_vec();
     view.hints.extend(run.why_not_again().map(str::to_owned));
-    view.follows = run.made.follows.as_ref().map(follows);
     let unreadable = run.unreadable().iter().map(ToString::to_string);
     view.warnings.extend(unreadable);
     view.warnings.extend(run.doubt_text(&sight.now));
@@ -310,6 +305,36 @@ fn of_run<'a>(view: &mut v1::ExperimentView, run: &'a Run, sight: &Sight<'a>) {
 pub(super) fn image(run: &Run) -> String {
     let host = run.journal.host.as_ref();
     host.map(|host| host.image.clone()).unwrap_or_default()
+}
+
+/// What a live run waits for, and what its node tells of it.
+fn while_live<'a>(view: &mut v1::ExperimentView, run: &'a Run, sight: &Sight<'a>) {
+    view.cancel = cancel(run, sight);
+    let held = sight.held(run);
+    view.waiting_for = nero_life::restored::awaited(sight.state, run)
+        .unwrap_or_else(|| waiting_for(run, held, sight));
+    let by_its_batch = held.filter(Held::needs_person).map(|held| held.to_string());
+    let at_its_node = || run.needs_person().map(str::to_owned);
+    view.held = by_its_batch.or_else(at_its_node).unwrap_or_default();
+    if let Some(Held::Others(awaited)) = held.filter(Held::needs_person) {
+        view.held_by_need = true;
+        view.need_remedy = awaited.remedy().unwrap_or_default();
+    }
+    if run.node().is_some() {
+        let refused = run.refusals().iter();
+        view.warnings
+            .extend(refused.map(|no| format!("refused by {}: {}", no.node, no.why)));
+    }
+    if run.is_unsupervised() {
+        view.warnings
+            .push("unsupervised: its exit code cannot be known".to_owned());
+    }
+    if !run.far_host().is_empty() {
+        let host = Safe::line(run.far_host());
+        view.warnings.push(format!(
+            "goes on on {host}, another host of its node; followed by disk"
+        ));
+    }
 }
 
 /// The earlier run after which neroman made a run by itself.

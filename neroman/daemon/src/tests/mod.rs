@@ -23,6 +23,7 @@ mod staging;
 mod stories;
 mod told;
 mod transfers;
+mod windows;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -4464,6 +4464,22 @@ pub struct ListRequest {
     /// a view of each run, oldest first, in the place of one of the newest
     #[prost(bool, tag = "4")]
     pub all_runs: bool,
+    /// absent: views of all
+    #[prost(message, optional, tag = "5")]
+    pub window: ::core::option::Option<Window>,
+    #[prost(bool, tag = "6")]
+    pub totals: bool,
+}
+/// The part of a list that is shown.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Window {
+    /// an expression, `-` before it turns the order; empty: as they are picked
+    #[prost(string, tag = "1")]
+    pub sort: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub offset: u64,
+    #[prost(uint64, tag = "3")]
+    pub count: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListReply {
@@ -4480,6 +4496,67 @@ pub struct ListReply {
     /// of these experiments, and not done
     #[prost(message, repeated, tag = "5")]
     pub batches: ::prost::alloc::vec::Vec<BatchView>,
+    /// of all that were picked, also outside of the window
+    #[prost(message, optional, tag = "6")]
+    pub totals: ::core::option::Option<Totals>,
+}
+/// What many experiments have in common.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Totals {
+    #[prost(uint64, tag = "1")]
+    pub experiments: u64,
+    #[prost(message, repeated, tag = "2")]
+    pub states: ::prost::alloc::vec::Vec<totals::State>,
+    #[prost(message, repeated, tag = "3")]
+    pub nodes: ::prost::alloc::vec::Vec<totals::Node>,
+    /// failures that need a person; the commonest
+    #[prost(message, repeated, tag = "4")]
+    pub needs: ::prost::alloc::vec::Vec<IdGroup>,
+    /// kinds of failure that are left out
+    #[prost(uint64, tag = "5")]
+    pub more_needs: u64,
+    /// lines that tell what to type
+    #[prost(string, repeated, tag = "6")]
+    pub held: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "7")]
+    pub warnings: ::prost::alloc::vec::Vec<IdGroup>,
+    #[prost(message, repeated, tag = "8")]
+    pub hints: ::prost::alloc::vec::Vec<IdGroup>,
+    /// why runs wait without a person being needed; the commonest
+    #[prost(message, repeated, tag = "9")]
+    pub waits: ::prost::alloc::vec::Vec<IdGroup>,
+    #[prost(uint64, tag = "10")]
+    pub more_waits: u64,
+}
+/// Nested message and enum types in `Totals`.
+pub mod totals {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct State {
+        #[prost(string, tag = "1")]
+        pub state: ::prost::alloc::string::String,
+        #[prost(uint64, tag = "2")]
+        pub count: u64,
+    }
+    #[derive(Clone, PartialEq, ::prost::Message)]
+    pub struct Node {
+        #[prost(string, tag = "1")]
+        pub node: ::prost::alloc::string::String,
+        #[prost(message, repeated, tag = "2")]
+        pub states: ::prost::alloc::vec::Vec<State>,
+    }
+}
+/// Experiments of which the same is told.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct IdGroup {
+    #[prost(string, tag = "1")]
+    pub state: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "3")]
+    pub count: u64,
+    /// as they are typed
+    #[prost(string, tag = "4")]
+    pub ids: ::prost::alloc::string::String,
 }
 /// What one start made.
 #[derive(Clone, PartialEq, ::prost::Message)]

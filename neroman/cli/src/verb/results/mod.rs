@@ -146,6 +146,7 @@ fn asked(args: &Results, names: &[String], format: Option<FileFormat>) -> ListRe
         settle: true,
         facts,
         all_runs: args.all_runs,
+        ..ListRequest::default()
     }
 }
 

@@ -64,6 +64,8 @@ const RESULTS_MIN_FREE_BYTES: u64 = 64 << 20;
 pub struct Node {
     /// As `ssh` takes it; `None` for [`LOCAL`] alone.
     pub address: Option<String>,
+    /// Path of a private key that `ssh` tries, too; `None`: those of its own configuration.
+    pub key: Option<String>,
     /// Folder of ours there, with `~` and `$NAME` as on the node; `None`: `~/.neronet`.
     pub root: Option<String>,
     /// How many processors runs may use; `None`: what the node has.

@@ -43,6 +43,22 @@ pub enum Edit {
         /// As it is typed.
         value: String,
     },
+    /// A node in a group, which is made when it is missing; nothing changes when it is in there.
+    JoinGroup {
+        /// The group.
+        group: String,
+        /// The node.
+        node: String,
+    },
+    /// A node out of a group, which goes with its last node.
+    LeaveGroup {
+        /// The group.
+        group: String,
+        /// The node.
+        node: String,
+    },
+    /// Several in their order, all or none.
+    Several(Vec<Edit>),
 }
 
 /// Why the file was not changed. It is as it was.
@@ -133,6 +149,9 @@ impl Edit {
     pub fn apply(&self, path: &Path) -> Result<(), EditError> {
         let file = ConfigFile::open(path).map_err(EditError::Config)?;
         let text = self.on(path, file.text())?;
+        if text == file.text() {
+            return Ok(());
+        }
         Ok(file.write(&text)?)
     }
 
@@ -142,7 +161,27 @@ impl Edit {
     /// When the new value is not valid or cannot be written.
     pub fn on(&self, path: &Path, text: &str) -> Result<String, EditError> {
         let config = Config::parse(path, text).map_err(EditError::Config)?;
-        let change = self.change(&config)?;
+        let change = match self {
+            Self::AddNode { name, fields } => add_node(&config, name, fields)?,
+            Self::RemoveNode { name } => remove_node(&config, name)?,
+            Self::Set { key, value } => set(&config, key, value)?,
+            Self::JoinGroup { group, node } => {
+                let Some(nodes) = with_node(&config, group, node) else {
+                    return Ok(text.to_owned());
+                };
+                set_group(&config, group, &nodes)?
+            }
+            Self::LeaveGroup { group, node } => {
+                let Some(nodes) = without_node(&config, group, node) else {
+                    return Ok(text.to_owned());
+                };
+                set_group(&config, group, &nodes)?
+            }
+            Self::Several(edits) => {
+                let mut edits = edits.iter();
+                return edits.try_fold(text.to_owned(), |text, edit| edit.on(path, &text));
+            }
+        };
         if let (Self::Set { key, .. }, false) = (self, change.finds_something(text)) {
             return Err(EditError::Unknown {
                 what: format!("{} is not set", quoted(key)),
@@ -159,14 +198,6 @@ impl Edit {
                 message: mistakes.list[0].message.clone(),
                 hint: mistakes.list[0].hint.clone(),
             }),
-        }
-    }
-
-    fn change(&self, config: &Config) -> Result<Change, EditError> {
-        match self {
-            Self::AddNode { name, fields } => add_node(config, name, fields),
-            Self::RemoveNode { name } => remove_node(config, name),
-            Self::Set { key, value } => set(config, key, value),
         }
     }
 }
@@ -354,6 +385,23 @@ fn set_group(config: &Config, key: &str, value: &str) -> Result<Change, EditErro
         },
         value: list(value),
     })
+}
+
+/// The nodes of a group with one more; `None`: it is in there.
+fn with_node(config: &Config, group: &str, node: &str) -> Option<String> {
+    let nodes = config.groups.get(group).map(|group| group.nodes.as_slice());
+    let nodes = nodes.unwrap_or_default();
+    let others = nodes.iter().map(String::as_str);
+    let all: Vec<&str> = others.chain([node]).collect();
+    (!nodes.iter().any(|known| known == node)).then(|| all.join(","))
+}
+
+/// The nodes of a group but one; `None`: it is not in there.
+fn without_node(config: &Config, group: &str, node: &str) -> Option<String> {
+    let nodes = &config.groups.get(group)?.nodes;
+    let others = nodes.iter().map(String::as_str).filter(|one| *one != node);
+    let others: Vec<&str> = others.collect();
+    (others.len() < nodes.len()).then(|| others.join(","))
 }
 
 /// `a, b` or `[a, b]` as a list.

@@ -178,6 +178,7 @@ fn node_origins(name: &str, node: &Node, home: &Home) -> Vec<Origin> {
     };
     let fields = [
         ("address", node.address.clone(), "this machine"),
+        ("key", node.key.clone(), ""),
         ("root", root, ""),
         (
             "cpus",
@@ -205,7 +206,7 @@ fn node_origins(name: &str, node: &Node, home: &Home) -> Vec<Origin> {
     fields
         .into_iter()
         .chain(of_scheduler.map(|(word, value)| (word, Some(value), "")))
-        .filter(|(word, value, _)| value.is_some() || !["notes", "scheduler"].contains(word))
+        .filter(|(word, value, _)| value.is_some() || !["key", "notes", "scheduler"].contains(word))
         .map(|(word, value, otherwise)| Origin {
             key: format!("nodes.{name}.{word}"),
             value,

@@ -35,6 +35,7 @@ const WORDS: &[&str] = &[
 /// Words of a node, as in [`Node::fields`].
 const NODE_WORDS: &[&str] = &[
     "address",
+    "key",
     "root",
     "cpus",
     "memory",
@@ -238,6 +239,7 @@ impl ConfigReader<'_> {
             node.fields.insert(known, entry.key_mark);
             match known {
                 "address" => node.address = self.address(name, &full, value),
+                "key" => node.key = self.key(&full, value),
                 "root" => node.root = self.node_root(name, &full, value),
                 "cpus" => node.cpus = self.fields.cpus(&full, value),
                 "memory" => node.memory_bytes = self.size_bytes(&full, value, Zero::Allowed),
@@ -304,6 +306,19 @@ impl ConfigReader<'_> {
                 message,
                 "for example box, me@box.example.org or ssh://me@box:2222",
             );
+            return None;
+        }
+        Some(given.text)
+    }
+
+    fn key(&mut self, full: &str, value: &nero_yaml::Node) -> Option<String> {
+        let given = self.text(full, value, "~/.ssh/lab")?;
+        if !given.text.starts_with(['/', '~']) || given.text.contains(char::is_control) {
+            let message = format!(
+                "`{full}` takes the path of a key, not {}",
+                quoted(&given.text)
+            );
+            self.wrong(value.mark, message, "it begins with `/` or `~/`, as here");
             return None;
         }
         Some(given.text)

@@ -37,7 +37,7 @@ impl NodeConnector for NodeAccess {
                 deployment: self.deployment,
             }),
             Some(address) => Arc::new(RemoteAgent {
-                agents: self.agents.clone(),
+                agents: self.agents.with_key(node.key.clone()),
                 name: name.to_owned(),
                 address: address.clone(),
                 root: node.root.clone(),

@@ -34,6 +34,8 @@ const END: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub struct Ssh {
     inner: Arc<SshState>,
+    /// Path of a private key that is tried, too.
+    key: Option<String>,
 }
 
 #[derive(Debug)]
@@ -72,6 +74,16 @@ impl Ssh {
                 making: Mutex::default(),
                 unset: OnceCell::new(),
             }),
+            key: None,
+        }
+    }
+
+    /// The same, which tries the private key at this path, too.
+    #[must_use]
+    pub fn with_key(&self, key: Option<String>) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+            key,
         }
     }
 
@@ -336,7 +348,9 @@ impl Ssh {
 
     /// The words of the command itself.
     pub(crate) fn words(&self) -> Vec<OsString> {
-        self.inner.command.iter().map(OsString::from).collect()
+        let key = self.key.iter().flat_map(|key| ["-i", key.as_str()]);
+        let command = self.inner.command.iter().map(String::as_str);
+        command.chain(key).map(OsString::from).collect()
     }
 
     fn folder(&self) -> Result<&Path, Trouble> {
@@ -431,6 +445,8 @@ mod tests {
         assert!(split("").expect("plain ssh").is_empty());
         let ssh = Ssh::new(Vec::new(), Path::new("/s"));
         assert_eq!(ssh.words(), ["ssh"]);
+        let with_key = ssh.with_key(Some("/my key".to_owned()));
+        assert_eq!(with_key.words(), ["ssh", "-i", "/my key"]);
         let error = SshError::new("", "", split("ssh 'x").expect_err("an open quote"));
         assert_eq!(error.fault(), crate::Fault::Program);
         assert!(error.trouble.to_string().contains("NERONET_SSH"));

@@ -111,6 +111,7 @@ pub fn keys() -> Vec<&'static str> {
 /// The settings of a node.
 const FIELDS: &[(&str, &str)] = &[
     ("address", "whatever ssh accepts"),
+    ("key", "a private key that ssh tries, too"),
     ("root", "folder for our files there"),
     ("cpus", "CPUs that runs may use"),
     ("memory", "memory that runs may use, as 64G"),

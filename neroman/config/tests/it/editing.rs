@@ -140,6 +140,41 @@ fn a_value_is_set_where_it_stands_or_behind() {
 }
 
 #[test]
+fn a_node_joins_and_leaves_a_group_with_its_own_lines_alone() {
+    let member = |joins: bool, node: &str| {
+        let (group, node) = ("lab".to_owned(), node.to_owned());
+        if joins {
+            Edit::JoinGroup { group, node }
+        } else {
+            Edit::LeaveGroup { group, node }
+        }
+    };
+    let both = Edit::Several(vec![
+        add("lab-1", &[("address", "h1")]),
+        member(true, "lab-1"),
+    ]);
+    let one = "# mine\nnodes:\n  lab-1:\n    address: h1\ngroups:\n  lab: [lab-1]\n";
+    check(&both, "# mine\n", one);
+    check(&member(true, "lab-1"), one, one);
+    check(
+        &member(true, "local"),
+        "nodes: {a: {address: x}}\ngroups:\n  lab: {nodes: [a], balance: off} # here\n",
+        "nodes: {a: {address: x}}\ngroups:\n  lab: {nodes: [a, local], balance: off} # here\n",
+    );
+    check(&member(false, "local"), one, one);
+    let away = Edit::Several(vec![member(false, "lab-1"), remove("lab-1")]);
+    let left = away.on(path(), one).unwrap();
+    let config = Config::parse(path(), &left).unwrap();
+    assert!(
+        config.groups.is_empty() && config.node("lab-1").is_none(),
+        "{left}"
+    );
+    assert!(left.starts_with("# mine\n"), "{left}");
+    let default = format!("{one}default_node: lab\n");
+    refused(&away, &default);
+}
+
+#[test]
 fn a_group_is_balanced_or_not_and_keeps_its_nodes() {
     let before = "nodes: {a: {address: x}}\ngroups:\n  g: [a, local] # both\n";
     let off = set("groups.g.balance", "off").on(path(), before).unwrap();
@@ -343,6 +378,7 @@ const KEYS: &[(&str, &str, &str)] = &[
     ("notify.webhook", "http://hooks.example.org/", "hooks"),
     ("notify.command", "./tell", ""),
     ("nodes.a.address", "me@there", ""),
+    ("nodes.a.key", "~/.ssh/lab", "lab"),
     ("nodes.a.root", "/scratch/me", "here"),
     ("nodes.a.cpus", "8", "many"),
     ("nodes.a.memory", "64G", "much"),

@@ -385,6 +385,7 @@ impl Nodes {
 /// Whether a connection made for `one` serves for `other`.
 fn same(one: &nero_config::Node, other: &nero_config::Node) -> bool {
     one.address == other.address
+        && one.key == other.key
         && one.root == other.root
         && one.cpus == other.cpus
         && one.memory_bytes == other.memory_bytes

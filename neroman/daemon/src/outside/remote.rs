@@ -108,6 +108,18 @@ impl Agents {
         }
     }
 
+    /// The same, which tries a private key, too.
+    pub(crate) fn with_key(&self, key: Option<String>) -> Self {
+        Self {
+            ssh: self
+                .ssh
+                .as_ref()
+                .map(|ssh| ssh.with_key(key))
+                .map_err(Clone::clone),
+            ..self.clone()
+        }
+    }
+
     /// The user's ssh.
     ///
     /// # Errors

@@ -77,13 +77,13 @@ impl Man {
                 "`local` is this machine, whose runs are here",
             ));
         };
-        let host = self
-            .agents
+        let agents = self.agents.with_key(node.key.clone());
+        let host = agents
             .host(&name, &address)
             .await
             .map_err(|refused| refused.failure)?;
         let mut agent = RemoteAgent {
-            agents: self.agents.clone(),
+            agents,
             root: node.root.clone(),
             options: crate::outside::options(&node),
             name: name.clone(),
@@ -116,7 +116,7 @@ impl Man {
             Some(channel) => (self.agents.tenure, listed(channel, &sink).await),
             None => {
                 let tenure = found.owner.tenure.max(self.agents.tenure) + 1;
-                agent.agents = self.agents.of(id, tenure);
+                agent.agents = agent.agents.of(id, tenure);
                 (tenure, self.specs_of(agent, &sink).await)
             }
         };

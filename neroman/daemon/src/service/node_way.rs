@@ -143,10 +143,8 @@ impl Man {
     ) -> Result<v1::NodeLoginReply, Failure> {
         let node = self.configured(&request.name)?;
         let config = self.nodes.config()?;
-        let address = config
-            .node(&request.name)
-            .and_then(|node| node.address.clone());
-        let (Some(address), false) = (address, node.now().connected()) else {
+        let configured = config.node(&request.name).cloned().unwrap_or_default();
+        let (Some(address), false) = (configured.address, node.now().connected()) else {
             return Ok(v1::NodeLoginReply {
                 argv: Vec::new(),
                 open: true,
@@ -154,6 +152,7 @@ impl Man {
         };
         let words = self
             .agents
+            .with_key(configured.key)
             .ssh()?
             .login(&request.name, &address)
             .await

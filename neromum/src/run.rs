@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use crate::agent::{Agent, AgentHandle, End, Mailboxes, Placer, Scheduler, Setup};
 use crate::args::Options;
 use crate::cards::Cards;
+use crate::clean::purge;
 use crate::core::capacity::Capacity;
 use crate::lease::{self, Held};
 use crate::ledger::{Intent, Ledger};
@@ -215,6 +216,7 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
     // A lease does not prove that its process is dead; it may be frozen.
     let alone = seat.held.is_none();
     let (ledger, state) = Ledger::open(&paths.mum().join("ledger"), options.deployment, alone)?;
+    purge::withdraw(&paths);
     let identity = ledger.identity();
     has_their_scheduler(options.warden.kind, &state.submissions)?;
     for intent in &state.submissions {
@@ -256,6 +258,7 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
     // state.
     let socket = seat.socket.clone();
     let lock_file = lock_file(&paths);
+    let own_paths = paths.clone();
     let (listener, rebind) = OwnerOnly::bind_again(&socket).map_err(at(&socket))?;
     let placer = Placer {
         paths,
@@ -297,7 +300,7 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
     match end {
         End::Orderly => {
             tracing::info!("ended in order");
-            Ok(())
+            purge::obey(&own_paths).map_err(at(own_paths.root()))
         }
         End::Broken(error) => Err(RunError::Broken(error)),
     }

@@ -52,6 +52,7 @@ pub const LEFT_OUT: &[(&str, &[&str])] = &[
         &[
             "files",
             "hosts",
+            "infra",
             "joined",
             "local_steps",
             "neighbours",

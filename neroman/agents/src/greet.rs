@@ -114,7 +114,10 @@ pub(crate) async fn greet(channel: &Channel, greeter: &Greeter) -> Result<Hello,
 }
 
 async fn stop(channel: &Channel) -> Result<(), ()> {
-    let mut request = tonic::Request::new(StopRequest { upgrade: true });
+    let mut request = tonic::Request::new(StopRequest {
+        upgrade: true,
+        ..StopRequest::default()
+    });
     request.set_timeout(GREETING);
     let mut client = MumClient::new(channel.clone());
     match timeout(GREETING, client.stop(request)).await {

@@ -235,6 +235,13 @@ mod greeter {
             nothing()
         }
 
+        async fn bring_image(
+            &self,
+            _: Request<nero_wire::v1::BringImageRequest>,
+        ) -> Answer<nero_wire::v1::BringImageReply> {
+            nothing()
+        }
+
         async fn stop(&self, _: Request<StopRequest>) -> Answer<StopReply> {
             nothing()
         }

@@ -4,6 +4,7 @@ mod complete;
 mod config;
 mod export;
 mod files;
+mod infra;
 mod live;
 mod mail;
 mod node;
@@ -19,6 +20,7 @@ pub use complete::keys as config_keys;
 pub use config::Config;
 pub use export::{Backup, Diff, Export, OpenResults};
 pub use files::{Clean, Du, Exec, Fetch, Shell as ShellOn};
+pub use infra::{InfraUp, InfraVerb};
 pub use live::{Abort, Adopt, Launch, Pause, Restart, Start, Wait};
 pub use mail::MailVerb;
 pub use node::{NodeAdd, NodeJoin, NodeVerb, NodeWelcome, Warden, YesNo};
@@ -27,7 +29,7 @@ pub use own::{Copy, Note, Set, Tag};
 pub use typed::{Add, RunCommand};
 
 use complete::{
-    config_key, config_value, metric_name, node_name, node_or_run, param_name, picked,
+    config_key, config_value, group_name, metric_name, node_name, node_or_run, param_name, picked,
     picked_or_removed, rule_text, status_word, value_name,
 };
 
@@ -178,6 +180,12 @@ pub enum Verb {
         after_help = "Examples:\n  neroman node add alpha ada@alpha.example.org\n  neroman node doctor alpha"
     )]
     Node(NodeVerb),
+    /// A set of hosts: made ready with one line, looked at, renewed and put away
+    #[command(subcommand)]
+    #[command(
+        after_help = "Examples:\n  neroman infra up lab -a ada@h1,ada@h2,h3\n  neroman infra down lab"
+    )]
+    Infra(InfraVerb),
     /// A shell on a node, in a run's folder where a run is named
     #[command(after_help = "Examples:\n  neroman shell alpha\n  neroman shell 144")]
     Shell(ShellOn),
@@ -239,7 +247,7 @@ pub enum Verb {
         /// The shell
         shell: Shell,
     },
-    /// Help for a verb, or on selectors, expressions, rules, states, format, metrics, gpus, config
+    /// Help for a verb, or on selectors, expressions, rules, states, format, metrics, infra, gpus, config
     #[command(
         after_help = "Examples:\n  neroman help start\n  neroman help selectors\n  neroman help --man share/man/man1"
     )]

@@ -239,7 +239,7 @@ impl ConfigReader<'_> {
             node.fields.insert(known, entry.key_mark);
             match known {
                 "address" => node.address = self.address(name, &full, value),
-                "key" => node.key = self.key(&full, value),
+                "key" => node.key = self.key(name, &full, value),
                 "root" => node.root = self.node_root(name, &full, value),
                 "cpus" => node.cpus = self.fields.cpus(&full, value),
                 "memory" => node.memory_bytes = self.size_bytes(&full, value, Zero::Allowed),
@@ -311,7 +311,12 @@ impl ConfigReader<'_> {
         Some(given.text)
     }
 
-    fn key(&mut self, full: &str, value: &nero_yaml::Node) -> Option<String> {
+    fn key(&mut self, node: &str, full: &str, value: &nero_yaml::Node) -> Option<String> {
+        if node == LOCAL {
+            let message = format!("`{LOCAL}` is this machine, which `ssh` does not go to");
+            self.wrong(value.mark, message, "remove the key");
+            return None;
+        }
         let given = self.text(full, value, "~/.ssh/lab")?;
         if !given.text.starts_with(['/', '~']) || given.text.contains(char::is_control) {
             let message = format!(

@@ -213,7 +213,8 @@ pub(crate) fn scheduler(
     })
 }
 
-fn container(container: &Container) -> v1::Container {
+/// How a container is asked for.
+pub(crate) fn container(container: &Container) -> v1::Container {
     v1::Container {
         image: container.image.clone(),
         runtime: container.runtime.clone(),

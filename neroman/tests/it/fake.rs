@@ -59,6 +59,7 @@ pub struct Answers {
     pub mail: MailListReply,
     pub nodes: NodesReply,
     pub node_events: Vec<NodeEvent>,
+    pub image: NodeImageReply,
     pub removed: NodeRemoveReply,
     pub login: NodeLoginReply,
     pub gone: NodeGoneReply,

@@ -9,6 +9,7 @@ mod config;
 mod fake;
 mod faults;
 mod files;
+mod infra;
 mod json;
 mod modules;
 mod nodes;

@@ -8,6 +8,7 @@
 mod builds;
 pub mod measure;
 mod named;
+pub mod purge;
 mod recalled;
 pub mod remove;
 pub mod sweep;

@@ -157,7 +157,7 @@ pub async fn bring(
     let _turn = turn(runtime, source).await;
     let (name, digest) = match runtime {
         Runtime::Podman | Runtime::Docker => {
-            in_store(containers, program, source, container).await?
+            in_store(containers, (runtime, program), source, container).await?
         }
         Runtime::Apptainer | Runtime::Singularity => {
             as_sif(containers, program, source, container).await?
@@ -175,7 +175,7 @@ pub async fn bring(
 /// An image in the store of podman or docker.
 async fn in_store(
     containers: &Containers,
-    program: &Path,
+    (runtime, program): (Runtime, &Path),
     source: &ImageSource,
     container: &Container,
 ) -> Result<(String, String), ImageLack> {
@@ -194,8 +194,8 @@ async fn in_store(
     };
     let (name, archive) = match source {
         ImageSource::Name(name) => {
-            let found = id(name).await.ok().filter(|_| container.pull != "always");
-            if let Some(id) = found {
+            let before = id(name).await.ok();
+            if let Some(id) = before.clone().filter(|_| container.pull != "always") {
                 return Ok((name.clone(), id));
             }
             if container.pull == "never" {
@@ -204,7 +204,7 @@ async fn in_store(
                     "it is not here, and `pull: never`".to_owned(),
                 ));
             }
-            ask(base, program, &["pull", "-q", name], BRING_MAX)
+            pull(containers, (runtime, program), name, before)
                 .await
                 .map_err(|why| failed("pulled", why))?;
             (name.clone(), None)
@@ -223,12 +223,57 @@ async fn in_store(
     if let Some(path) = archive
         && id(&name).await.is_err()
     {
+        let noted = containers.note(runtime, &name);
+        noted.map_err(|error| failed("noted", error.to_string()))?;
         load(base, program, &path, &name)
             .await
             .map_err(|why| failed("loaded", why))?;
     }
     let id = id(&name).await.map_err(|why| failed("had", why))?;
     Ok((name, id))
+}
+
+/// Pulls an image, and notes before that it is brought. `before`: the one of this name that is here.
+async fn pull(
+    containers: &Containers,
+    (runtime, program): (Runtime, &Path),
+    name: &str,
+    before: Option<String>,
+) -> Result<(), String> {
+    let note = containers.note_file(runtime, name);
+    let noted = match &before {
+        None => containers.note(runtime, name),
+        // An older one, which has no name when a newer one is here.
+        Some(id) if note.exists() => containers.note(runtime, id),
+        Some(_) => Ok(()),
+    };
+    noted.map_err(|error| format!("cannot note that: {error}"))?;
+    let pulled = ask(&containers.base, program, &["pull", "-q", name], BRING_MAX).await;
+    if pulled.is_err() && before.is_none() {
+        // What stays is looked for in vain when images are removed.
+        let _ = std::fs::remove_file(note);
+    }
+    pulled.map(drop)
+}
+
+/// Removes an image, unless a container uses it.
+///
+/// # Errors
+/// The runtime's complaint.
+pub async fn remove_image(
+    base: &Base,
+    runtime: Runtime,
+    program: &Path,
+    image: &str,
+) -> Result<(), String> {
+    let Err(why) = ask(base, program, &["image", "rm", image], ANSWER_MAX).await else {
+        return Ok(());
+    };
+    let is_there = ask(base, program, &["image", "inspect", image], ANSWER_MAX).await;
+    if is_there.is_err() && version(base, runtime, program).await.is_ok() {
+        return Ok(());
+    }
+    Err(why)
 }
 
 /// The path of a file that travelled with a run.
@@ -296,6 +341,9 @@ async fn as_sif(
                 .map(|c| if c.is_alphanumeric() { c } else { '-' })
                 .collect();
             let path = containers.folder.join(format!("{file}.sif"));
+            if !path.exists() && container.pull == "never" {
+                return Err(failed("it is not here, and `pull: never`".to_owned()));
+            }
             if !path.exists() || container.pull == "always" {
                 let private = containers
                     .folder

@@ -6,6 +6,7 @@
 //! beside the agent. An image is brought once at a time, whatever asks for it.
 
 mod bring;
+mod brought;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -41,6 +42,19 @@ pub struct ReadyImage {
     pub name: String,
     /// Its digest; empty: unknown.
     pub digest: String,
+}
+
+impl ReadyImage {
+    /// How the container of a run that asked for this image is started.
+    pub fn into_container(self, asked: Container) -> Container {
+        Container {
+            runtime: self.runtime.name().to_owned(),
+            program: self.program.display().to_string(),
+            ready: self.name,
+            digest: self.digest,
+            ..asked
+        }
+    }
 }
 
 /// Why a run cannot have its container here, or not yet.
@@ -104,15 +118,8 @@ impl ImagesKnown {
         let ready = found
             .cloned()
             .unwrap_or_else(|| Err(on_its_way(&container)))?;
-        if let Some(container) = spec
-            .scheduler
-            .as_mut()
-            .and_then(|asks| asks.container.as_mut())
-        {
-            container.runtime = ready.runtime.name().to_owned();
-            container.program = ready.program.display().to_string();
-            container.ready = ready.name;
-            container.digest = ready.digest;
+        if let Some(asks) = spec.scheduler.as_mut() {
+            asks.container = Some(ready.into_container(container));
         }
         Ok(())
     }
@@ -156,6 +163,34 @@ impl Containers {
             known.0.insert(wish, found);
         }
         known
+    }
+
+    /// Has an image of the node brought, as for a run. Waits a moment for it.
+    ///
+    /// # Errors
+    /// When it is not here, or not yet.
+    pub async fn bring_one(
+        self: &Arc<Self>,
+        container: &Container,
+    ) -> Result<ReadyImage, ImageLack> {
+        let key = ImageKey {
+            image: container.image.clone(),
+            runtime: container.runtime.clone(),
+            pull: container.pull.clone(),
+            content: None,
+        };
+        let mut state = self.state_of(&key, container);
+        let found = tokio::time::timeout(PATIENCE, state.wait_for(Option::is_some)).await;
+        match found {
+            Ok(Ok(found)) => found.clone().unwrap_or_else(|| Err(on_its_way(container))),
+            Ok(Err(_)) | Err(_) => Err(on_its_way(container)),
+        }
+    }
+
+    /// Forgets what is known of images.
+    fn forget(&self) {
+        let mut images = self.images.lock().unwrap_or_else(PoisonError::into_inner);
+        images.retain(|_, (state, _)| state.borrow().is_none());
     }
 
     /// The state of an image; looks for it anew where that is not known, or not known any more.

@@ -134,6 +134,14 @@ async fn clean_all(inner: &Arc<ServiceState>, request: CleanRequest) -> Result<C
         };
         freed = inner.in_turn(sweep).await?;
     }
+    if request.images && !request.dry_run {
+        let open = inner.answer(inner.agent.open_runs()).await?;
+        if !open.is_empty() {
+            let live = "images stay: runs are live here".to_owned();
+            return Err(Status::failed_precondition(live));
+        }
+        freed.notes.extend(inner.containers.remove_brought().await);
+    }
     if !request.dry_run {
         inner.janitor.empty_trash();
     }

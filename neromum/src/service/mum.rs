@@ -6,14 +6,14 @@ use nero_wire::hello;
 use nero_wire::v1::mum_server::Mum;
 use nero_wire::v1::read_files_request::Want;
 use nero_wire::v1::{
-    AnswerStepReply, AnswerStepRequest, BlobList, BlobPart, CancelReply, CancelRequest, CleanReply,
-    CleanRequest, DescribeRequest, DiskUsageReply, DiskUsageRequest, ExamineReply, ExamineRequest,
-    FilePart, FindJobsReply, FindJobsRequest, FollowEvent, FollowRequest, HandOverReply,
-    HandOverRequest, Hello, ListFilesReply, ListFilesRequest, LogPart, NodeDescription,
-    PauseRunsReply, PauseRunsRequest, ProbeReply, ProbeRequest, PutBlobsReply, ReadFileRequest,
-    ReadFilesRequest, ReadLogRequest, RelayClaims, RelayOrder, RespondReply, RespondRequest, Role,
-    RunFolder, RunsRequest, ScriptReply, ScriptRequest, SetRulesReply, SetRulesRequest, Site,
-    StopReply, StopRequest,
+    AnswerStepReply, AnswerStepRequest, BlobList, BlobPart, BringImageReply, BringImageRequest,
+    CancelReply, CancelRequest, CleanReply, CleanRequest, DescribeRequest, DiskUsageReply,
+    DiskUsageRequest, ExamineReply, ExamineRequest, FilePart, FindJobsReply, FindJobsRequest,
+    FollowEvent, FollowRequest, HandOverReply, HandOverRequest, Hello, ListFilesReply,
+    ListFilesRequest, LogPart, NodeDescription, PauseRunsReply, PauseRunsRequest, ProbeReply,
+    ProbeRequest, PutBlobsReply, ReadFileRequest, ReadFilesRequest, ReadLogRequest, RelayClaims,
+    RelayOrder, RespondReply, RespondRequest, Role, RunFolder, RunsRequest, ScriptReply,
+    ScriptRequest, SetRulesReply, SetRulesRequest, Site, StopReply, StopRequest,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -318,9 +318,38 @@ impl Mum for Service {
         Ok(Response::new(parts))
     }
 
+    async fn bring_image(
+        &self,
+        request: Request<BringImageRequest>,
+    ) -> Result<Response<BringImageReply>, Status> {
+        self.greeted(&request)?;
+        let container = request.into_inner().container.unwrap_or_default();
+        let found = self.inner.containers.bring_one(&container).await;
+        Ok(Response::new(match found {
+            Ok(ready) => BringImageReply {
+                ready: Some(ready.into_container(container)),
+                ..BringImageReply::default()
+            },
+            Err(lack) => BringImageReply {
+                ready: None,
+                why: lack.why,
+                hint: lack.hint.to_owned(),
+                later: lack.may_pass,
+            },
+        }))
+    }
+
     async fn stop(&self, request: Request<StopRequest>) -> Result<Response<StopReply>, Status> {
         self.greeted(&request)?;
         tracing::info!("told to stop");
+        if request.into_inner().purge {
+            let open = self.inner.answer(self.inner.agent.open_runs()).await?;
+            if !open.is_empty() {
+                return Err(Status::failed_precondition("runs are live here"));
+            }
+            crate::clean::purge::order(&self.inner.placer.paths)
+                .map_err(|error| io_status("cannot note that files go", &error))?;
+        }
         self.inner.agent.stop().await?;
         Ok(Response::new(StopReply {}))
     }

@@ -70,7 +70,10 @@ async fn an_upgrade_leaves_at_once_and_touches_no_job() {
     follower.stage(&spec, Stage::Running).await;
     let launcher = node.launcher().await;
     mum.client
-        .stop(StopRequest { upgrade: true })
+        .stop(StopRequest {
+            upgrade: true,
+            ..StopRequest::default()
+        })
         .await
         .unwrap();
     assert_eq!(node.ended().await, Some(0));

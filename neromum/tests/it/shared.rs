@@ -178,7 +178,10 @@ async fn a_neromum_from_before_the_node_had_a_scheduler_is_reached_and_can_be_re
     let scheduler = ["--warden", "slurm"];
     let (mut known, child) = dial(&node, &scheduler).await.unwrap();
     assert!(!node.paths.lease().join("epoch.1").exists());
-    let stop = StopRequest { upgrade: true };
+    let stop = StopRequest {
+        upgrade: true,
+        ..StopRequest::default()
+    };
     known.client.stop(stop).await.unwrap();
     drop((known, before, child));
     let (next, _child) = dial(&node, &scheduler).await.unwrap();

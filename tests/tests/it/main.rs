@@ -25,6 +25,7 @@ mod exported;
 mod files;
 mod golden;
 mod hosts;
+mod infra;
 mod input;
 mod jobs;
 mod joined;

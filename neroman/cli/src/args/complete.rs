@@ -19,6 +19,11 @@ pub fn node_name() -> ArgValueCompleter {
     ArgValueCompleter::new(|begun: &OsStr| fitting(begun, config().iter().flat_map(nodes)))
 }
 
+/// Completes the name of a group.
+pub fn group_name() -> ArgValueCompleter {
+    ArgValueCompleter::new(|begun: &OsStr| fitting(begun, config().iter().flat_map(groups)))
+}
+
 /// Completes a node, a group, or `any`.
 pub fn target_name() -> ArgValueCompleter {
     ArgValueCompleter::new(|begun: &OsStr| fitting(begun, config().iter().flat_map(targets)))
@@ -56,7 +61,7 @@ pub fn config_key() -> ArgValueCompleter {
                 let local = node.address.is_none();
                 let fields = FIELDS
                     .iter()
-                    .filter(move |(field, _)| !(local && *field == "address"));
+                    .filter(move |(field, _)| !(local && ["address", "key"].contains(field)));
                 fields.map(move |(field, about)| {
                     (format!("nodes.{name}.{field}"), (*about).to_owned())
                 })
@@ -111,8 +116,8 @@ pub fn keys() -> Vec<&'static str> {
 /// The settings of a node.
 const FIELDS: &[(&str, &str)] = &[
     ("address", "whatever ssh accepts"),
-    ("key", "a private key that ssh tries, too"),
     ("root", "folder for our files there"),
+    ("key", "a private key that ssh tries, too"),
     ("cpus", "CPUs that runs may use"),
     ("memory", "memory that runs may use, as 64G"),
     (

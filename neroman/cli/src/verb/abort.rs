@@ -68,7 +68,11 @@ pub async fn one(session: &mut Session, picked: &str) -> Result<(), Stop> {
     session.out.text(&as_text(&reply, false))
 }
 
-async fn call(session: &mut Session, asked: AbortRequest) -> Result<AbortReply, Fault> {
+/// Makes the call.
+///
+/// # Errors
+/// The daemon refuses, or is not there.
+pub async fn call(session: &mut Session, asked: AbortRequest) -> Result<AbortReply, Fault> {
     let client = session.client().await?;
     client
         .change(Change::Other, asked, async |man, request| {

@@ -59,7 +59,7 @@ const GROUPS: [VerbGroup; 6] = [
     VerbGroup {
         name: "nodes",
         daily: &["node", "clean"],
-        rest: &["shell", "exec", "du"],
+        rest: &["infra", "shell", "exec", "du"],
     },
     VerbGroup {
         name: "housekeeping",
@@ -75,6 +75,7 @@ const FORMAT: &str = include_str!("../../../../docs/format.md");
 const METRICS: &str = include_str!("../../../../docs/metrics.md");
 const GPUS: &str = include_str!("../../../../docs/gpus.md");
 const CONTAINERS: &str = include_str!("../../../../docs/containers.md");
+const INFRA: &str = include_str!("../../../../docs/infra.md");
 
 /// Something that help explains beside verbs.
 struct Topic {
@@ -99,7 +100,7 @@ const fn topic(
     }
 }
 
-const TOPICS: [Topic; 11] = [
+const TOPICS: [Topic; 12] = [
     topic("selectors", "How experiments are picked", SELECTORS, ""),
     topic(
         "expressions",
@@ -138,6 +139,7 @@ const TOPICS: [Topic; 11] = [
         CONTAINERS,
         ALL,
     ),
+    topic("infra", "A set of hosts, ready with one line", INFRA, ALL),
     topic("gpus", "Who gets which card", GPUS, ""),
     topic("config", "What stands in config.yaml", NODES, "config.yaml"),
     topic("mail", "Who is told what, and how", MAIL, ""),

@@ -18,6 +18,7 @@ mod export;
 mod fetch;
 pub mod help;
 mod import;
+mod infra;
 mod listed;
 mod logs;
 mod mail;
@@ -91,6 +92,7 @@ async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
         Verb::Open(args) => open::run(session, args).await,
         Verb::Path(args) => path::run(session, args).await,
         Verb::Fetch(args) => fetch::run(session, args).await,
+        Verb::Infra(args) => infra::run(session, args).await,
         Verb::Node(args) => node::run(session, args).await,
         Verb::Shell(args) => exec::shell(session, args).await,
         Verb::Exec(args) => exec::run(session, args).await,

@@ -4,7 +4,7 @@
 use nero_views::columns::{self, Column};
 use nero_views::{Fact, csv, json, totals, workbooks};
 use nero_wire::v1::{ExperimentView, ListReply, ListRequest, Window};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::listed::{Parts, list};
 use super::on_node::{self, NamedNodes, may_name_nodes, note_namesake};
@@ -82,19 +82,34 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
 pub async fn of_node(session: &mut Session, name: &str, json: &Json) -> Result<u8, Stop> {
     let unknown = Fault::usage(format!("no node is called `{name}`"));
     let named = NamedNodes::find(session, name, unknown).await?;
-    let args = Status {
+    let args = plainly(name, json);
+    on_nodes(session, &named, &args).await
+}
+
+/// The options of `status NAME`.
+pub fn plainly(name: &str, json: &Json) -> Status {
+    Status {
         picked: vec![name.to_owned()],
         json: *json,
         csv: false,
         columns: Vec::new(),
         sort: None,
         watch: false,
-    };
-    on_nodes(session, &named, &args).await
+    }
 }
 
 /// Shows the nodes and the experiments there.
 async fn on_nodes(session: &mut Session, named: &NamedNodes, args: &Status) -> Result<u8, Stop> {
+    on_set(session, named, args, Vec::new()).await
+}
+
+/// The same, with further fields for `--json`.
+pub async fn on_set(
+    session: &mut Session,
+    named: &NamedNodes,
+    args: &Status,
+    more: Vec<(&str, Value)>,
+) -> Result<u8, Stop> {
     let mut reply = on_node::ask(session, false).await?;
     reply.nodes.retain(|node| named.nodes.contains(&node.name));
     reply
@@ -111,10 +126,14 @@ async fn on_nodes(session: &mut Session, named: &NamedNodes, args: &Status) -> R
         let (views, _) = arranged(&there.experiments, args)?;
         let nodes: Vec<_> = reply.nodes.iter().map(json::node).collect();
         let views: Vec<_> = views.iter().map(json::experiment).collect();
-        session.out.json(&json::document(json!({
+        let mut document = json::document(json!({
             "nodes": nodes,
             "experiments": views,
-        })))?;
+        }));
+        for (field, value) in more {
+            document[field] = value;
+        }
+        session.out.json(&document)?;
         return Ok(code::OK);
     }
     let mut screen = session.out.screen;

@@ -202,7 +202,7 @@ fn cut(line: &str, width: usize) -> String {
 /// The text that puts a drawing over one of so many lines. Each line overwrites the one before
 /// it, and only what is left of that is erased: a screen that is erased first flickers. A
 /// terminal that knows mode 2026 shows it as a whole.
-fn redrawn(lines: usize, drawn: &str) -> String {
+pub fn redrawn(lines: usize, drawn: &str) -> String {
     let back = match lines {
         0 => String::new(),
         lines => format!("\x1b[{lines}A\r"),

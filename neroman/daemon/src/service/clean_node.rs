@@ -267,7 +267,7 @@ impl Man {
                 .collect(),
             store,
             dry_run,
-            unnamed_ms: 0,
+            ..v1::CleanRequest::default()
         });
         request.set_timeout(PATIENCE);
         // The removal is recorded here even if the caller leaves meanwhile.

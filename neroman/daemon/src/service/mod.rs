@@ -20,6 +20,7 @@ mod examine;
 mod fetch;
 mod frozen;
 mod hidden_gpus;
+mod infra;
 mod keep;
 mod list;
 mod logs;
@@ -445,6 +446,37 @@ impl v1::man_server::Man for Man {
     ) -> Result<Response<v1::NodeRemoveReply>, Status> {
         let man = self.clone();
         carried_out(async move { man.node_remove(request.into_inner()).await }).await
+    }
+
+    type NodeReadyStream = ReplyStream<v1::NodeEvent>;
+
+    async fn node_ready(
+        &self,
+        request: Request<v1::NodeReadyRequest>,
+    ) -> Result<Response<Self::NodeReadyStream>, Status> {
+        let man = self.clone();
+        Ok(streamed(self.leaving.clone(), |sink| async move {
+            man.node_ready(request.into_inner(), sink).await
+        }))
+    }
+
+    type NodePutAwayStream = ReplyStream<v1::NodeEvent>;
+
+    async fn node_put_away(
+        &self,
+        request: Request<v1::NodePutAwayRequest>,
+    ) -> Result<Response<Self::NodePutAwayStream>, Status> {
+        let man = self.clone();
+        Ok(streamed(self.leaving.clone(), |sink| async move {
+            man.node_put_away(request.into_inner(), sink).await
+        }))
+    }
+
+    async fn node_image(
+        &self,
+        request: Request<v1::NodeImageRequest>,
+    ) -> Result<Response<v1::NodeImageReply>, Status> {
+        answer(self.node_image(request.into_inner()).await)
     }
 
     type NodeDoctorStream = ReplyStream<v1::NodeEvent>;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nero_agents::Prospect;
-use nero_config::{Config, ConfigFile, Edit, EditError};
+use nero_config::{Config, ConfigFile, Edit, EditError, WriteError};
 use nero_model::units::short_bytes;
 use nero_wire::v1;
 use nero_wire::v1::node_event::Event;
@@ -20,6 +20,8 @@ use crate::outside::RemoteAgent;
 
 /// How long a first connection may take, the agents on a slow line included.
 const CONNECT: Duration = Duration::from_secs(30 * 60);
+/// How often a change of the configuration is tried while others change it, too.
+const WRITE_TRIES: u32 = 100;
 /// How long the driver may take to connect over the open way.
 const DRIVEN: Duration = Duration::from_secs(30);
 
@@ -35,26 +37,37 @@ impl Man {
             // The same request again, after its reply was lost.
             return self.say_node(&request.name, &sink).await;
         }
-        let config = self.prospect(edit_of(&request)).await?;
+        self.add_on_trial(&request, &sink).await?;
+        if request.dry_run {
+            return Ok(());
+        }
+        self.remember(&request.request).await?;
+        self.say_node(&request.name, &sink).await
+    }
+
+    /// Tries a node, and keeps it unless that fails or is a dry run.
+    pub(super) async fn add_on_trial(
+        &self,
+        request: &v1::NodeAddRequest,
+        sink: &Sink<v1::NodeEvent>,
+    ) -> Result<(), Failure> {
+        let config = self.prospect(edit_of(request)).await?;
         let node = config.node(&request.name).cloned().unwrap_or_default();
         if let Some(warning) = same_place(&config, &request.name) {
-            say(&sink, Event::Finding(warning)).await;
+            say(sink, Event::Finding(warning)).await;
         }
         let mut trial = Trial {
             man: self.clone(),
             name: request.name.clone(),
             node: Some(node.clone()),
         };
-        if request.dry_run {
-            let looked = self.look_once(&request, &node, &sink).await;
-            trial.end().await;
-            return looked;
-        }
-        let kept = self.try_and_keep(&request, &node, &sink).await;
+        let done = if request.dry_run {
+            self.look_once(request, &node, sink).await
+        } else {
+            self.try_and_keep(request, &node, sink).await
+        };
         trial.end().await;
-        kept?;
-        self.remember(&request.request).await?;
-        self.say_node(&request.name, &sink).await
+        done
     }
 
     /// Reports what would be done: whether `ssh` reaches the machine, which
@@ -66,15 +79,15 @@ impl Man {
         sink: &Sink<v1::NodeEvent>,
     ) -> Result<(), Failure> {
         if let (false, Some(address)) = (request.without_test, &node.address) {
-            let host = self
-                .agents
+            let agents = self.agents.with_key(node.key.clone());
+            let host = agents
                 .host(&request.name, address)
                 .await
                 .map_err(|refused| refused.failure)?;
             let line = format!("ssh goes to {}", host.place());
             say(sink, Event::Line(line)).await;
             let agent = RemoteAgent {
-                agents: self.agents.clone(),
+                agents,
                 name: request.name.clone(),
                 address: address.clone(),
                 root: node.root.clone(),
@@ -102,7 +115,11 @@ impl Man {
         let link = if request.without_test {
             None
         } else {
-            let (link, found) = self.try_node(&request, node, sink).await?;
+            let (link, found, bad) = self.try_node(&request, node, sink).await?;
+            if let Some(bad) = bad.filter(|_| !request.group.is_empty()) {
+                let what = format!("{}: {}", bad.what, bad.text);
+                return Err(Failure::failed(what).hint(bad.hint));
+            }
             if let Some((word, line)) = scheduler::chosen(&request, &found)? {
                 word.clone_into(&mut request.warden);
                 say(sink, Event::Line(line)).await;
@@ -123,7 +140,7 @@ impl Man {
     }
 
     /// The configuration with a change that is not written.
-    async fn prospect(&self, edit: Edit) -> Result<Arc<Config>, Failure> {
+    pub(super) async fn prospect(&self, edit: Edit) -> Result<Arc<Config>, Failure> {
         let path = self.home.config.clone();
         blocking(move || {
             let file = ConfigFile::open(&path).map_err(|error| Failure::config(&error))?;
@@ -140,7 +157,16 @@ impl Man {
     /// Changes the file.
     pub(super) async fn write(&self, edit: Edit) -> Result<(), Failure> {
         let path = self.home.config.clone();
-        blocking(move || edit.apply(&path).map_err(|error| refused(&error))).await?
+        let apply = move || {
+            for _ in 0..WRITE_TRIES {
+                match edit.apply(&path) {
+                    Err(EditError::Write(WriteError::Changed { .. })) => {}
+                    done => return done,
+                }
+            }
+            edit.apply(&path)
+        };
+        blocking(move || apply().map_err(|error| refused(&error))).await?
     }
 
     /// Records that a request was carried out, for its repetition.
@@ -160,13 +186,13 @@ impl Man {
     }
 
     /// Connects to the node by its future configuration, and examines it. Returns the
-    /// schedulers that were found, too.
+    /// schedulers that were found, and the first bad finding, too.
     async fn try_node(
         &self,
         request: &v1::NodeAddRequest,
         node: &nero_config::Node,
         sink: &Sink<v1::NodeEvent>,
-    ) -> Result<(Link, Vec<FoundScheduler>), Failure> {
+    ) -> Result<(Link, Vec<FoundScheduler>, Option<v1::Finding>), Failure> {
         let name = &request.name;
         let way = self.nodes.way(name, node);
         let heard = {
@@ -187,7 +213,7 @@ impl Man {
             say(sink, Event::Line(line)).await;
         }
         let offset = link.facts.as_ref().and_then(|facts| facts.clock_offset_ms);
-        let mut found = Vec::new();
+        let (mut found, mut bad) = (Vec::new(), None);
         for mut finding in examine(&link.channel, Vec::new(), offset).await {
             if finding.warden() != v1::Warden::Unspecified {
                 let answered = finding.level() == v1::finding::Level::Good;
@@ -202,9 +228,12 @@ impl Man {
                 _ => node.warden,
             };
             scheduler::compare(&mut finding, warden);
+            if finding.level() == v1::finding::Level::Bad {
+                bad.get_or_insert_with(|| finding.clone());
+            }
             say(sink, Event::Finding(finding)).await;
         }
-        Ok((link, found))
+        Ok((link, found, bad))
     }
 }
 
@@ -298,6 +327,24 @@ fn same_place(config: &Config, name: &str) -> Option<v1::Finding> {
     })
 }
 
+/// How a node joins its group, and gets the image of its runs.
+pub(super) fn joins(request: &v1::NodeAddRequest) -> Vec<Edit> {
+    let mut edits = Vec::new();
+    if !request.group.is_empty() {
+        edits.push(Edit::JoinGroup {
+            group: request.group.clone(),
+            node: request.name.clone(),
+        });
+    }
+    if !request.container.is_empty() {
+        edits.push(Edit::Set {
+            key: format!("nodes.{}.container", request.name),
+            value: request.container.clone(),
+        });
+    }
+    edits
+}
+
 fn edit_of(request: &v1::NodeAddRequest) -> Edit {
     let mut fields = vec![("address".to_owned(), request.address.clone())];
     let mut say = |word: &str, value: String| {
@@ -305,6 +352,7 @@ fn edit_of(request: &v1::NodeAddRequest) -> Edit {
             fields.push((word.to_owned(), value));
         }
     };
+    say("key", request.key.clone());
     say("root", request.root.clone());
     if request.cpus > 0.0 {
         say("cpus", request.cpus.to_string());
@@ -321,10 +369,13 @@ fn edit_of(request: &v1::NodeAddRequest) -> Edit {
         "no" => say("shared", "false".to_owned()),
         _ => {}
     }
-    Edit::AddNode {
+    let node = Edit::AddNode {
         name: request.name.clone(),
         fields,
-    }
+    };
+    let mut edits = joins(request);
+    edits.insert(0, node);
+    Edit::Several(edits)
 }
 
 fn refused(error: &EditError) -> Failure {

@@ -51,7 +51,7 @@ impl Man {
     }
 
     /// The runs that stay on a node that is removed.
-    fn staying(&self, name: &str) -> Result<v1::NodeRemoveReply, Failure> {
+    pub(super) fn staying(&self, name: &str) -> Result<v1::NodeRemoveReply, Failure> {
         let state = self.ledger.state();
         let (mut sent, mut queued, mut runs) = (0, 0, 0);
         let there = state

@@ -6,6 +6,7 @@ mod clocks;
 mod deferred;
 mod doubts;
 mod files;
+mod infra;
 mod meanwhile;
 mod mum;
 mod node_add;

@@ -110,6 +110,12 @@ struct Inner {
     /// The orders of letters that it got.
     orders: Vec<v1::RelayOrder>,
     about: v1::NodeDescription,
+    /// Its answers to requests for an image; it goes on with the last one.
+    images: std::collections::VecDeque<v1::BringImageReply>,
+    /// The images that it was asked for.
+    brought: Vec<v1::Container>,
+    /// What a close look finds; empty: it cannot look.
+    findings: Vec<v1::Finding>,
 }
 
 /// The node.

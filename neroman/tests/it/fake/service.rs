@@ -492,6 +492,49 @@ impl Man for Service {
         Ok(Response::new(self.answers.removed.clone()))
     }
 
+    type NodeReadyStream = Said<NodeEvent>;
+
+    async fn node_ready(
+        &self,
+        request: Request<NodeReadyRequest>,
+    ) -> Result<Response<Self::NodeReadyStream>, Status> {
+        let asked = request.into_inner();
+        let node = asked.node.unwrap_or_default();
+        let what = format!(
+            "{} `{}` in {} root `{}` key `{}` image `{}` pull `{}` idle {}",
+            node.name,
+            node.address,
+            node.group,
+            node.root,
+            node.key,
+            node.container,
+            asked.pull,
+            asked.idle_only
+        );
+        self.take("node_ready", what, &node.request)?;
+        Ok(self.said(&self.answers.node_events))
+    }
+
+    type NodePutAwayStream = Said<NodeEvent>;
+
+    async fn node_put_away(
+        &self,
+        request: Request<NodePutAwayRequest>,
+    ) -> Result<Response<Self::NodePutAwayStream>, Status> {
+        let asked = request.into_inner();
+        let what = format!("{} of {} purge {}", asked.name, asked.group, asked.purge);
+        self.take("node_put_away", what, &[])?;
+        Ok(self.said(&self.answers.node_events))
+    }
+
+    async fn node_image(
+        &self,
+        request: Request<NodeImageRequest>,
+    ) -> Result<Response<NodeImageReply>, Status> {
+        self.take("node_image", request.into_inner().name, &[])?;
+        Ok(Response::new(self.answers.image.clone()))
+    }
+
     type NodeDoctorStream = Said<NodeEvent>;
 
     async fn node_doctor(

@@ -1564,6 +1564,25 @@ pub mod read_files_request {
         pub log: bool,
     }
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BringImageRequest {
+    #[prost(message, optional, tag = "1")]
+    pub container: ::core::option::Option<Container>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BringImageReply {
+    /// with its runtime and digest; absent: it is not here
+    #[prost(message, optional, tag = "1")]
+    pub ready: ::core::option::Option<Container>,
+    /// it is not here
+    #[prost(string, tag = "2")]
+    pub why: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub hint: ::prost::alloc::string::String,
+    /// it is on its way
+    #[prost(bool, tag = "4")]
+    pub later: bool,
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DiskUsageRequest {
     #[prost(bool, tag = "1")]
@@ -1624,6 +1643,9 @@ pub struct CleanRequest {
     /// files go that nothing has named for so long; 0: 7 days
     #[prost(uint64, tag = "5")]
     pub unnamed_ms: u64,
+    /// images that were brought go, too
+    #[prost(bool, tag = "6")]
+    pub images: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CleanReply {
@@ -1669,6 +1691,9 @@ pub struct StopRequest {
     /// Another build is about to serve; runs go on as they are.
     #[prost(bool, tag = "1")]
     pub upgrade: bool,
+    /// Files of the node go when it has stopped. Refused while a run is live.
+    #[prost(bool, tag = "2")]
+    pub purge: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StopReply {}
@@ -2311,6 +2336,28 @@ pub mod mum_client {
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Mum", "ReadFiles"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// Has an image brought, as runs that ask for it do. Waits a moment.
+        pub async fn bring_image(
+            &mut self,
+            request: impl tonic::IntoRequest<super::BringImageRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::BringImageReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Mum/BringImage");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Mum", "BringImage"));
+            self.inner.unary(req, path, codec).await
+        }
         /// What lies in the deployment's folder.
         pub async fn disk_usage(
             &mut self,
@@ -2578,6 +2625,11 @@ pub mod mum_server {
             &self,
             request: tonic::Request<super::ReadFilesRequest>,
         ) -> std::result::Result<tonic::Response<Self::ReadFilesStream>, tonic::Status>;
+        /// Has an image brought, as runs that ask for it do. Waits a moment.
+        async fn bring_image(
+            &self,
+            request: tonic::Request<super::BringImageRequest>,
+        ) -> std::result::Result<tonic::Response<super::BringImageReply>, tonic::Status>;
         /// What lies in the deployment's folder.
         async fn disk_usage(
             &self,
@@ -3397,6 +3449,49 @@ pub mod mum_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Mum/BringImage" => {
+                    #[allow(non_camel_case_types)]
+                    struct BringImageSvc<T: Mum>(pub Arc<T>);
+                    impl<T: Mum> tonic::server::UnaryService<super::BringImageRequest>
+                    for BringImageSvc<T> {
+                        type Response = super::BringImageReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::BringImageRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Mum>::bring_image(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = BringImageSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)
@@ -5861,6 +5956,15 @@ pub struct NodeAddRequest {
     /// "none", "slurm", "oge"; empty: what is found there
     #[prost(string, tag = "10")]
     pub warden: ::prost::alloc::string::String,
+    /// that it joins; then it is kept only without a bad finding
+    #[prost(string, tag = "11")]
+    pub group: ::prost::alloc::string::String,
+    /// path of a private key here
+    #[prost(string, tag = "12")]
+    pub key: ::prost::alloc::string::String,
+    /// the image of its runs, or a map, as in the configuration
+    #[prost(string, tag = "13")]
+    pub container: ::prost::alloc::string::String,
 }
 /// Progress of a verb about a node.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -5886,6 +5990,46 @@ pub mod node_event {
         #[prost(message, tag = "5")]
         Failed(super::Failure),
     }
+}
+/// Of a node that is known, with an empty address as it is, only group and container change.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NodeReadyRequest {
+    #[prost(message, optional, tag = "1")]
+    pub node: ::core::option::Option<NodeAddRequest>,
+    /// "always", or empty: when the image is missing
+    #[prost(string, tag = "2")]
+    pub pull: ::prost::alloc::string::String,
+    /// nothing is pulled beside runs
+    #[prost(bool, tag = "3")]
+    pub idle_only: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodePutAwayRequest {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub group: ::prost::alloc::string::String,
+    /// our files there go, too
+    #[prost(bool, tag = "3")]
+    pub purge: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeImageRequest {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeImageReply {
+    /// empty: the configuration names none
+    #[prost(string, tag = "1")]
+    pub image: ::prost::alloc::string::String,
+    /// empty: it is not there
+    #[prost(string, tag = "2")]
+    pub runtime: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub digest: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub why_not: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NodeRemoveRequest {
@@ -6995,6 +7139,69 @@ pub mod man_client {
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "NodeAdd"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// Adds or connects a node of a group, looks at it, and has its image brought.
+        pub async fn node_ready(
+            &mut self,
+            request: impl tonic::IntoRequest<super::NodeReadyRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::NodeEvent>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/NodeReady");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "NodeReady"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Takes a node out of a group and of the configuration when its runs have ended.
+        pub async fn node_put_away(
+            &mut self,
+            request: impl tonic::IntoRequest<super::NodePutAwayRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::NodeEvent>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/NodePutAway");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "NodePutAway"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Whether the image of a node's configuration is there; pulls nothing.
+        pub async fn node_image(
+            &mut self,
+            request: impl tonic::IntoRequest<super::NodeImageRequest>,
+        ) -> std::result::Result<tonic::Response<super::NodeImageReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/NodeImage");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "NodeImage"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn node_remove(
             &mut self,
             request: impl tonic::IntoRequest<super::NodeRemoveRequest>,
@@ -7456,6 +7663,36 @@ pub mod man_server {
             &self,
             request: tonic::Request<super::NodeAddRequest>,
         ) -> std::result::Result<tonic::Response<Self::NodeAddStream>, tonic::Status>;
+        /// Server streaming response type for the NodeReady method.
+        type NodeReadyStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::NodeEvent, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Adds or connects a node of a group, looks at it, and has its image brought.
+        async fn node_ready(
+            &self,
+            request: tonic::Request<super::NodeReadyRequest>,
+        ) -> std::result::Result<tonic::Response<Self::NodeReadyStream>, tonic::Status>;
+        /// Server streaming response type for the NodePutAway method.
+        type NodePutAwayStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::NodeEvent, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Takes a node out of a group and of the configuration when its runs have ended.
+        async fn node_put_away(
+            &self,
+            request: tonic::Request<super::NodePutAwayRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::NodePutAwayStream>,
+            tonic::Status,
+        >;
+        /// Whether the image of a node's configuration is there; pulls nothing.
+        async fn node_image(
+            &self,
+            request: tonic::Request<super::NodeImageRequest>,
+        ) -> std::result::Result<tonic::Response<super::NodeImageReply>, tonic::Status>;
         async fn node_remove(
             &self,
             request: tonic::Request<super::NodeRemoveRequest>,
@@ -8848,6 +9085,141 @@ pub mod man_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/NodeReady" => {
+                    #[allow(non_camel_case_types)]
+                    struct NodeReadySvc<T: Man>(pub Arc<T>);
+                    impl<
+                        T: Man,
+                    > tonic::server::ServerStreamingService<super::NodeReadyRequest>
+                    for NodeReadySvc<T> {
+                        type Response = super::NodeEvent;
+                        type ResponseStream = T::NodeReadyStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::NodeReadyRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::node_ready(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = NodeReadySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/NodePutAway" => {
+                    #[allow(non_camel_case_types)]
+                    struct NodePutAwaySvc<T: Man>(pub Arc<T>);
+                    impl<
+                        T: Man,
+                    > tonic::server::ServerStreamingService<super::NodePutAwayRequest>
+                    for NodePutAwaySvc<T> {
+                        type Response = super::NodeEvent;
+                        type ResponseStream = T::NodePutAwayStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::NodePutAwayRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::node_put_away(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = NodePutAwaySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/NodeImage" => {
+                    #[allow(non_camel_case_types)]
+                    struct NodeImageSvc<T: Man>(pub Arc<T>);
+                    impl<T: Man> tonic::server::UnaryService<super::NodeImageRequest>
+                    for NodeImageSvc<T> {
+                        type Response = super::NodeImageReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::NodeImageRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::node_image(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = NodeImageSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

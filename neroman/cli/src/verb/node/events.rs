@@ -173,18 +173,20 @@ fn ready(node: &NodeView, has_bad: bool) -> String {
     format!("{name} {state}: {}", has.join(", "))
 }
 
+/// A finding for `--json`.
+pub fn finding_as_json(one: &Finding) -> Value {
+    json!({
+        "level": word(one.level()),
+        "what": one.what,
+        "text": one.text,
+        "hint": json::some(&one.hint),
+    })
+}
+
 fn document(heard: &NodeEvents) -> Value {
-    let finding = |one: &Finding| {
-        json!({
-            "level": word(one.level()),
-            "what": one.what,
-            "text": one.text,
-            "hint": json::some(&one.hint),
-        })
-    };
     json::document(json!({
         "lines": heard.lines,
-        "findings": heard.findings.iter().map(finding).collect::<Vec<_>>(),
+        "findings": heard.findings.iter().map(finding_as_json).collect::<Vec<_>>(),
         "node": heard.node.as_ref().map(json::node),
     }))
 }

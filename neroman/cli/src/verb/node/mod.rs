@@ -19,6 +19,7 @@ use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, request};
 use crate::verb::status;
 
+pub use events::{finding_as_json, finding_text};
 pub use forget::may_forget;
 pub use list::{as_text as nodes_as_text, show as list, usage_as_text};
 
@@ -97,6 +98,7 @@ async fn add(session: &mut Session, args: &NodeAdd) -> Result<u8, Stop> {
         memory_bytes: args.memory.unwrap_or(0),
         shared: shared.to_owned(),
         warden: args.warden.map_or("", Warden::as_str).to_owned(),
+        ..NodeAddRequest::default()
     };
     let how = How::Troubles.or_json(args.json.json);
     let failed = match try_add(session, how, asked.clone()).await {

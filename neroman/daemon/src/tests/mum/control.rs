@@ -48,6 +48,21 @@ impl FakeMum {
         self.inner.lock().unwrap().runs[token].spec.clone()
     }
 
+    /// Its answers to requests for an image.
+    pub(in crate::tests) fn answers_images(&self, replies: &[v1::BringImageReply]) {
+        self.inner.lock().unwrap().images = replies.iter().cloned().collect();
+    }
+
+    /// The images that it was asked for.
+    pub(in crate::tests) fn brought(&self) -> Vec<v1::Container> {
+        self.inner.lock().unwrap().brought.clone()
+    }
+
+    /// What a close look at it finds.
+    pub(in crate::tests) fn finds(&self, findings: Vec<v1::Finding>) {
+        self.inner.lock().unwrap().findings = findings;
+    }
+
     /// It tells people of an end while neroman is away.
     pub(in crate::tests) fn tells(&self, claim: v1::RelayClaim) {
         self.inner.lock().unwrap().claims.push(claim);

@@ -454,6 +454,26 @@ impl Mum for Service {
         }
     }
 
+    async fn bring_image(
+        &self,
+        request: Request<v1::BringImageRequest>,
+    ) -> Result<Response<v1::BringImageReply>, Status> {
+        self.speaks("bring_image").await;
+        let container = request.into_inner().container.unwrap_or_default();
+        let answer = self.inner(|inner| {
+            inner.brought.push(container);
+            let last = inner.images.len() <= 1;
+            if last {
+                inner.images.front().cloned()
+            } else {
+                inner.images.pop_front()
+            }
+        });
+        answer
+            .map(Response::new)
+            .ok_or_else(|| Status::unimplemented("the fake has none"))
+    }
+
     async fn stop(&self, _: Request<v1::StopRequest>) -> Result<Response<v1::StopReply>, Status> {
         Ok(Response::new(v1::StopReply {}))
     }
@@ -462,12 +482,15 @@ impl Mum for Service {
         &self,
         _: tonic::Request<v1::ExamineRequest>,
     ) -> Result<tonic::Response<v1::ExamineReply>, tonic::Status> {
-        let silent = self.inner(|inner| {
+        let (silent, findings) = self.inner(|inner| {
             inner.examined += 1;
-            inner.examines_never
+            (inner.examines_never, inner.findings.clone())
         });
         if silent {
             std::future::pending::<()>().await;
+        }
+        if !findings.is_empty() {
+            return Ok(Response::new(v1::ExamineReply { findings }));
         }
         Err(Status::unimplemented("the fake has none"))
     }

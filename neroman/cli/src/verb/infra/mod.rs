@@ -1,0 +1,217 @@
+//! `infra …`: a set of hosts, which is a group of nodes. Each verb makes one call for each host,
+//! all at once; the daemon leaves out what is done already.
+
+mod board;
+mod down;
+mod up;
+
+use std::cell::RefCell;
+
+use futures_util::future::join_all;
+use nero_config::LOCAL;
+use nero_model::safe::{Safe, quoted};
+use nero_views::json;
+use nero_wire::v1::man_client::ManClient;
+use nero_wire::v1::{
+    NodeAddRequest, NodeEvent, NodeImageReply, NodeImageRequest, NodeReadyRequest, NodesReply,
+};
+use serde_json::json;
+use tonic::transport::Channel;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::on_node::{self, NamedNodes};
+use super::status;
+use crate::args::{InfraVerb, Json};
+use crate::connect::{CHANGE_DEADLINE, Next, READ_DEADLINE};
+use crate::fault::{Fault, Stop, code};
+use crate::session::Session;
+use board::Board;
+
+/// A host of a set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Member {
+    /// Its name as a node.
+    node: String,
+    /// As `ssh` takes it; empty: this machine.
+    address: String,
+}
+
+/// Runs the verb.
+pub async fn run(session: &mut Session, args: &InfraVerb) -> Result<u8, Stop> {
+    session.goes_by_ssh();
+    match args {
+        InfraVerb::Up(args) => up::run(session, args).await,
+        InfraVerb::Status { name, json } => show(session, name, json).await,
+        InfraVerb::Update { name, now, json } => update(session, name, *now, json.json).await,
+        InfraVerb::Down {
+            name,
+            purge,
+            yes,
+            json,
+        } => down::run(session, name, *purge, *yes, json.json).await,
+    }
+}
+
+/// The hosts of a set that is there.
+fn members(known: &NodesReply, name: &str) -> Result<Vec<Member>, Fault> {
+    let Some(group) = known.groups.get(name) else {
+        let fault = Fault::usage(format!("there is no set of hosts {}", quoted(name)));
+        let groups = known.groups.keys();
+        return Err(match nero_model::names::suggest(name, groups) {
+            Some(near) => fault.hint(format!("did you mean `{near}`?")),
+            None => fault.hint(format!("neroman infra up {name} -a HOST,HOST makes one")),
+        });
+    };
+    let address = |name: &String| known.nodes.iter().find(|node| node.name == *name);
+    let member = |node: &String| Member {
+        node: node.clone(),
+        address: address(node).map_or_else(String::new, |node| node.address.clone()),
+    };
+    Ok(group.names.iter().map(member).collect())
+}
+
+/// Makes a call for each host, all at once, and shows what becomes of them.
+async fn on_each<Q: Clone>(
+    session: &Session,
+    board: Board,
+    requests: Vec<Q>,
+    send: impl AsyncFn(
+        &mut ManClient<Channel>,
+        Request<Q>,
+    ) -> Result<Response<Streaming<NodeEvent>>, Status>,
+) -> Result<Board, Stop> {
+    let board = RefCell::new(board);
+    let calls = requests.into_iter().enumerate().map(|(index, request)| {
+        let (board, send) = (&board, &send);
+        async move {
+            let ended = follow(session, board, index, request, send).await;
+            let failed = match ended {
+                Ok(()) => None,
+                Err(Stop::Fault(fault)) => Some(*fault),
+                Err(stop) => return Err(stop),
+            };
+            board.borrow_mut().end(index, failed)
+        }
+    });
+    for ended in join_all(calls).await {
+        ended?;
+    }
+    Ok(board.into_inner())
+}
+
+/// Makes one call and takes its events. After a lost connection the call is made again.
+async fn follow<Q: Clone>(
+    session: &Session,
+    board: &RefCell<Board>,
+    index: usize,
+    request: Q,
+    send: &impl AsyncFn(
+        &mut ManClient<Channel>,
+        Request<Q>,
+    ) -> Result<Response<Streaming<NodeEvent>>, Status>,
+) -> Result<(), Stop> {
+    let mut session = session.beside();
+    'asking: loop {
+        let client = session.client().await?;
+        let mut events = client.call(CHANGE_DEADLINE, request.clone(), send).await?;
+        loop {
+            match client.next(&mut events).await? {
+                Next::Message(event) => board.borrow_mut().take(index, event)?,
+                Next::Lost => continue 'asking,
+                Next::End => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Prints what became of the hosts; the exit code.
+fn sum_up(session: &Session, board: &Board, name: &str, is_json: bool) -> Result<u8, Stop> {
+    if is_json {
+        session.out.json(&json::document(json!({
+            "infra": name,
+            "hosts": board.as_json(),
+        })))?;
+    } else {
+        board.sum_up(name)?;
+    }
+    let failed = board.hosts.iter().filter_map(|host| host.failed.as_ref());
+    Ok(code::of_failures(
+        failed.map(|fault| fault.exit_code == code::NO_NODE),
+    ))
+}
+
+/// `infra update`. A connection brings the agent of the daemon's build by itself.
+async fn update(session: &mut Session, name: &str, now: bool, is_json: bool) -> Result<u8, Stop> {
+    let known = on_node::ask(session, true).await?;
+    let members = members(&known, name)?;
+    let request = |member: &Member| NodeReadyRequest {
+        node: Some(NodeAddRequest {
+            name: member.node.clone(),
+            group: name.to_owned(),
+            ..NodeAddRequest::default()
+        }),
+        pull: "always".to_owned(),
+        idle_only: !now,
+    };
+    let requests = members.iter().map(request).collect();
+    let board = Board::new(session.out.screen, is_json, "up to date", &members);
+    let board = on_each(session, board, requests, async |man, request| {
+        man.node_ready(request).await
+    })
+    .await?;
+    sum_up(session, &board, name, is_json)
+}
+
+/// `infra status`: as `status GROUP`, and the images.
+async fn show(session: &mut Session, name: &str, as_json: &Json) -> Result<u8, Stop> {
+    let known = on_node::ask(session, true).await?;
+    let members = members(&known, name)?;
+    let named = NamedNodes {
+        word: name.to_owned(),
+        nodes: members.iter().map(|member| member.node.clone()).collect(),
+    };
+    let args = status::plainly(name, as_json);
+    let images = join_all(members.iter().map(|member| image(session, &member.node))).await;
+    let images: Vec<NodeImageReply> = images.into_iter().collect::<Result<_, _>>()?;
+    let images = members.iter().zip(&images);
+    let images: Vec<_> = images
+        .filter(|(_, image)| !image.image.is_empty())
+        .collect();
+    if as_json.json {
+        let image = |(member, image): &(&Member, &NodeImageReply)| {
+            json!({
+                "node": member.node,
+                "image": image.image,
+                "runtime": json::some(&image.runtime),
+                "digest": json::some(&image.digest),
+                "why_not": json::some(&image.why_not),
+            })
+        };
+        let images = images.iter().map(image).collect();
+        let more = vec![("images", images)];
+        return status::on_set(session, &named, &args, more).await;
+    }
+    let shown = status::on_set(session, &named, &args, Vec::new()).await?;
+    for (member, image) in images {
+        let how = match image.runtime.as_str() {
+            "" => image.why_not.clone(),
+            runtime => format!("{runtime} {}", image.digest),
+        };
+        let line = format!("{}: image {}: {how}", member.node, image.image);
+        session.out.line(Safe::line(&line).to_string().trim_end())?;
+    }
+    Ok(shown)
+}
+
+async fn image(session: &Session, node: &str) -> Result<NodeImageReply, Fault> {
+    let asked = NodeImageRequest {
+        name: node.to_owned(),
+    };
+    let mut session = session.beside();
+    let client = session.client().await?;
+    client
+        .call(READ_DEADLINE, asked, async |man, request| {
+            man.node_image(request).await
+        })
+        .await
+}

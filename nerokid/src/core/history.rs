@@ -141,7 +141,9 @@ impl History {
                 }
             }
             ObservationRecord::Sample(sample) => {
-                self.sample = sample.decode().ok().map(|sample| (now_ms, sample));
+                if let Ok(sample) = sample.decode() {
+                    self.sample = Some((now_ms, sample));
+                }
             }
             ObservationRecord::LogTruncated(truncated) => self.truncated(truncated),
             ObservationRecord::MetricsFolded(_)
@@ -300,7 +302,7 @@ mod tests {
             "RULE_RAN",
         ];
         assert_eq!(read_of(false, &[]), all);
-        assert_eq!(read_of(false, &[0]), ["SAMPLE"]);
+        assert_eq!(read_of(false, &[0]), [""; 0]);
         assert_eq!(read_of(true, &[]), ["RULE_BOUND", "RULE_FIRED", "RULE_RAN"]);
         assert_eq!(read_of(true, &[0]), [""; 0]);
         // Fields 1 and 2 as numbers: a refused version, a stream and its part.

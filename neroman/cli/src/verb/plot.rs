@@ -37,7 +37,7 @@ pub async fn run(session: &mut Session, args: &Curves) -> Result<u8, Stop> {
         && args.x == PlotAxis::Step
         && !args.log
         && file.is_none()
-        && let Some(code) = by_modules(session, &args.picked).await?
+        && let Some(code) = by_modules(session, args).await?
     {
         return Ok(code);
     }
@@ -123,9 +123,9 @@ async fn png(svg: &str) -> Result<Vec<u8>, Fault> {
 }
 
 /// Has the plots of the experiments themselves made; `None` where they have none.
-async fn by_modules(session: &mut Session, picked: &String) -> Result<Option<u8>, Stop> {
+async fn by_modules(session: &mut Session, args: &Curves) -> Result<Option<u8>, Stop> {
     let asked = PlotsRequest {
-        selection: Some(selection(std::slice::from_ref(picked))),
+        selection: Some(selection(std::slice::from_ref(&args.picked))),
     };
     let client = session.client().await?;
     if !client.makes_plots() {
@@ -135,7 +135,8 @@ async fn by_modules(session: &mut Session, picked: &String) -> Result<Option<u8>
         .call(CHANGE_DEADLINE, asked, async |man, request| {
             man.plots(request).await
         })
-        .await?;
+        .await
+        .map_err(|fault| with_order(fault, args))?;
     session.out.notes(&reply.problems);
     for file in &reply.files {
         session.out.note(&format!("wrote {}", Safe::line(file)));

@@ -1,6 +1,6 @@
 //! `Metrics`: the points of series.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nero_expr::ParseContext;
@@ -68,10 +68,10 @@ impl Man {
         let mut notes = picked.notes;
         notes.extend(self.stale(&state, &ids));
         notes.extend(missing(&state, &ids));
-        notes.extend(held.into_iter().filter_map(|(id, held)| {
-            let lacks = state.run(id)?.lacks_points(held)?;
-            Some(format!("{id}: {lacks}"))
-        }));
+        let lacks = held
+            .into_iter()
+            .filter_map(|(id, held)| Some((id, state.run(id)?.lacks_points(held)?)));
+        notes.extend(once_for_all(lacks));
         notes.extend(unread);
         notes.extend(unknown);
         if series.is_empty() && notes.is_empty() {
@@ -122,12 +122,25 @@ impl Man {
     }
 }
 
-/// A line for each run that may have lost points.
+/// What is to be known of runs that may have lost points.
 fn missing(state: &State, runs: &[RunId]) -> Vec<String> {
     let runs = runs.iter().filter_map(|id| state.run(*id));
-    runs.filter(|run| !run.missing().is_empty())
-        .map(|run| format!("{}: {}", run.made.id, run.missing()))
-        .collect()
+    let lacking = runs.filter(|run| !run.missing().is_empty());
+    once_for_all(lacking.map(|run| (run.made.id, run.missing().to_owned())))
+}
+
+/// A line for each text, in the order of the texts, behind the first run that it is about.
+fn once_for_all(texts: impl Iterator<Item = (RunId, String)>) -> Vec<String> {
+    let mut runs: BTreeMap<String, Vec<RunId>> = BTreeMap::new();
+    for (run, text) in texts {
+        runs.entry(text).or_default().push(run);
+    }
+    let line = |(text, runs): (String, Vec<RunId>)| match runs.as_slice() {
+        [] => text,
+        [run] => format!("{run}: {text}"),
+        [run, others @ ..] => format!("{run} and {} more: {text}", others.len()),
+    };
+    runs.into_iter().map(line).collect()
 }
 
 /// What an answer contains of each run.

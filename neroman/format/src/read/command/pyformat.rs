@@ -82,7 +82,7 @@ impl Template {
                 errors.push(error(
                     offset,
                     "a `{` is not closed",
-                    "write `{{` for the character",
+                    "write `{{` for the character, and `_` for a blank in a name",
                 ));
                 break;
             };

@@ -133,7 +133,19 @@ enum Task {
     },
 }
 
+/// Forgets what cargo told this program about its own package. Build scripts of dependencies ask for
+/// these variables, so a command started with them would build what one without them has built.
+fn forget_own_package() {
+    let is_own = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for name in names.filter(|name| is_own(name)) {
+        // SAFETY: no other thread runs yet that could read the environment.
+        unsafe { std::env::remove_var(name) };
+    }
+}
+
 fn main() -> ExitCode {
+    forget_own_package();
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .expect("xtask lies in the workspace")

@@ -358,7 +358,10 @@ fn a_root_that_was_deleted_under_a_live_run_ends_nothing_and_starts_nothing() {
     home.ok(&["start", "1"]);
     home.until_state(1, "running");
     let worker = home.until_alive(Part::Job);
-    fs::remove_dir_all(home.base().join("node")).unwrap();
+    // The programs write into it while it is removed.
+    until("the root to be deleted", || {
+        fs::remove_dir_all(home.base().join("node"))
+    });
     let told = until("the run to be told of", || {
         let text = shown(&home, 1);
         let is_told = text.contains(&format!("may still run there as process {}", worker.pid));

@@ -26,7 +26,7 @@ use crate::mail::{self, MailDesk};
 use crate::node::{Inboxes, Nodes, Settings, Setup};
 use crate::outside::{Agents, Freezer, NodeAccess};
 use crate::processing::{self, Modules};
-use crate::service::Man;
+use crate::service::{Man, WalkRest};
 use crate::upkeep;
 
 /// A connection without work is closed after this long.
@@ -304,6 +304,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         turn: Arc::default(),
     };
     let man = Man {
+        walks: WalkRest::default(),
         rows: Arc::default(),
         ledger: ledger.clone(),
         nodes,

@@ -54,6 +54,20 @@ impl Column {
         }
     }
 
+    /// The expression that has its value, by which a daemon sorts; `None` where there is none.
+    pub fn expression(&self) -> Option<String> {
+        let named = |kind: &str, name: &str| format!("{kind}('{}')", name.replace('\'', "''"));
+        match self {
+            Self::Fact(fact) => {
+                nero_expr::Fact::from_word(fact.name()).map(|fact| fact.word().to_owned())
+            }
+            Self::Param(name) => Some(named("param", name)),
+            Self::Metric(name) => Some(named("metric", name)),
+            Self::Asked(fact) => Some(fact.word().to_owned()),
+            Self::Expression(text) => Some(text.clone()),
+        }
+    }
+
     /// The value that an experiment has.
     pub fn value<'a>(&self, view: &'a ExperimentView) -> Value<'a> {
         match self {
@@ -118,17 +132,29 @@ impl Column {
         }
     }
 
-    /// The order of rows: numbers before text, missing values last.
-    pub fn compare(&self, one: &ExperimentView, other: &ExperimentView) -> Ordering {
+    /// The order of rows: numbers before text; the other way round for `backwards`. Missing values
+    /// come last in both.
+    pub fn compare(
+        &self,
+        one: &ExperimentView,
+        other: &ExperimentView,
+        backwards: bool,
+    ) -> Ordering {
         let key = |view| match self.value(view).csv() {
             csv::Cell::Number(text) => (0, text.parse::<f64>().unwrap_or(f64::NAN), String::new()),
             csv::Cell::Text(text) => (1, 0.0, text),
             csv::Cell::Empty => (2, 0.0, String::new()),
         };
         let ((kind, number, text), (kind2, number2, text2)) = (key(one), key(other));
-        kind.cmp(&kind2)
-            .then(number.total_cmp(&number2))
-            .then_with(|| text.cmp(&text2))
+        let order = kind.cmp(&kind2);
+        let order = order.then(number.total_cmp(&number2));
+        let order = order.then_with(|| text.cmp(&text2));
+        let both_have_one = kind < 2 && kind2 < 2;
+        if backwards && both_have_one {
+            order.reverse()
+        } else {
+            order
+        }
     }
 }
 

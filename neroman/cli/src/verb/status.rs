@@ -201,7 +201,7 @@ fn asked(screen: Screen, args: &Status) -> ListRequest {
         ..ListRequest::default()
     };
     let is_table = args.sort.is_some() || !args.columns.is_empty();
-    if screen.tty && !is_table && !args.csv && !args.json.json {
+    if screen.tty && (args.watch || !is_table) && !args.csv && !args.json.json {
         asked.totals = true;
         asked.window = Some(Window {
             sort: overview::RUNNING_FIRST.to_owned(),
@@ -213,7 +213,7 @@ fn asked(screen: Screen, args: &Status) -> ListRequest {
 }
 
 /// The facts of `--columns` and `--sort` that are asked for by name.
-fn asked_facts(args: &Status) -> Vec<String> {
+pub(super) fn asked_facts(args: &Status) -> Vec<String> {
     let sorted = args.sort.as_deref();
     let sorted = sorted.map(|name| name.strip_prefix('-').unwrap_or(name));
     let named = column_names(args);
@@ -221,7 +221,7 @@ fn asked_facts(args: &Status) -> Vec<String> {
 }
 
 /// The columns that were named.
-fn column_names(args: &Status) -> Vec<String> {
+pub(super) fn column_names(args: &Status) -> Vec<String> {
     let lists = args.columns.iter();
     lists.flat_map(|list| columns::split(list)).collect()
 }
@@ -238,10 +238,7 @@ fn arranged(
             None => (false, sort.as_str()),
         };
         let column = columns::named(name, views)?;
-        sorted.sort_by(|one, other| {
-            let order = column.compare(one, other);
-            if backwards { order.reverse() } else { order }
-        });
+        sorted.sort_by(|one, other| column.compare(one, other, backwards));
     }
     let names = column_names(args);
     let chosen = names.iter().map(|name| columns::named(name, views));

@@ -1,12 +1,14 @@
 //! `status --watch`: a table that is drawn anew on a terminal, a line per
 //! change elsewhere; it ends when nothing is live.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 
 use nero_model::safe::Safe;
-use nero_views::{json, text, totals};
-use nero_wire::v1::{BatchView, ExperimentView, WatchEvent, WatchRequest};
+use nero_views::{Column, columns, json, text, totals};
+use nero_wire::v1::{BatchView, ExperimentView, Totals, WatchEvent, WatchRequest, Window};
+
+use super::status::{asked_facts, column_names};
 
 use crate::args::Status;
 use crate::connect::{Next, READ_DEADLINE};
@@ -17,16 +19,32 @@ use crate::session::{Session, selection};
 /// Between two drawings on a terminal.
 const INTERVAL_MS: u32 = 500;
 
+/// Rows that the daemon sends, also where the terminal has fewer lines: it may grow.
+const ROWS_LEAST: u64 = 200;
+
 /// Shows the picked experiments and their changes.
 pub async fn run(session: &mut Session, args: &Status, picked: &[String]) -> Result<u8, Stop> {
-    if args.csv || args.sort.is_some() || !args.columns.is_empty() {
-        return Err(Fault::usage("--watch takes no --csv, --sort or --columns").into());
+    let is_table = args.sort.is_some() || !args.columns.is_empty();
+    let is_drawn = session.out.screen.tty && !args.json.json;
+    if args.csv || is_table && !is_drawn {
+        let what = "--watch takes no --csv, and --sort and --columns on a terminal alone";
+        return Err(Fault::usage(what).into());
     }
+    let window = Window {
+        sort: args
+            .sort
+            .clone()
+            .unwrap_or_else(|| overview::RUNNING_FIRST.to_owned()),
+        offset: 0,
+        count: u64::from(session.out.screen.height).max(ROWS_LEAST),
+    };
     let asked = WatchRequest {
         selection: Some(selection(picked)),
         interval_ms: INTERVAL_MS,
+        window: is_drawn.then_some(window),
+        facts: asked_facts(args),
     };
-    let mut shown = ScreenContent::new(session.out.screen, args.json.json);
+    let mut shown = ScreenContent::new(session.out.screen, args);
     'asking: loop {
         let client = session.client().await?;
         let mut events = client
@@ -60,15 +78,25 @@ struct ScreenContent {
     /// Notes besides.
     notes: Vec<String>,
     batches: Vec<BatchView>,
+    /// Of all that is picked, where the daemon sends no more than a screen shows.
+    totals: Option<Totals>,
+    /// What is shown, in this order, in place of all.
+    rows: Vec<u64>,
+    columns: Vec<String>,
+    is_sorted: bool,
     /// What was drawn last.
     drawn: String,
 }
 
 impl ScreenContent {
-    fn new(screen: Screen, json: bool) -> Self {
+    fn new(screen: Screen, args: &Status) -> Self {
         Self {
             out: Out { screen },
-            json,
+            json: args.json.json,
+            totals: None,
+            rows: Vec::new(),
+            columns: column_names(args),
+            is_sorted: args.sort.is_some(),
             views: BTreeMap::new(),
             notes: Vec::new(),
             batches: Vec::new(),
@@ -80,6 +108,15 @@ impl ScreenContent {
         let is_news = event.notes != self.notes;
         self.notes = event.notes;
         self.batches = event.batches;
+        if let Some(window) = event.window {
+            self.totals = event.totals;
+            self.rows = window.ids;
+        } else if self.is_sorted || !self.columns.is_empty() {
+            let what = "the daemon is of an earlier build, which sorts nothing while it is watched";
+            return Err(Fault::usage(what)
+                .hint("`neroman daemon stop`; the next command starts the present one, runs go on")
+                .into());
+        }
         if is_news && !self.json && !self.out.screen.tty {
             self.out.notes(&self.notes);
         }
@@ -115,13 +152,29 @@ impl ScreenContent {
     /// back over wrapped ones. A drawing that differs in nothing is not repeated.
     fn draw(&mut self) -> Result<(), Stop> {
         self.out.screen = Screen::find();
-        let views: Vec<ExperimentView> = self.views.values().cloned().collect();
+        if self.totals.is_some() {
+            let rows: BTreeSet<u64> = self.rows.iter().copied().collect();
+            self.views.retain(|id, _| rows.contains(id));
+        }
+        let mut views: Vec<ExperimentView> = self.views.values().cloned().collect();
+        if self.is_sorted {
+            let place = |view: &ExperimentView| self.rows.iter().position(|id| *id == view.id);
+            views.sort_by_key(place);
+        }
+        let chosen = self.columns.iter().map(|name| columns::named(name, &views));
+        let chosen = chosen.collect::<Result<Vec<_>, _>>().map_err(Fault::from)?;
         // The last column stays empty: erasing behind a character there would erase it.
         let screen = Screen {
             width: self.out.screen.width.saturating_sub(1).max(1),
             ..self.out.screen
         };
-        let drawn = frame(&screen, &views, &self.notes, &self.batches);
+        let shown = WatchedRows {
+            views: &views,
+            totals: self.totals.clone().unwrap_or_else(|| totals::of(&views)),
+            columns: (!chosen.is_empty()).then_some(chosen),
+            is_table: self.is_sorted || !self.columns.is_empty(),
+        };
+        let drawn = frame(&screen, &shown, &self.notes, &self.batches);
         if drawn == self.drawn {
             return Ok(());
         }
@@ -140,10 +193,20 @@ impl ScreenContent {
     }
 }
 
+/// Experiments of one drawing.
+struct WatchedRows<'v> {
+    views: &'v [ExperimentView],
+    /// Of all that is picked.
+    totals: Totals,
+    columns: Option<Vec<Column>>,
+    /// Whether a table is wanted, also of a part.
+    is_table: bool,
+}
+
 /// One drawing: no more lines than the terminal has, none of them wrapped.
 fn frame(
     screen: &Screen,
-    views: &[ExperimentView],
+    shown: &WatchedRows<'_>,
     notes: &[String],
     batches: &[BatchView],
 ) -> String {
@@ -151,11 +214,28 @@ fn frame(
         .iter()
         .map(|note| format!("note: {}\n", Safe::line(note)))
         .collect();
-    let lines = views.len() + notes.len() + batches.len() + 4;
-    drawn += &if lines <= usize::from(screen.height) {
-        experiments::as_table(screen, views, batches, None)
+    let WatchedRows { views, totals, .. } = shown;
+    let height = usize::from(screen.height);
+    let besides = notes.len() + batches.len() + 4;
+    let left = height.saturating_sub(besides + 1).max(1);
+    let has_all = views.len() as u64 == totals.experiments;
+    drawn += &if has_all && views.len() + besides <= height {
+        experiments::as_table(screen, views, batches, shown.columns.clone())
+    } else if shown.is_table {
+        let first = &views[..views.len().min(left)];
+        let columns = shown
+            .columns
+            .clone()
+            .unwrap_or_else(|| columns::telling(first));
+        let more = totals.experiments.saturating_sub(first.len() as u64);
+        let table = experiments::print(screen, &columns, first);
+        let (outlooks, counts) = (
+            experiments::outlooks(batches),
+            experiments::counts(screen, totals),
+        );
+        format!("{table}… and {more} more\n{outlooks}{counts}\n")
     } else {
-        overview::as_text(screen, &totals::of(views), batches, views)
+        overview::as_text(screen, totals, batches, views)
     };
     let room = usize::from(screen.height.saturating_sub(1)).max(1);
     drawn
@@ -257,9 +337,17 @@ mod tests {
             .collect();
         for height in [4, 10, 24] {
             let notes = ["no space left".to_owned()];
-            let drawn = frame(&Screen::terminal(60, height, false), &views, &notes, &[]);
-            assert!(drawn.lines().count() < usize::from(height), "{drawn}");
-            assert!(drawn.starts_with("note: no space left\n"), "{drawn}");
+            for is_table in [false, true] {
+                let shown = WatchedRows {
+                    views: &views,
+                    totals: totals::of(&views),
+                    columns: None,
+                    is_table,
+                };
+                let drawn = frame(&Screen::terminal(60, height, false), &shown, &notes, &[]);
+                assert!(drawn.lines().count() < usize::from(height), "{drawn}");
+                assert!(drawn.starts_with("note: no space left\n"), "{drawn}");
+            }
         }
     }
 

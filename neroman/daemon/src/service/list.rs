@@ -65,8 +65,18 @@ fn all_runs(state: &State, chosen: &[ChosenRun]) -> Vec<ChosenRun> {
     chosen.iter().flat_map(runs).collect()
 }
 
+/// Whether a list waits for what is about to be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Freshness {
+    /// Sources are read again where the selection asks for them, and the last records of runs that
+    /// have just ended are waited for.
+    Awaited,
+    /// As it is known: whoever watches hears of the rest when it is there.
+    AsKnown,
+}
+
 /// The experiments that were picked from one state, for their views.
-struct Listing {
+pub(super) struct Listing {
     state: Arc<State>,
     /// Those that are shown.
     chosen: Vec<ChosenRun>,
@@ -94,6 +104,18 @@ impl Listing {
         self.chosen.len().div_ceil(size).max(1)
     }
 
+    /// How many of those that were picked are live.
+    pub(super) fn live(&self) -> usize {
+        let runs = self.picked().iter();
+        let runs = runs.filter_map(|one| one.of(self.state.experiment(one.id)?));
+        runs.filter(|run| run.phase().is_live()).count()
+    }
+
+    /// How many were picked.
+    pub(super) fn total(&self) -> usize {
+        self.picked().len()
+    }
+
     /// All that were picked.
     fn picked(&self) -> &[ChosenRun] {
         self.picked.as_deref().unwrap_or(&self.chosen)
@@ -113,7 +135,7 @@ impl Listing {
     }
 
     /// A part; the first one contains the notes, tables and batches.
-    fn part(&self, index: usize, size: usize) -> v1::ListReply {
+    pub(super) fn part(&self, index: usize, size: usize) -> v1::ListReply {
         let zone = self.zone.clone();
         let sight = Sight::new(&self.state, self.nodes.clone(), zone, self.clock);
         let from = index * size;
@@ -167,7 +189,7 @@ impl Listing {
 impl Man {
     /// The picked experiments, in one message.
     pub(crate) async fn list(&self, request: v1::ListRequest) -> Result<v1::ListReply, Failure> {
-        let listing = self.listing(request).await?;
+        let listing = self.listing(request, Freshness::Awaited).await?;
         blocking(move || listing.part(0, usize::MAX)).await
     }
 
@@ -178,7 +200,7 @@ impl Man {
         request: v1::ListRequest,
         sink: Sink<v1::ListReply>,
     ) -> Result<(), Failure> {
-        let listing = Arc::new(self.listing(request).await?);
+        let listing = Arc::new(self.listing(request, Freshness::Awaited).await?);
         for index in 0..listing.count(PART_EXPERIMENTS) {
             let listing = Arc::clone(&listing);
             let part = blocking(move || listing.part(index, PART_EXPERIMENTS)).await?;
@@ -209,11 +231,15 @@ impl Man {
             .collect())
     }
 
-    async fn listing(&self, request: v1::ListRequest) -> Result<Listing, Failure> {
+    pub(super) async fn listing(
+        &self,
+        request: v1::ListRequest,
+        freshness: Freshness,
+    ) -> Result<Listing, Failure> {
         let zone = zone_of(request.selection.as_ref());
         let mut selection = self.selection(request.selection, "all").await?;
         let mut notes = Vec::new();
-        if selection.asks_sources() {
+        if selection.asks_sources() && freshness == Freshness::Awaited {
             notes = self.read_all_sources_again().await?;
         }
         if selection.asks_changed() {
@@ -232,13 +258,7 @@ impl Man {
             .collect();
         let context = ParseContext::utc(self.clock.now_ms());
         let named = Arc::clone(&self.ledger.state().known_names);
-        let is_name = |text: &str| {
-            let kinds = [NameKind::Metric, NameKind::Param];
-            kinds
-                .map(|kind| (kind, text.to_owned()))
-                .iter()
-                .any(|name| named.contains(name))
-        };
+        let is_name = |text: &str| is_known(&named, text);
         let exprs = expressions(&request.facts, &context, is_name)?;
         let asked = request.window.as_ref();
         let window = asked.map(|asked| Window::read(asked, &context, is_name));
@@ -257,7 +277,7 @@ impl Man {
             Ok::<_, Failure>((state, chosen, picked))
         })
         .await??;
-        let state = if request.settle {
+        let state = if request.settle || freshness == Freshness::AsKnown {
             state
         } else {
             self.with_last_records(state, &chosen).await
@@ -357,6 +377,15 @@ impl Man {
         // Runs that are not done by then are shown as they are.
         let _ = tokio::time::timeout(at_most, done).await;
     }
+}
+
+/// Whether a parameter or a metric has this name.
+fn is_known(named: &BTreeSet<(NameKind, String)>, text: &str) -> bool {
+    let kinds = [NameKind::Metric, NameKind::Param];
+    kinds
+        .map(|kind| (kind, text.to_owned()))
+        .iter()
+        .any(|name| named.contains(name))
 }
 
 /// The expressions among words that are no facts. `is_name`: whether a parameter or a metric has

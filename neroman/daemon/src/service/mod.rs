@@ -52,6 +52,7 @@ mod view;
 mod wait;
 mod watch;
 mod why;
+mod window;
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -73,6 +74,7 @@ use crate::node::Nodes;
 use crate::outside::{Agents, Freezer};
 use crate::processing::Modules;
 use nero_life::now::Now;
+pub(crate) use window::WalkRest;
 
 /// The service of the daemon. Cheap to clone: every call has its own.
 #[derive(Clone, Debug)]
@@ -86,6 +88,8 @@ pub(crate) struct Man {
     pub clock: Clock,
     pub freezer: Freezer,
     pub modules: Modules,
+    /// Between the walks for windows.
+    pub walks: WalkRest,
     /// Held while rows are added to a file.
     pub rows: Arc<tokio::sync::Mutex<()>>,
     pub started_ms: i64,
@@ -289,8 +293,12 @@ impl v1::man_server::Man for Man {
         request: Request<v1::WatchRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
         let man = self.clone();
+        let request = request.into_inner();
         Ok(streamed(self.leaving.clone(), |sink| async move {
-            man.watch(request.into_inner(), sink).await
+            match request.window {
+                Some(_) => man.watch_window(request, sink).await,
+                None => man.watch(request, sink).await,
+            }
         }))
     }
 

@@ -141,6 +141,8 @@ fn events(
             live,
             notes: notes.to_vec(),
             batches: batches.clone(),
+            window: None,
+            totals: None,
         });
         leading = false;
         if rest.peek().is_none() {

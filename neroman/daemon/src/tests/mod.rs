@@ -43,7 +43,7 @@ use crate::ledger::{Ledger, LedgerThread, Listener};
 use crate::node::{Inboxes, Nodes, Settings, Setup};
 use crate::outside::{Agents, Freezer};
 use crate::results::{Pace, Places};
-use crate::service::Man;
+use crate::service::{Man, WalkRest};
 use mum::FakeMum;
 
 /// Longer than anything here takes; a test that waits this long has failed.
@@ -167,6 +167,7 @@ impl Rig {
             deployment,
         });
         let man = Man {
+            walks: WalkRest::default(),
             rows: Arc::default(),
             modules: crate::processing::Modules {
                 ledger: ledger.clone(),

@@ -22,8 +22,8 @@ const NEVER: &str = "1.1: `both` can never take it (alpha: cpus 2 < 3; beta: cpu
 
 /// What is said by a call that goes on, one message at a time.
 pub(super) struct Heard<T> {
-    rx: mpsc::Receiver<Result<T, tonic::Status>>,
-    call: JoinHandle<Result<(), Failure>>,
+    pub(super) rx: mpsc::Receiver<Result<T, tonic::Status>>,
+    pub(super) call: JoinHandle<Result<(), Failure>>,
 }
 
 impl<T> Heard<T> {
@@ -318,6 +318,7 @@ async fn a_change_after_a_time_without_any_is_told_at_once_whatever_the_interval
     let request = v1::WatchRequest {
         selection: select("1"),
         interval_ms: 3_600_000,
+        ..v1::WatchRequest::default()
     };
     let man = rig.man.clone();
     let call = tokio::spawn(async move { man.watch(request, tx).await });

@@ -4576,6 +4576,18 @@ pub struct Window {
     #[prost(uint64, tag = "3")]
     pub count: u64,
 }
+/// The place of a window, and its rows in their order.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WindowRows {
+    /// of the picked experiments
+    #[prost(uint64, tag = "1")]
+    pub total: u64,
+    /// of the first row: that of a watched window is never beyond the last rows
+    #[prost(uint64, tag = "2")]
+    pub offset: u64,
+    #[prost(uint64, repeated, tag = "3")]
+    pub ids: ::prost::alloc::vec::Vec<u64>,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListReply {
     #[prost(message, repeated, tag = "1")]
@@ -5365,8 +5377,15 @@ pub struct NodeNotice {
 pub struct WatchRequest {
     #[prost(message, optional, tag = "1")]
     pub selection: ::core::option::Option<Selection>,
+    /// between two messages; a window has its own rests
     #[prost(uint32, tag = "2")]
     pub interval_ms: u32,
+    /// absent: all picked
+    #[prost(message, optional, tag = "3")]
+    pub window: ::core::option::Option<Window>,
+    /// as in ListRequest; with a window alone
+    #[prost(string, repeated, tag = "4")]
+    pub facts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WatchEvent {
@@ -5383,6 +5402,12 @@ pub struct WatchEvent {
     /// of all picked, and not done
     #[prost(message, repeated, tag = "5")]
     pub batches: ::prost::alloc::vec::Vec<BatchView>,
+    /// where one was asked for; `experiments` are those of its rows that changed
+    #[prost(message, optional, tag = "6")]
+    pub window: ::core::option::Option<WindowRows>,
+    /// of all picked; with a window alone
+    #[prost(message, optional, tag = "7")]
+    pub totals: ::core::option::Option<Totals>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LogsRequest {

@@ -106,7 +106,10 @@ impl Window {
                 key,
                 is_backwards: true,
             }) => {
-                chosen.sort_by_cached_key(|one| Reverse(key.rank(state, now, one)));
+                chosen.sort_by_cached_key(|one| {
+                    let rank = key.rank(state, now, one);
+                    (rank.is_missing(), Reverse(rank))
+                });
             }
         }
         let rows = chosen.into_iter().skip(self.offset);
@@ -145,6 +148,11 @@ impl Rank {
             Value::Text(text) => Self::Text(text.to_owned()),
             Value::Time(ms) => Self::Number(ms as f64),
         }
+    }
+
+    /// Without a value it comes last in both directions.
+    fn is_missing(&self) -> bool {
+        matches!(self, Self::Missing)
     }
 
     fn kind(&self) -> u8 {

@@ -78,6 +78,9 @@ pub enum Verb {
     /// Everything about one experiment or run
     #[command(after_help = "Examples:\n  neroman show 144\n  neroman show 144.1 --json")]
     Show(Show),
+    /// A live view of experiments: look, mark, act
+    #[command(after_help = "Examples:\n  neroman top\n  neroman top 'running,crashed'")]
+    Top(Top),
     /// Start experiments that are defined, crashed, timed out or aborted
     #[command(
         after_help = "Examples:\n  neroman start 124-186 --node alpha\n  neroman start 'tmod<1h' --wait\n  neroman start all --order lr --at-most 4 --priority 10"
@@ -308,6 +311,14 @@ pub struct Status {
     /// Go on showing changes until nothing is live
     #[arg(long)]
     pub watch: bool,
+}
+
+/// `top`.
+#[derive(Debug, Args)]
+pub struct Top {
+    /// Experiments (all unless given)
+    #[arg(value_name = "SEL", add = picked())]
+    pub picked: Vec<String>,
 }
 
 /// `show`.

@@ -74,6 +74,7 @@ const MAIL: &str = include_str!("../../../../docs/mail.md");
 const FORMAT: &str = include_str!("../../../../docs/format.md");
 const METRICS: &str = include_str!("../../../../docs/metrics.md");
 const GPUS: &str = include_str!("../../../../docs/gpus.md");
+const TOP: &str = include_str!("../../../../docs/top.md");
 const CONTAINERS: &str = include_str!("../../../../docs/containers.md");
 const INFRA: &str = include_str!("../../../../docs/infra.md");
 
@@ -100,7 +101,7 @@ const fn topic(
     }
 }
 
-const TOPICS: [Topic; 12] = [
+const TOPICS: [Topic; 13] = [
     topic("selectors", "How experiments are picked", SELECTORS, ""),
     topic(
         "expressions",
@@ -140,6 +141,7 @@ const TOPICS: [Topic; 12] = [
         ALL,
     ),
     topic("infra", "A set of hosts, ready with one line", INFRA, ALL),
+    topic("view", "The live view: keys, and what it costs", TOP, ALL),
     topic("gpus", "Who gets which card", GPUS, ""),
     topic("config", "What stands in config.yaml", NODES, "config.yaml"),
     topic("mail", "Who is told what, and how", MAIL, ""),

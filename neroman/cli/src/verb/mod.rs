@@ -41,6 +41,7 @@ mod start;
 mod status;
 mod survey;
 mod template;
+mod top;
 mod wait;
 mod watch;
 mod why;
@@ -71,6 +72,7 @@ async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
         Verb::Template(args) => template::run(&session.out, args),
         Verb::Status(args) => status::run(session, args).await,
         Verb::Show(args) => show::run(session, args).await,
+        Verb::Top(args) => top::run(session, args).await,
         Verb::Start(args) => start::run(session, args).await,
         Verb::Restart(args) => restart::run(session, args).await,
         Verb::Abort(args) => abort::run(session, args).await,

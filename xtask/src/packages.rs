@@ -22,6 +22,7 @@ const NEEDED: &[(&str, &str, Ring)] = &[
     ("tcsh", "tcsh", Ring::First),
     ("fish", "fish", Ring::First),
     ("openssl", "openssl", Ring::First),
+    ("tmux", "tmux", Ring::First),
     ("aiosmtpd", "python3-aiosmtpd", Ring::First),
     ("pip3", "python3-pip", Ring::All),
     ("soffice", "libreoffice-calc", Ring::All),

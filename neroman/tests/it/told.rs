@@ -156,6 +156,7 @@ fn a_full_disk_is_reported_by_watch_and_by_the_daemon() {
         live,
         notes: notes.iter().map(|note| (*note).to_owned()).collect(),
         batches: Vec::new(),
+        ..WatchEvent::default()
     };
     let fake = Fake::new(Answers {
         watch: vec![

@@ -81,6 +81,7 @@ mod submitted_kills;
 mod tables;
 mod take_over;
 mod told;
+mod top;
 mod typed;
 mod wardens;
 mod wheel;

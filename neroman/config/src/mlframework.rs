@@ -93,7 +93,7 @@ impl MlframeworkHosts {
     /// # Errors
     /// Every mistake, with its place in its word.
     pub fn of_words(hosts: &str, workers: &str) -> Result<Self, Mistakes> {
-        let mut reader = Reader::default();
+        let mut reader = LineReader::default();
         let place = Mark { line: 1, column: 1 };
         let mut values = [None; ROWS.len()];
         values[row("hosts")] = Some((hosts, place)).filter(|(text, _)| !text.is_empty());
@@ -107,7 +107,7 @@ impl MlframeworkHosts {
     /// # Errors
     /// Every mistake, with its place.
     pub fn of_variables(text: &str) -> Result<Self, Mistakes> {
-        let mut reader = Reader::default();
+        let mut reader = LineReader::default();
         let mut values = [None; ROWS.len()];
         for (number, line) in reader.lines(text) {
             if line.trim().is_empty() || line.starts_with('#') {
@@ -133,7 +133,7 @@ impl MlframeworkHosts {
     /// # Errors
     /// Every mistake, with its place.
     pub fn of_table(text: &str) -> Result<Self, Mistakes> {
-        let mut reader = Reader::default();
+        let mut reader = LineReader::default();
         let mut values = [None; ROWS.len()];
         for (number, line) in reader.lines(text) {
             if line.trim().is_empty() {
@@ -182,13 +182,13 @@ fn at(line: usize, column: usize) -> Mark {
 
 /// Collects mistakes.
 #[derive(Default)]
-struct Reader {
+struct LineReader {
     fields: Fields,
     /// The values that were given, by their rows.
     seen: [bool; ROWS.len()],
 }
 
-impl Reader {
+impl LineReader {
     /// The lines with their numbers. A text with other line ends than those of Unix has none.
     fn lines<'t>(&mut self, text: &'t str) -> Vec<(usize, &'t str)> {
         let lines = (1..).zip(text.split('\n'));

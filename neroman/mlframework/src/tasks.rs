@@ -47,7 +47,7 @@ const LITERALS: &str = "`import` executes no Python: write `cmd` as a list of te
 /// # Errors
 /// Everything about a command that is no literal, with its place.
 pub fn tasks(text: &str) -> Result<Tasks, Mistakes> {
-    let mut reader = Reader {
+    let mut reader = TaskReader {
         fields: Fields::default(),
         found: Tasks::default(),
         function: None,
@@ -57,7 +57,7 @@ pub fn tasks(text: &str) -> Result<Tasks, Mistakes> {
         Err(mistake) => reader.fields.add(mistake),
     }
     reader.end_function();
-    let Reader {
+    let TaskReader {
         mut fields, found, ..
     } = reader;
     if found.tasks.is_empty() && fields.mistakes_mut().next().is_none() {
@@ -86,13 +86,13 @@ struct Function {
     takes_parameters: bool,
 }
 
-struct Reader {
+struct TaskReader {
     fields: Fields,
     found: Tasks,
     function: Option<Function>,
 }
 
-impl Reader {
+impl TaskReader {
     fn statement(&mut self, statement: &Statement<'_>) {
         let tokens = statement.tokens.as_slice();
         let ends = |function: &Function| statement.indent <= function.indent;

@@ -33,7 +33,7 @@ pub struct LogRequest {
 
 /// What a command answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct LineAnswer {
     /// The words behind `neroman`.
     pub line: String,
     /// Its exit code; absent: it could not be started, or a signal ended it.
@@ -111,9 +111,9 @@ pub enum Event {
     /// The words that begin so.
     Words(String, Vec<String>),
     /// What a line would do.
-    Tried(Answer),
+    Tried(LineAnswer),
     /// What a line did.
-    Done(Answer),
+    Done(LineAnswer),
     /// Whether the daemon answers; else why not.
     Daemon(Option<String>),
 }

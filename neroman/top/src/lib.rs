@@ -14,8 +14,8 @@ mod style;
 mod table;
 mod top;
 
-pub use ask::{Answer, Ask, Event, LogRequest, Query};
-pub use style::Look;
+pub use ask::{Ask, Event, LineAnswer, LogRequest, Query};
+pub use style::TerminalLook;
 pub use top::Top;
 
 #[cfg(test)]

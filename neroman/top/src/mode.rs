@@ -2,7 +2,7 @@
 
 use nero_wire::v1::ExperimentView;
 
-use crate::ask::Answer;
+use crate::ask::LineAnswer;
 use crate::input::Input;
 
 /// What an edited line is for.
@@ -48,7 +48,7 @@ pub(crate) struct Prompt {
 pub(crate) struct Confirmation {
     pub line: String,
     /// What it would do, once that is known.
-    pub trial: Option<Answer>,
+    pub trial: Option<LineAnswer>,
 }
 
 /// What the keyboard is for.

@@ -6,14 +6,14 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// What the terminal shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct TerminalLook {
     /// Colours are welcome.
     pub color: bool,
     /// Characters beyond ASCII are shown.
     pub unicode: bool,
 }
 
-impl Look {
+impl TerminalLook {
     /// The sign of a state.
     pub(crate) fn sign(self, state: &str) -> &'static str {
         let (sign, ascii) = match state {
@@ -129,7 +129,7 @@ pub(crate) fn reversed() -> Style {
 mod tests {
     use super::*;
 
-    const PLAIN: Look = Look {
+    const PLAIN: TerminalLook = TerminalLook {
         color: false,
         unicode: true,
     };
@@ -150,7 +150,7 @@ mod tests {
                 assert!(!cell.contains(['\x1b', '\n', '\u{202e}']));
             }
         }
-        let ascii = Look {
+        let ascii = TerminalLook {
             unicode: false,
             ..PLAIN
         };

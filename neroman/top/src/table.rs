@@ -18,7 +18,7 @@ pub(crate) struct Sort {
 
 /// The table: a window of all picked experiments.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Table {
+pub(crate) struct RowTable {
     views: HashMap<u64, ExperimentView>,
     ids: Vec<u64>,
     /// The place of the first row that is there.
@@ -39,7 +39,7 @@ pub(crate) struct Table {
     pub sort: Option<Sort>,
 }
 
-impl Table {
+impl RowTable {
     /// Takes rows; those of another query replace all.
     pub fn take(&mut self, event: WatchEvent, is_new: bool) {
         let window = event.window.unwrap_or_default();

@@ -7,9 +7,9 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::{Answer, Ask, Event, Look, Query, Top};
+use crate::{Ask, Event, LineAnswer, Query, TerminalLook, Top};
 
-const PLAIN: Look = Look {
+const PLAIN: TerminalLook = TerminalLook {
     color: false,
     unicode: true,
 };
@@ -159,7 +159,7 @@ fn an_action_is_a_line_that_is_shown_tried_and_then_executed() {
     let mut rig = Rig::new(few(), (80, 24));
     rig.press("  ja");
     assert_eq!(rig.last(), &Ask::Try("abort 1,2".to_owned()));
-    rig.take(Event::Tried(Answer {
+    rig.take(Event::Tried(LineAnswer {
         line: "abort 1,2".to_owned(),
         code: Some(0),
         text: "would abort 1 · skipped 1 finished\n".to_owned(),
@@ -180,7 +180,7 @@ fn an_action_is_a_line_that_is_shown_tried_and_then_executed() {
     );
     rig.code(KeyCode::Enter);
     assert!(rig.asks.contains(&Ask::Execute("abort 1,2".to_owned())));
-    rig.take(Event::Done(Answer {
+    rig.take(Event::Done(LineAnswer {
         line: "abort 1,2".to_owned(),
         code: Some(0),
         text: "aborted 1\n".to_owned(),

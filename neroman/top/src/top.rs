@@ -4,12 +4,12 @@ use nero_views::columns;
 use nero_wire::v1::{BatchView, Totals, WatchEvent};
 use ratatui::layout::Rect;
 
-use crate::ask::{Answer, Ask, Event, LogRequest, Query};
-use crate::draw::Layout;
+use crate::ask::{Ask, Event, LineAnswer, LogRequest, Query};
+use crate::draw::ScreenLayout;
 use crate::mode::{Mode, Prompt};
 use crate::pane::{CurvesReply, PaneKind, Panes};
-use crate::style::Look;
-use crate::table::Table;
+use crate::style::TerminalLook;
+use crate::table::RowTable;
 
 /// Answers that are kept.
 const ANSWERS_MAX: usize = 100;
@@ -21,10 +21,10 @@ const ROWS_FIRST: u64 = 24;
 /// The screen.
 #[derive(Clone, Debug)]
 pub struct Top {
-    pub(crate) look: Look,
+    pub(crate) look: TerminalLook,
     pub(crate) size: (u16, u16),
     pub(crate) selection: String,
-    pub(crate) table: Table,
+    pub(crate) table: RowTable,
     pub(crate) batches: Vec<BatchView>,
     pub(crate) notes: Vec<String>,
     pub(crate) live: u32,
@@ -35,7 +35,7 @@ pub struct Top {
     pub(crate) message: Option<String>,
     /// Why the selector or the order cannot be used.
     pub(crate) refused: Option<String>,
-    pub(crate) answers: Vec<Answer>,
+    pub(crate) answers: Vec<LineAnswer>,
     /// The line that is executed now.
     pub(crate) running: Option<String>,
     /// Why the daemon does not answer.
@@ -50,12 +50,12 @@ pub struct Top {
 
 impl Top {
     /// A screen of experiments that a selector picks; an empty one picks all.
-    pub fn new(selection: &str, look: Look, size: (u16, u16)) -> Self {
+    pub fn new(selection: &str, look: TerminalLook, size: (u16, u16)) -> Self {
         Self {
             look,
             size,
             selection: selection.to_owned(),
-            table: Table::default(),
+            table: RowTable::default(),
             batches: Vec::new(),
             notes: Vec::new(),
             live: 0,
@@ -157,7 +157,7 @@ impl Top {
         asks.push(Ask::Nodes);
     }
 
-    fn done(&mut self, answer: Answer) {
+    fn done(&mut self, answer: LineAnswer) {
         self.running = None;
         let text = answer.text.trim_end();
         if text.lines().count() > 1 {
@@ -210,10 +210,10 @@ impl Top {
             .unwrap_or_else(|| name.to_owned())
     }
 
-    pub(crate) fn layout(&self) -> Layout {
+    pub(crate) fn layout(&self) -> ScreenLayout {
         let (width, height) = self.size;
         let whole = self.panes.is_whole;
-        Layout::of(
+        ScreenLayout::of(
             Rect::new(0, 0, width, height),
             self.panes.nodes.len(),
             !self.batches.is_empty(),

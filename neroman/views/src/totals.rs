@@ -146,7 +146,7 @@ pub fn count(totals: &Totals, states: &[&str]) -> u64 {
 }
 
 /// Why runs wait until a person acts, and what to type.
-fn held_line(group: &Group, remedy: &str) -> String {
+fn held_line(group: &EqualTexts, remedy: &str) -> String {
     let (ids, why) = (text::ids(&group.ids), Safe::line(&group.text));
     let remedy = remedy.replace("{ids}", &ids);
     format!("held {ids}: {why} · neroman {remedy}abort {ids} takes them away")
@@ -176,11 +176,11 @@ impl Counts {
 #[derive(Debug, Default)]
 struct Groups {
     places: HashMap<String, usize>,
-    groups: Vec<Group>,
+    groups: Vec<EqualTexts>,
 }
 
 #[derive(Debug)]
-struct Group {
+struct EqualTexts {
     state: String,
     text: String,
     ids: Vec<u64>,
@@ -191,7 +191,7 @@ impl Groups {
     fn add(&mut self, kind: String, state: &str, words: impl FnOnce() -> String, id: u64) {
         let place = *self.places.entry(kind).or_insert(self.groups.len());
         if place == self.groups.len() {
-            self.groups.push(Group {
+            self.groups.push(EqualTexts {
                 state: state.to_owned(),
                 text: words(),
                 ids: Vec::new(),

@@ -6,7 +6,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use super::{Layout, NODE_WIDTH, put};
+use super::{NODE_WIDTH, ScreenLayout, put};
 use crate::style::bold;
 use crate::top::Top;
 
@@ -14,7 +14,7 @@ use crate::top::Top;
 const BAR: usize = 6;
 
 impl Top {
-    pub(super) fn draw_head(&self, buffer: &mut Buffer, layout: &Layout) {
+    pub(super) fn draw_head(&self, buffer: &mut Buffer, layout: &ScreenLayout) {
         let total = usize::try_from(self.table.total()).unwrap_or(usize::MAX);
         let mut spans = vec![
             Span::styled("neronet  ", bold()),

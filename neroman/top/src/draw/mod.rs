@@ -23,7 +23,7 @@ const FOOT: u16 = 2;
 
 /// Where everything is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Layout {
+pub(crate) struct ScreenLayout {
     pub head: Rect,
     pub batch: Rect,
     pub nodes: Rect,
@@ -35,7 +35,7 @@ pub(crate) struct Layout {
     pub keys: Rect,
 }
 
-impl Layout {
+impl ScreenLayout {
     /// Shares a screen out. Of a small one the pane gets less, of a large one half.
     pub fn of(screen: Rect, nodes: usize, has_batch: bool, whole: bool) -> Self {
         let per_line = usize::from((screen.width / NODE_WIDTH).max(1));

@@ -8,13 +8,13 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use super::{Layout, ansi, put, put_all};
+use super::{ScreenLayout, ansi, put, put_all};
 use crate::pane::PaneKind;
 use crate::style::{bold, reversed};
 use crate::top::Top;
 
 impl Top {
-    pub(super) fn draw_pane(&self, buffer: &mut Buffer, layout: &Layout) {
+    pub(super) fn draw_pane(&self, buffer: &mut Buffer, layout: &ScreenLayout) {
         let mut spans = Vec::new();
         for kind in PaneKind::ALL {
             let style = if kind == self.panes.kind {

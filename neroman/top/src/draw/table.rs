@@ -6,7 +6,7 @@ use ratatui::buffer::Buffer;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr as _;
 
-use super::{Layout, put};
+use super::{ScreenLayout, put};
 use crate::style::{bold, reversed};
 use crate::top::Top;
 
@@ -26,7 +26,7 @@ struct PlacedColumn<'a> {
 }
 
 impl Top {
-    pub(super) fn draw_table(&self, buffer: &mut Buffer, layout: &Layout) {
+    pub(super) fn draw_table(&self, buffer: &mut Buffer, layout: &ScreenLayout) {
         let height = u64::from(layout.rows.height);
         let rows: Vec<(u64, Option<&ExperimentView>)> = self.table.rows(height).collect();
         let columns = self.placed(&rows, usize::from(layout.rows.width));

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use nero_top::{Answer, Event};
+use nero_top::{Event, LineAnswer};
 use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
 use tokio::sync::mpsc;
@@ -20,7 +20,7 @@ pub(super) async fn try_out(text: String, events: mpsc::Sender<Event>) {
     let answer = if can_tell {
         answer(&text, &["--dry-run"]).await
     } else {
-        Answer {
+        LineAnswer {
             line: text,
             code: Some(0),
             text: String::new(),
@@ -35,8 +35,8 @@ pub(super) async fn execute(text: String, events: mpsc::Sender<Event>) {
     let _ = events.send(Event::Done(answer)).await;
 }
 
-async fn answer(text: &str, options: &[&str]) -> Answer {
-    let failed = |why: String| Answer {
+async fn answer(text: &str, options: &[&str]) -> LineAnswer {
+    let failed = |why: String| LineAnswer {
         line: text.to_owned(),
         code: None,
         text: why,
@@ -80,7 +80,7 @@ async fn answer(text: &str, options: &[&str]) -> Answer {
         Ok(status) => status.code(),
         Err(error) => return failed(error.to_string()),
     };
-    Answer {
+    LineAnswer {
         line: text.to_owned(),
         code,
         text: format!(

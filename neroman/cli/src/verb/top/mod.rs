@@ -8,7 +8,7 @@ mod terminal;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use nero_top::{Ask, Event, Look, Query, Top};
+use nero_top::{Ask, Event, Query, TerminalLook, Top};
 use nero_wire::v1::{WatchRequest, Window};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -34,7 +34,7 @@ pub async fn run(session: &mut Session, args: &args::Top) -> Result<u8, Stop> {
     let picked = args.picked.join(",");
     // A mistake in the selector is told before the screen is taken.
     check(session, &picked).await?;
-    let look = Look {
+    let look = TerminalLook {
         color: session.out.screen.color,
         unicode: terminal::is_unicode(),
     };

@@ -32,7 +32,7 @@ type Work = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Kinds of work.
 #[derive(Clone, Copy)]
-enum Slot {
+enum WorkKind {
     Rows,
     Detail,
     Log,
@@ -45,7 +45,7 @@ enum Slot {
 }
 
 /// How many kinds there are.
-const SLOTS: usize = Slot::Execution as usize + 1;
+const WORK_KINDS: usize = WorkKind::Execution as usize + 1;
 
 /// A question that is asked again while somebody wants to know, with rests.
 #[derive(Default)]
@@ -58,8 +58,8 @@ struct Repetition {
 pub(super) struct Slots<'a> {
     session: &'a Session,
     events: mpsc::Sender<Event>,
-    work: [Option<Work>; SLOTS],
-    repeated: [Repetition; SLOTS],
+    work: [Option<Work>; WORK_KINDS],
+    repeated: [Repetition; WORK_KINDS],
 }
 
 impl<'a> Slots<'a> {
@@ -90,27 +90,27 @@ impl<'a> Slots<'a> {
     pub fn ask(&mut self, ask: Ask) {
         let (session, events) = (self.session.beside(), self.events.clone());
         match ask {
-            Ask::Rows(query) => self.put(Slot::Rows, super::rows(session, query, events)),
-            Ask::Log(of) => self.put(Slot::Log, log(session, of, events)),
-            Ask::NoLog => self.work[Slot::Log as usize] = None,
-            Ask::Compare(ids) => self.put(Slot::Compare, compare(session, ids, events)),
-            Ask::Complete(begun) => self.put(Slot::Complete, complete(session, begun, events)),
-            Ask::Try(text) => self.put(Slot::Trial, line::try_out(text, events)),
-            Ask::Execute(text) => self.put(Slot::Execution, line::execute(text, events)),
-            Ask::Detail(_) => self.repeat(Slot::Detail, ask),
-            Ask::Curves { .. } => self.repeat(Slot::Curves, ask),
-            Ask::Nodes => self.repeat(Slot::Nodes, ask),
+            Ask::Rows(query) => self.put(WorkKind::Rows, super::rows(session, query, events)),
+            Ask::Log(of) => self.put(WorkKind::Log, log(session, of, events)),
+            Ask::NoLog => self.work[WorkKind::Log as usize] = None,
+            Ask::Compare(ids) => self.put(WorkKind::Compare, compare(session, ids, events)),
+            Ask::Complete(begun) => self.put(WorkKind::Complete, complete(session, begun, events)),
+            Ask::Try(text) => self.put(WorkKind::Trial, line::try_out(text, events)),
+            Ask::Execute(text) => self.put(WorkKind::Execution, line::execute(text, events)),
+            Ask::Detail(_) => self.repeat(WorkKind::Detail, ask),
+            Ask::Curves { .. } => self.repeat(WorkKind::Curves, ask),
+            Ask::Nodes => self.repeat(WorkKind::Nodes, ask),
             // The caller's.
             Ask::Copy(_) | Ask::Suspend | Ask::Quit => {}
         }
     }
 
-    fn put(&mut self, slot: Slot, work: impl Future<Output = ()> + 'static) {
+    fn put(&mut self, slot: WorkKind, work: impl Future<Output = ()> + 'static) {
         self.work[slot as usize] = Some(Box::pin(work));
     }
 
     /// Asks now, or once more after the rest if the same is asked at the moment.
-    fn repeat(&mut self, slot: Slot, ask: Ask) {
+    fn repeat(&mut self, slot: WorkKind, ask: Ask) {
         let at = slot as usize;
         if self.work[at].is_some() && self.repeated[at].asked.as_ref() == Some(&ask) {
             self.repeated[at].again.set(true);

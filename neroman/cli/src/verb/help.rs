@@ -38,8 +38,8 @@ struct VerbGroup {
 const GROUPS: [VerbGroup; 6] = [
     VerbGroup {
         name: "define",
-        daily: &["add", "run", "template", "set"],
-        rest: &["copy", "note", "tag", "rm", "import"],
+        daily: &["add", "run", "set"],
+        rest: &["template", "copy", "note", "tag", "rm", "import"],
     },
     VerbGroup {
         name: "run",
@@ -48,7 +48,7 @@ const GROUPS: [VerbGroup; 6] = [
     },
     VerbGroup {
         name: "look",
-        daily: &["status", "show", "logs", "plot"],
+        daily: &["status", "top", "show", "logs", "plot"],
         rest: &["metrics", "diff"],
     },
     VerbGroup {

@@ -23,6 +23,7 @@ const NEEDED: &[(&str, &str, Ring)] = &[
     ("fish", "fish", Ring::First),
     ("openssl", "openssl", Ring::First),
     ("tmux", "tmux", Ring::First),
+    ("pgrep", "procps", Ring::All),
     ("aiosmtpd", "python3-aiosmtpd", Ring::First),
     ("pip3", "python3-pip", Ring::All),
     ("soffice", "libreoffice-calc", Ring::All),

@@ -1,10 +1,18 @@
 //! `neroman top` in a real terminal: what a person sees and does in tmux.
 
+use std::fs;
 use std::process::Command;
 
 use nero_tests::{Home, until};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::story::added;
+
+/// How the view ends.
+enum Ending {
+    Key(&'static str),
+    Signal(Signal),
+}
 
 /// A terminal of tmux with a shell, which starts the view.
 struct Tmux<'a> {
@@ -67,6 +75,19 @@ impl<'a> Tmux<'a> {
             .to_owned()
     }
 
+    /// The process of the view: the child of the shell.
+    fn view(&self) -> Pid {
+        let shell = self.ask(&["display-message", "-p", "#{pane_pid}"]);
+        let shell = shell.trim();
+        let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children"));
+        let children = children.unwrap();
+        let pid = children
+            .split_whitespace()
+            .next()
+            .and_then(|pid| pid.parse().ok());
+        Pid::from_raw(pid.expect("the view runs")).unwrap()
+    }
+
     #[track_caller]
     fn is_restored(&self) {
         until("the terminal to be as before", || {
@@ -88,22 +109,6 @@ impl Drop for Tmux<'_> {
     fn drop(&mut self) {
         self.ask(&["kill-server"]);
     }
-}
-
-/// The process of the view.
-fn view_of(home: &Home) -> i32 {
-    let wanted = format!("{} top", home.neroman().display());
-    until("the view to run", || {
-        let output = Command::new("pgrep")
-            .args(["-f", &format!("^{wanted}")])
-            .output()
-            .unwrap();
-        let pids = String::from_utf8(output.stdout).unwrap();
-        pids.lines()
-            .next()
-            .and_then(|pid| pid.parse().ok())
-            .ok_or(pids)
-    })
 }
 
 #[test]
@@ -148,17 +153,15 @@ fn the_terminal_is_as_before_however_the_view_ends() {
     let home = Home::new();
     added(&home, "s", "collection: s\n+a: {command: 'true'}\n");
     let tmux = Tmux::new(&home, (100, 30));
-    for ending in ["q", "C-c", "-TERM", "-HUP", "-INT"] {
+    let keys = [Ending::Key("q"), Ending::Key("C-c")];
+    let signals = [Signal::TERM, Signal::HUP, Signal::INT].map(Ending::Signal);
+    for ending in keys.into_iter().chain(signals) {
         tmux.start("1");
         tmux.shows(&["1 experiment, 0 live"]);
         assert_eq!(tmux.screen_and_cursor(), "1 0");
-        match ending.strip_prefix('-') {
-            None => tmux.press(&[ending]),
-            Some(signal) => {
-                let pid = view_of(&home).to_string();
-                let kill = Command::new("kill").args(["-s", signal, &pid]).status();
-                assert!(kill.unwrap().success());
-            }
+        match ending {
+            Ending::Key(key) => tmux.press(&[key]),
+            Ending::Signal(signal) => kill_process(tmux.view(), signal).unwrap(),
         }
         tmux.is_restored();
     }

@@ -272,7 +272,7 @@ impl Top {
     pub(crate) fn typed(&mut self, prompt: &mut Prompt) {
         prompt.words.clear();
         match prompt.kind {
-            PromptKind::Selector => self.select(&prompt.input.text().to_owned()),
+            PromptKind::Selector => self.select(prompt.input.text()),
             PromptKind::Search => prompt.input.text().clone_into(&mut self.panes.log.search),
             PromptKind::Line | PromptKind::Columns | PromptKind::Sort => {}
         }

@@ -143,7 +143,12 @@ async fn show_until_left(
         tokio::select! {
             biased;
             typed = screen.typed() => match typed {
-                Some(typed) => asks.extend(top.update(event_of(typed))),
+                Some(typed) => {
+                    if matches!(typed, TerminalEvent::Resize(..)) {
+                        screen.renew()?;
+                    }
+                    asks.extend(top.update(event_of(typed)));
+                }
                 // The terminal is gone.
                 None => return Ok(code::OK),
             },
@@ -175,7 +180,7 @@ fn event_of(typed: TerminalEvent) -> Event {
 /// Watches the rows of a query; the daemon is started again when it has left.
 async fn rows(mut session: Session, query: Query, events: mpsc::Sender<Event>) {
     let asked = WatchRequest {
-        selection: Some(selection(&[query.selection.clone()])),
+        selection: Some(selection(std::slice::from_ref(&query.selection))),
         interval_ms: 0,
         window: Some(window_of(&query)),
         facts: query.facts.clone(),

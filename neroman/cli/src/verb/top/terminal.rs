@@ -7,7 +7,6 @@ use std::sync::Once;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use nero_top::Top;
-use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{
@@ -16,8 +15,11 @@ use ratatui::crossterm::event::{
 };
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode, size,
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
+    enable_raw_mode, size,
 };
+use ratatui::layout::Rect;
+use ratatui::{Terminal, TerminalOptions, Viewport};
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::sync::mpsc;
 
@@ -45,8 +47,7 @@ impl Screen {
     pub fn open() -> io::Result<Self> {
         restore_after_panics();
         enter()?;
-        let terminal = Terminal::new(CrosstermBackend::new(io::stdout()));
-        let terminal = terminal.inspect_err(|_| leave())?;
+        let terminal = blank().inspect_err(|_| leave())?;
         Ok(Self {
             terminal,
             typed: reader(),
@@ -76,7 +77,14 @@ impl Screen {
     /// Takes the terminal once more, and draws everything anew.
     pub fn again(&mut self) -> io::Result<()> {
         enter()?;
-        self.terminal.clear()
+        self.renew()
+    }
+
+    /// Draws everything anew, in the present size.
+    pub fn renew(&mut self) -> io::Result<()> {
+        execute!(io::stdout(), Clear(ClearType::All))?;
+        self.terminal = blank()?;
+        Ok(())
     }
 
     /// Puts a text into the clipboard of the terminal (OSC 52), over ssh too.
@@ -91,6 +99,15 @@ impl Drop for Screen {
     fn drop(&mut self) {
         leave();
     }
+}
+
+/// A terminal on which nothing was drawn. Its size is fixed: `ratatui` would ask a terminal that was
+/// resized for its cursor, and the thread that reads keys would take the answer.
+fn blank() -> io::Result<Terminal<CrosstermBackend<io::Stdout>>> {
+    let (width, height) = size().unwrap_or(SIZE);
+    let viewport = Viewport::Fixed(Rect::new(0, 0, width, height));
+    let options = TerminalOptions { viewport };
+    Terminal::with_options(CrosstermBackend::new(io::stdout()), options)
 }
 
 fn enter() -> io::Result<()> {

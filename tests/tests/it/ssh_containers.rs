@@ -86,8 +86,14 @@ fn pauses(hosts: &Hosts) -> String {
     String::from_utf8_lossy(&found.stdout).into_owned()
 }
 
+/// One after the other: all hosts have the user's folder of podman below `/tmp` in common.
 #[test]
-fn podman_without_root_runs_and_its_pause_process_is_no_runs() {
+fn podman_without_root_runs_where_the_user_has_a_range_of_ids() {
+    podman_with_a_range_runs_and_its_pause_process_is_no_runs();
+    podman_without_a_range_is_refused_with_what_to_do();
+}
+
+fn podman_with_a_range_runs_and_its_pause_process_is_no_runs() {
     let Some((hosts, home)) = nodes() else { return };
     let_podman_work(&hosts, "tester:200000:65536\n");
     let mut before = String::new();
@@ -129,8 +135,7 @@ fn podman_without_root_runs_and_its_pause_process_is_no_runs() {
     );
 }
 
-#[test]
-fn podman_without_a_range_of_ids_is_refused_with_what_to_do() {
+fn podman_without_a_range_is_refused_with_what_to_do() {
     let Some((hosts, home)) = nodes() else { return };
     let_podman_work(&hosts, "");
     let folder = experiment(&home, "r", "h1", "podman", TELLS);

@@ -67,9 +67,9 @@ impl<'a> Tmux<'a> {
         self.press(&[&format!("{program} top {words}"), "Enter"]);
     }
 
-    /// Whether the alternate screen is shown, and the cursor: `1 0`.
-    fn screen_and_cursor(&self) -> String {
-        let format = "#{alternate_on} #{cursor_flag}";
+    /// Whether the alternate screen is shown, and the cursor, and who has the terminal: `1 0 neroman`.
+    fn terminal(&self) -> String {
+        let format = "#{alternate_on} #{cursor_flag} #{pane_current_command}";
         self.ask(&["display-message", "-p", format])
             .trim()
             .to_owned()
@@ -91,8 +91,8 @@ impl<'a> Tmux<'a> {
     #[track_caller]
     fn is_restored(&self) {
         until("the terminal to be as before", || {
-            match self.screen_and_cursor().as_str() {
-                "0 1" => Ok(()),
+            match self.terminal().as_str() {
+                "0 1 sh" => Ok(()),
                 other => Err(other.to_owned()),
             }
         });
@@ -125,6 +125,8 @@ resources: {cpus: 0.1}
     tmux.shows(&["3 experiments, 0 live", "○ defined", "a_lr-3"]);
     // A line of the view starts them, and the rows follow.
     tmux.press(&[":", "start all", "Enter"]);
+    tmux.shows(&["started 3", "Esc goes back"]);
+    tmux.press(&["Escape"]);
     tmux.shows(&["3 experiments, 3 live", "▶ running", "0 of 3 done"]);
     tmux.press(&["3"]);
     tmux.shows(&["loss", "┤"]);
@@ -158,7 +160,7 @@ fn the_terminal_is_as_before_however_the_view_ends() {
     for ending in keys.into_iter().chain(signals) {
         tmux.start("1");
         tmux.shows(&["1 experiment, 0 live"]);
-        assert_eq!(tmux.screen_and_cursor(), "1 0");
+        assert_eq!(tmux.terminal(), "1 0 neroman");
         match ending {
             Ending::Key(key) => tmux.press(&[key]),
             Ending::Signal(signal) => kill_process(tmux.view(), signal).unwrap(),
@@ -172,7 +174,7 @@ fn the_terminal_is_as_before_however_the_view_ends() {
     tmux.is_restored();
     tmux.press(&["fg", "Enter"]);
     tmux.shows(&["1 experiment, 0 live", "? help"]);
-    assert_eq!(tmux.screen_and_cursor(), "1 0");
+    assert_eq!(tmux.terminal(), "1 0 neroman");
     tmux.press(&["q"]);
     tmux.is_restored();
 }

@@ -70,8 +70,10 @@ pub enum Ask {
     Complete(String),
     /// What a line would do: it with `--dry-run`.
     Try(String),
-    /// A line, executed.
+    /// A line that a person typed, executed: where it asks, it is refused without `--yes`.
     Execute(String),
+    /// A line that a person confirmed after what it would do was shown.
+    ExecuteConfirmed(String),
     /// A text for the clipboard.
     Copy(String),
     /// The terminal back to the shell for a while.

@@ -217,7 +217,10 @@ impl Top {
 
     fn confirm(&mut self, key: KeyEvent, confirmation: Confirmation, asks: &mut Vec<Ask>) {
         match key.code {
-            KeyCode::Enter => self.execute(confirmation.line, asks),
+            KeyCode::Enter => {
+                self.running = Some(confirmation.line.clone());
+                asks.push(Ask::ExecuteConfirmed(confirmation.line));
+            }
             KeyCode::Esc | KeyCode::Char('q') => {}
             KeyCode::Char('y') => {
                 asks.push(Ask::Copy(format!("neroman {}", confirmation.line)));

@@ -179,7 +179,10 @@ fn an_action_is_a_line_that_is_shown_tried_and_then_executed() {
             .contains(&Ask::Copy("neroman abort 1,2".to_owned()))
     );
     rig.code(KeyCode::Enter);
-    assert!(rig.asks.contains(&Ask::Execute("abort 1,2".to_owned())));
+    assert!(
+        rig.asks
+            .contains(&Ask::ExecuteConfirmed("abort 1,2".to_owned()))
+    );
     rig.take(Event::Done(LineAnswer {
         line: "abort 1,2".to_owned(),
         code: Some(0),
@@ -204,7 +207,11 @@ fn without_marks_the_row_below_the_cursor_is_meant() {
         rig.press(&key.to_string());
         assert_eq!(rig.last(), &Ask::Try(line.to_owned()));
         rig.code(KeyCode::Esc);
-        assert!(!rig.asks.iter().any(|ask| matches!(ask, Ask::Execute(_))));
+        assert!(
+            !rig.asks
+                .iter()
+                .any(|ask| matches!(ask, Ask::Execute(_) | Ask::ExecuteConfirmed(_)))
+        );
     }
 }
 
@@ -265,6 +272,14 @@ fn any_of_many_rows_is_reached_and_only_those_around_it_are_asked_for() {
         _ => None,
     });
     assert!(counts.max().unwrap() < 100);
+}
+
+#[test]
+fn a_typed_line_is_not_taken_for_a_confirmed_one() {
+    let mut rig = Rig::new(few(), (80, 24));
+    rig.press(":rm all");
+    rig.code(KeyCode::Enter);
+    assert_eq!(rig.last(), &Ask::Execute("rm all".to_owned()));
 }
 
 #[test]

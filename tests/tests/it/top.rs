@@ -144,7 +144,7 @@ resources: {cpus: 0.1}
     // The daemon is killed under it, and started again by it.
     tmux.press(&["Escape"]);
     home.kill(nero_tests::Part::Daemon);
-    tmux.press(&[":", "abort all", "Enter"]);
+    tmux.press(&[":", "abort all --yes", "Enter"]);
     tmux.shows(&["nothing is picked"]);
     tmux.press(&["q"]);
     tmux.is_restored();

@@ -29,9 +29,13 @@ pub(super) async fn try_out(text: String, events: mpsc::Sender<Event>) {
     let _ = events.send(Event::Tried(answer)).await;
 }
 
-/// Executes a line. The person has seen what it is about, so it asks nothing more.
-pub(super) async fn execute(text: String, events: mpsc::Sender<Event>) {
-    let answer = answer(&text, &["--yes"]).await;
+/// Executes a line, with further options that its verb knows.
+pub(super) async fn execute(
+    text: String,
+    options: &'static [&'static str],
+    events: mpsc::Sender<Event>,
+) {
+    let answer = answer(&text, options).await;
     let _ = events.send(Event::Done(answer)).await;
 }
 

@@ -47,7 +47,8 @@ enum WorkKind {
 /// How many kinds there are.
 const WORK_KINDS: usize = WorkKind::Execution as usize + 1;
 
-/// A question that is asked again while somebody wants to know, with rests.
+/// A question to the daemon; `again` is set when the view asks the same during the rest behind an
+/// answer.
 #[derive(Default)]
 struct Repetition {
     asked: Option<Ask>,
@@ -96,7 +97,10 @@ impl<'a> Slots<'a> {
             Ask::Compare(ids) => self.put(WorkKind::Compare, compare(session, ids, events)),
             Ask::Complete(begun) => self.put(WorkKind::Complete, complete(session, begun, events)),
             Ask::Try(text) => self.put(WorkKind::Trial, line::try_out(text, events)),
-            Ask::Execute(text) => self.put(WorkKind::Execution, line::execute(text, events)),
+            Ask::Execute(text) => self.put(WorkKind::Execution, line::execute(text, &[], events)),
+            Ask::ExecuteConfirmed(text) => {
+                self.put(WorkKind::Execution, line::execute(text, &["--yes"], events));
+            }
             Ask::Detail(_) => self.repeat(WorkKind::Detail, ask),
             Ask::Curves { .. } => self.repeat(WorkKind::Curves, ask),
             Ask::Nodes => self.repeat(WorkKind::Nodes, ask),

@@ -27,7 +27,7 @@ const HOSTS: [&str; 2] = ["config.sh", "infra.csv"];
 pub(super) struct Project {
     /// The folder in which commands begin.
     pub(super) framework: PathBuf,
-    /// Its name in there, which is that of its Python package.
+    /// The project's name in the framework's folder: that of its Python package.
     name: String,
     hosts: Option<MlframeworkHosts>,
     /// The file that names these.

@@ -34,7 +34,7 @@ pub struct Board {
 }
 
 impl Board {
-    /// A board of these hosts. `done`: the word for one that is done.
+    /// A board of these hosts. `done` is the word behind a host whose call succeeded.
     pub fn new(screen: Screen, is_json: bool, done: &'static str, members: &[Member]) -> Self {
         let host = |member: &Member| HostProgress {
             member: member.clone(),

@@ -1,6 +1,8 @@
 //! Runs in containers on nodes that are reached by `ssh`, by a user without rights: docker,
 //! charliecloud, and podman without root.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use nero_tests::hosts::isolates;
@@ -63,12 +65,15 @@ fn a_user_without_rights_runs_in_docker_and_charliecloud_of_a_node() {
 /// Lets podman work there without root: a range of ids, cgroups of one kind, a whole `/proc`.
 fn let_podman_work(hosts: &Hosts, ids: &str) {
     let common = hosts.common();
-    std::fs::write(common.join("subuid"), ids).unwrap();
+    let subuid = common.join("subuid");
+    std::fs::write(&subuid, ids).unwrap();
+    // Every user of a host reads this file, whatever the test's own umask is.
+    std::fs::set_permissions(&subuid, Permissions::from_mode(0o644)).unwrap();
     let lines = format!(
         "umount -l /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup; \
          mkdir -p /run/proc; mount -t proc proc /run/proc; \
          mount --bind {0} /etc/subuid; mount --bind {0} /etc/subgid; mount --make-rshared /",
-        common.join("subuid").display()
+        subuid.display()
     );
     hosts.enter("h1", &["sh", "-ec", &lines]);
     hosts.ssh("h1", "mkdir -p .config/containers");

@@ -26,7 +26,7 @@ use crate::mail::{self, MailDesk};
 use crate::node::{Inboxes, Nodes, Settings, Setup};
 use crate::outside::{Agents, Freezer, NodeAccess};
 use crate::processing::{self, Modules};
-use crate::service::{Man, WalkRest};
+use crate::service::{CurveCache, Man, WalkRest};
 use crate::upkeep;
 
 /// A connection without work is closed after this long.
@@ -305,6 +305,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
     };
     let man = Man {
         walks: WalkRest::default(),
+        curves: CurveCache::default(),
         rows: Arc::default(),
         ledger: ledger.clone(),
         nodes,

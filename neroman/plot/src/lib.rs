@@ -18,6 +18,7 @@ use jiff::tz::TimeZone;
 
 pub use braille::{TerminalSize, braille};
 pub use svg::{Theme, svg, svg_of_width};
+pub use thin::by_column;
 
 /// What a picture shows.
 #[derive(Clone, Debug)]

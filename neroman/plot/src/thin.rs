@@ -5,12 +5,22 @@ use crate::{BandPoint, CurvePoint};
 /// Keeps of each column the first, the lowest, the highest and the last point, in their
 /// order. Columns are what `column` makes of x.
 pub(crate) fn points(points: &[CurvePoint], column: impl Fn(f64) -> i64) -> Vec<CurvePoint> {
+    by_column(points, |point| column(point.x), |point| point.y)
+}
+
+/// The same of points of any kind. Points that follow one another and have an equal `column` are
+/// one column; `height` is what is lowest and highest.
+pub fn by_column<P: Copy, C: PartialEq>(
+    points: &[P],
+    column: impl Fn(&P) -> C,
+    height: impl Fn(&P) -> f64,
+) -> Vec<P> {
     let mut kept = Vec::new();
-    for group in points.chunk_by(|one, other| column(one.x) == column(other.x)) {
+    for group in points.chunk_by(|one, other| column(one) == column(other)) {
         let index = |order: fn(f64, f64) -> bool| {
             let mut best = 0;
             for (at, point) in group.iter().enumerate() {
-                if order(point.y, group[best].y) {
+                if order(height(point), height(&group[best])) {
                     best = at;
                 }
             }

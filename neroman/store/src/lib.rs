@@ -42,7 +42,7 @@ mod wal;
 pub use backup::{backup, copy_series, folder as backup_folder};
 pub use error::StoreError;
 pub use place::{Verdict, verdict};
-pub use reader::SeriesReader;
+pub use reader::{SeriesCursor, SeriesReader};
 pub use row::{
     Advance, At, CellRow, Event, Experiment, Loaded, Point, Position, Request, Rule, RuleId, Run,
     RunFold, RunKey, RunRow, Sample, Series, Source, SourceId,

@@ -17,6 +17,25 @@ pub struct SeriesReader {
     db: Db,
 }
 
+/// A place in a series: what is before it was read and verified.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SeriesCursor {
+    /// How many points are before it.
+    pub count: u64,
+    /// Where in the file the next point of the range at this place would lie.
+    next: i64,
+    /// The checksum of that range so far.
+    content: u32,
+}
+
+impl SeriesCursor {
+    /// Whether this row of a series counts no fewer points than were read.
+    #[must_use]
+    pub fn is_in(&self, series: &Series) -> bool {
+        self.count <= series.count
+    }
+}
+
 impl SeriesReader {
     /// Opens `series.db` for reading.
     ///
@@ -70,6 +89,19 @@ impl SeriesReader {
         read
     }
 
+    /// What was added to a series behind a place in it, in the order of adding; the place is then
+    /// the series' end. All of it at first; a default place is the beginning.
+    ///
+    /// # Errors
+    /// See [`StoreError`]. The place is then no more to be used.
+    pub fn read_on(
+        &self,
+        series: &Series,
+        cursor: &mut SeriesCursor,
+    ) -> Result<Vec<Point>, StoreError> {
+        read_on(&self.db, series, cursor)
+    }
+
     /// The measurements of a run's processes, by time.
     ///
     /// # Errors
@@ -118,26 +150,34 @@ pub(crate) fn samples(db: &Db, run: RunKey) -> Result<Vec<Sample>, StoreError> {
 /// The points that a series' row counts. Points added since the row was read are
 /// left out.
 pub(crate) fn points(db: &Db, series: &Series) -> Result<Vec<Point>, StoreError> {
-    let spans = SPAN.some(
-        db,
-        "WHERE series = ? ORDER BY first",
-        &[cell::int(series.id)],
-        series::read_span,
-    )?;
-    let mut points = Vec::with_capacity(series.count.min(1 << 24) as usize);
-    for span in spans {
-        read_span(db, series, span, &mut points)?;
-    }
-    let wanted = usize::try_from(series.count).unwrap_or(usize::MAX);
-    if points.len() < wanted {
-        return Err(damaged(db, series));
-    }
-    points.truncate(wanted);
+    let mut points = read_on(db, series, &mut SeriesCursor::default())?;
+    points.truncate(usize::try_from(series.count).unwrap_or(usize::MAX));
     if points
         .windows(2)
         .any(|two| two[0].generation > two[1].generation)
     {
         points.sort_by_key(|point| point.generation);
+    }
+    Ok(points)
+}
+
+/// The points of a series behind a place in it, in the order in which they were added, with those
+/// that were added since the row was read; the place is then behind them.
+fn read_on(db: &Db, series: &Series, cursor: &mut SeriesCursor) -> Result<Vec<Point>, StoreError> {
+    let spans = SPAN.some(
+        db,
+        "WHERE series = ? AND last >= ? ORDER BY first",
+        &[cell::int(series.id), cell::int(cursor.next)],
+        series::read_span,
+    )?;
+    let wanted = series.count.saturating_sub(cursor.count);
+    let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+    let mut points = Vec::with_capacity(wanted.min(1 << 24));
+    for span in spans {
+        read_span(db, series, span, cursor, &mut points)?;
+    }
+    if points.len() < wanted {
+        return Err(damaged(db, series));
     }
     Ok(points)
 }
@@ -154,6 +194,7 @@ fn read_span(
     db: &Db,
     series: &Series,
     span: Span,
+    cursor: &mut SeriesCursor,
     points: &mut Vec<Point>,
 ) -> Result<(), StoreError> {
     let failed = |error| db.failed(error);
@@ -164,12 +205,15 @@ fn read_span(
              WHERE id BETWEEN ? AND ? ORDER BY id",
         )
         .map_err(failed)?;
-    let mut rows = statement.query([span.first, span.last]).map_err(failed)?;
-    let (mut next, mut content) = (span.first, 0);
+    // A range whose beginning was read before is verified from there on.
+    if cursor.next <= span.first {
+        (cursor.next, cursor.content) = (span.first, 0);
+    }
+    let mut rows = statement.query([cursor.next, span.last]).map_err(failed)?;
     while let Some(row) = rows.next().map_err(failed)? {
         let point = (|| {
             let int = |index| row.get_ref(index).ok()?.as_i64().ok();
-            let sound = int(0)? == next && int(1)? == series.id;
+            let sound = int(0)? == cursor.next && int(1)? == series.id;
             sound.then_some(Point {
                 step: series::float(row.get_ref(2).ok()?)?,
                 time_ms: int(3)?,
@@ -178,17 +222,18 @@ fn read_span(
             })
         })()
         .ok_or_else(|| damaged(db, series))?;
-        content = series::digest(
-            content,
+        cursor.content = series::digest(
+            cursor.content,
             point.step,
             point.time_ms,
             point.value,
             point.generation,
         );
-        next += 1;
+        cursor.next += 1;
+        cursor.count += 1;
         points.push(point);
     }
-    if next != span.last + 1 || content != span.content {
+    if cursor.next != span.last + 1 || cursor.content != span.content {
         return Err(damaged(db, series));
     }
     Ok(())

@@ -237,6 +237,7 @@ async fn points(session: &mut Session, views: &[ExperimentView]) -> Result<Metri
         let asked = MetricsRequest {
             selection: Some(selection(&runs.collect::<Vec<_>>())),
             names: Vec::new(),
+            ..MetricsRequest::default()
         };
         let client = session.client().await?;
         let reply = client

@@ -26,6 +26,7 @@ pub async fn run(session: &mut Session, args: &Metrics) -> Result<u8, Stop> {
     let asked = MetricsRequest {
         selection: Some(selection(args.picked.as_slice())),
         names: args.names.clone(),
+        ..MetricsRequest::default()
     };
     let client = session.client().await?;
     let reply = client

@@ -44,6 +44,7 @@ pub async fn run(session: &mut Session, args: &Curves) -> Result<u8, Stop> {
     let asked = MetricsRequest {
         selection: picked.clone(),
         names: args.names.clone(),
+        ..MetricsRequest::default()
     };
     let client = session.client().await?;
     let reply = client

@@ -1,5 +1,7 @@
 //! `Metrics`: the points of series.
 
+mod cache;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -7,9 +9,8 @@ use nero_expr::ParseContext;
 use nero_model::names::same_loosely;
 use nero_model::sets::meant;
 use nero_model::{Home, RunId};
-use nero_store::{Point, RunKey, SeriesReader};
+use nero_store::{Point, RunKey, Series, SeriesReader, StoreError};
 use nero_wire::v1;
-use nero_wire::v1::metrics_reply::Series;
 
 use super::curve::CurveExpr;
 use super::select;
@@ -17,10 +18,13 @@ use super::{Man, blocking};
 use crate::failure::Failure;
 use crate::node::NodeNow;
 use crate::processing::series;
+use cache::StepRange;
 use nero_life::now::Now;
 use nero_life::run::Run;
 use nero_life::scope::Sight;
 use nero_life::state::State;
+
+pub(crate) use cache::CurveCache;
 
 /// Points of one reply; a client asks for more in parts.
 const POINTS_MAX: usize = 20_000_000;
@@ -34,7 +38,7 @@ impl Man {
         let now = self.now();
         let given = request.selection.clone().unwrap_or_default();
         let context = ParseContext::new(now.ms, select::zone(&given.zone, given.utc_offset_s));
-        let selection = self.selection(request.selection, "").await?;
+        let selection = self.selection(request.selection.clone(), "").await?;
         let (chosen, picked) = selection.choose_from(&self.ledger.state()).await?;
         self.settle(&chosen).await;
         let state = self.ledger.state();
@@ -54,13 +58,16 @@ impl Man {
             .collect();
         self.ledger.durable().await?;
         let home = self.home.clone();
-        let (wanted, unknown) = wanted(&state, &folded, request.names, &context)?;
+        let (wanted, unknown) = wanted(&state, &folded, request.names.clone(), &context)?;
         let (known, now) = (Arc::clone(&state), self.now());
+        let (picture, cache) = (Picture::of(&request), self.curves.clone());
         let (series, held, unread) = blocking(move || {
             let reader = SeriesReader::open(&home).map_err(|error| unreadable(&error))?;
             let stores = Stores {
                 reader: &reader,
                 home: &home,
+                cache: &cache,
+                picture,
             };
             read(&stores, &folded, &wanted, &known, &now)
         })
@@ -198,7 +205,7 @@ fn wanted(
     Ok((wanted, unknown))
 }
 
-fn unreadable(error: &nero_store::StoreError) -> Failure {
+fn unreadable(error: &StoreError) -> Failure {
     let failure = Failure::failed("the metrics cannot be read").caused_by(error);
     match error.hint() {
         Some(hint) => failure.hint(hint),
@@ -209,10 +216,66 @@ fn unreadable(error: &nero_store::StoreError) -> Failure {
 /// The number of points of each run, whatever their names.
 type PointCounts = Vec<(RunId, u64)>;
 
-/// Where points lie.
+/// What a picture can show of a curve.
+#[derive(Clone, Copy, Debug)]
+struct Picture {
+    columns: u32,
+    range: StepRange,
+}
+
+impl Picture {
+    /// `None` if all points are asked for.
+    fn of(request: &v1::MetricsRequest) -> Option<Self> {
+        let whole = StepRange::default();
+        let range = StepRange {
+            from: request.from_step.unwrap_or(whole.from),
+            to: request.to_step.unwrap_or(whole.to),
+        };
+        let columns = request.width;
+        (columns > 0).then_some(Self { columns, range })
+    }
+
+    fn points(self, mut points: Vec<Point>) -> Vec<Point> {
+        points.retain(|point| self.range.has(point));
+        cache::thinned(&points, self.columns)
+    }
+}
+
+/// A series and its points.
+type NamedPoints = (String, Vec<Point>);
+
+/// Where points lie, and how many of them are wanted.
 struct Stores<'a> {
     reader: &'a SeriesReader,
     home: &'a Home,
+    cache: &'a CurveCache,
+    picture: Option<Picture>,
+}
+
+impl Stores<'_> {
+    /// The wanted series that a run printed, and how many points all its series have. Expressions
+    /// are made of all points of all series.
+    fn printed(
+        &self,
+        run: RunKey,
+        wanted: &WantedSeries,
+    ) -> Result<(Vec<NamedPoints>, u64), StoreError> {
+        let Some(picture) = self.picture.filter(|_| wanted.expressions.is_empty()) else {
+            let printed = self.reader.read(run)?;
+            let held = printed.iter().map(|(series, _)| series.count).sum();
+            let named = |(series, points): (Series, _)| (series.name, points);
+            return Ok((printed.into_iter().map(named).collect(), held));
+        };
+        let all = self.reader.series(run)?;
+        let held = all.iter().map(|series| series.count).sum();
+        let shown = all.into_iter().filter(|series| wanted.has(&series.name));
+        let thinned = shown.map(|series| {
+            let points =
+                (self.cache).points(self.reader, &series, picture.range, picture.columns)?;
+            Ok((series.name, points))
+        });
+        Ok((thinned.collect::<Result<_, _>>()?, held))
+    }
 }
 
 /// The series, the number of points of each run, and a line for each run with series that cannot be
@@ -223,7 +286,7 @@ fn read(
     wanted: &WantedSeries,
     state: &State,
     now: &Now,
-) -> Result<(Vec<Series>, PointCounts, Vec<String>), Failure> {
+) -> Result<(Vec<v1::metrics_reply::Series>, PointCounts, Vec<String>), Failure> {
     let mut found = Vec::new();
     let mut held = Vec::new();
     let mut unread = Vec::new();
@@ -232,15 +295,10 @@ fn read(
     let mut lacking: Vec<Option<Failure>> = Vec::new();
     lacking.resize_with(wanted.expressions.len(), || None);
     for (id, key, folded) in runs {
-        let printed = stores
-            .reader
-            .read(*key)
+        let (mut all, count_of_run) = stores
+            .printed(*key, wanted)
             .map_err(|error| unreadable(&error))?;
-        held.push((*id, printed.iter().map(|(series, _)| series.count).sum()));
-        let mut all: Vec<(String, Vec<Point>)> = printed
-            .into_iter()
-            .map(|(series, points)| (series.name, points))
-            .collect();
+        held.push((*id, count_of_run));
         match state.run(*id).map(|run| series::made_of_outputs(stores.home, run)) {
             Some(Ok(made)) => all.extend(made),
             Some(Err(error)) => unread.push(format!(
@@ -270,12 +328,16 @@ fn read(
         }
         let plain = all.into_iter().filter(|(name, _)| wanted.has(name));
         for (name, points) in plain.chain(curves) {
+            let points = match stores.picture {
+                Some(picture) => picture.points(points),
+                None => points,
+            };
             count += points.len();
             if count > POINTS_MAX {
                 return Err(Failure::usage("these are too many points for one answer")
                     .hint("select fewer runs, or name the metrics"));
             }
-            found.push(Series {
+            found.push(v1::metrics_reply::Series {
                 experiment: id.experiment.0,
                 run: id.number,
                 name,

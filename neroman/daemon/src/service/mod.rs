@@ -73,6 +73,7 @@ use crate::ledger::Ledger;
 use crate::node::Nodes;
 use crate::outside::{Agents, Freezer};
 use crate::processing::Modules;
+pub(crate) use metrics::CurveCache;
 use nero_life::now::Now;
 pub(crate) use window::WalkRest;
 
@@ -90,6 +91,8 @@ pub(crate) struct Man {
     pub modules: Modules,
     /// Between the walks for windows.
     pub walks: WalkRest,
+    /// Curves that somebody looks at.
+    pub curves: CurveCache,
     /// Held while rows are added to a file.
     pub rows: Arc<tokio::sync::Mutex<()>>,
     pub started_ms: i64,

@@ -43,7 +43,7 @@ use crate::ledger::{Ledger, LedgerThread, Listener};
 use crate::node::{Inboxes, Nodes, Settings, Setup};
 use crate::outside::{Agents, Freezer};
 use crate::results::{Pace, Places};
-use crate::service::{Man, WalkRest};
+use crate::service::{CurveCache, Man, WalkRest};
 use mum::FakeMum;
 
 /// Longer than anything here takes; a test that waits this long has failed.
@@ -168,6 +168,7 @@ impl Rig {
         });
         let man = Man {
             walks: WalkRest::default(),
+            curves: CurveCache::default(),
             rows: Arc::default(),
             modules: crate::processing::Modules {
                 ledger: ledger.clone(),

@@ -12,6 +12,7 @@ async fn points(rig: &Rig) -> Vec<f64> {
     let request = v1::MetricsRequest {
         selection: select("1"),
         names: Vec::new(),
+        ..v1::MetricsRequest::default()
     };
     let series = rig.man.metrics(request).await.unwrap().series;
     series.into_iter().flat_map(|one| one.values).collect()
@@ -137,6 +138,7 @@ async fn points_that_no_node_has_any_more_are_told_to_be_missing() {
         let request = v1::MetricsRequest {
             selection: select("1"),
             names: Vec::new(),
+            ..v1::MetricsRequest::default()
         };
         let notes = rig.man.metrics(request).await.unwrap().notes;
         assert!(notes.iter().any(|note| note.contains(lacking)), "{notes:?}");

@@ -88,9 +88,64 @@ async fn a_run_goes_there_and_its_end_comes_back() {
     let request = v1::MetricsRequest {
         selection: select("1"),
         names: vec!["Loss".to_owned()],
+        ..v1::MetricsRequest::default()
     };
     let series = rig.man.metrics(request).await.unwrap().series;
     assert_eq!(series[0].values, [0.5, 0.25]);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_picture_gets_the_points_that_it_can_show_and_what_was_added_since() {
+    let (rig, token) = begun(TWO).await;
+    let mut count = 0;
+    let mut print = |values: &[f64]| {
+        let steps: Vec<f64> = (count..).map(f64::from).take(values.len()).collect();
+        count += values.len() as u32;
+        let metrics = journal::Metrics {
+            names: vec!["loss".to_owned()],
+            series: vec![0; values.len()],
+            mono_ms: steps.iter().map(|step| *step as u64).collect(),
+            steps,
+            values: values.to_vec(),
+            ..journal::Metrics::default()
+        };
+        rig.mum.record(&token, RecordKind::Metrics, &metrics);
+    };
+    let asked = async |width: u32, from: Option<f64>, to: Option<f64>| {
+        let request = v1::MetricsRequest {
+            selection: select("1"),
+            names: vec!["loss".to_owned()],
+            width,
+            from_step: from,
+            to_step: to,
+        };
+        rig.man.metrics(request).await.unwrap().series.remove(0)
+    };
+    let mut values = vec![1.0; 5000];
+    values[4321] = 9.0;
+    print(&values);
+    rig.until(1, "had them", |view| {
+        view.metrics.iter().any(|one| one.count == 5000)
+    })
+    .await;
+    let seen = asked(50, None, None).await;
+    assert!(seen.steps.len() <= 400, "{}", seen.steps.len());
+    assert!(seen.steps.contains(&4321.0) && seen.steps.contains(&4999.0));
+    let all = asked(0, None, None).await;
+    assert_eq!(all.steps.len(), 5000);
+    print(&[-7.0, 2.0]);
+    rig.until(1, "had more", |view| {
+        view.metrics.iter().any(|one| one.count == 5002)
+    })
+    .await;
+    let seen = asked(50, None, None).await;
+    assert!(seen.values.contains(&9.0) && seen.values.contains(&-7.0));
+    assert_eq!(seen.steps.last(), Some(&5001.0));
+    let seen = asked(50, Some(4300.0), Some(4340.0)).await;
+    assert_eq!(seen.steps.len(), 41);
+    let seen = asked(50, Some(9000.0), None).await;
+    assert_eq!(seen.steps, [] as [f64; 0]);
     rig.stop().await;
 }
 
@@ -112,6 +167,7 @@ async fn a_curve_of_an_expression_has_a_point_wherever_a_metric_has_one() {
         let request = v1::MetricsRequest {
             selection: select("1"),
             names: vec![name.to_owned()],
+            ..v1::MetricsRequest::default()
         };
         rig.man.metrics(request).await
     };

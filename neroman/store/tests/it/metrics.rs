@@ -1,6 +1,6 @@
 //! Points are folded exactly once and come back bit for bit.
 
-use nero_store::{Point, RunFold, RunKey, Sample, Series, Store, StoreError};
+use nero_store::{Point, RunFold, RunKey, Sample, Series, SeriesCursor, Store, StoreError};
 
 use crate::rig::{at, fold, home};
 
@@ -169,4 +169,37 @@ fn later_generations_come_later() {
         .map(|p| p.step)
         .collect();
     assert_eq!(steps, [1.0, 2.0, 5.0, 6.0]);
+}
+
+#[test]
+fn a_reader_goes_on_where_it_was_and_verifies_what_was_added() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path());
+    let mut store = Store::open(&home).unwrap();
+    let reader = store.series_reader().unwrap();
+    let mut cursor = SeriesCursor::default();
+    let mut read = Vec::new();
+    for round in 0..12_u64 {
+        // Ranges that grow, and ranges that a neighbour's points end.
+        let runs = if round % 4 == 3 { 1..=2 } else { 1..=1 };
+        let folds: Vec<_> = runs
+            .map(|run| match run {
+                1 => fold(RunKey(1), at(round), at(round + 1), 7),
+                run => fold(RunKey(run), at(round / 4), at(round / 4 + 1), 7),
+            })
+            .collect();
+        store.fold_series(&folds).unwrap();
+        if round % 2 == 0 {
+            let series = find(&store, RunKey(1), "loss");
+            read.extend(reader.read_on(&series, &mut cursor).unwrap());
+            assert_eq!(cursor.count, series.count);
+        }
+    }
+    let series = find(&store, RunKey(1), "loss");
+    read.extend(reader.read_on(&series, &mut cursor).unwrap());
+    assert_eq!(read, store.points(&series).unwrap());
+    assert_eq!(reader.read_on(&series, &mut cursor).unwrap(), []);
+    assert!(cursor.is_in(&series));
+    let fewer = Series { count: 1, ..series };
+    assert!(!cursor.is_in(&fewer));
 }

@@ -5444,12 +5444,19 @@ pub struct LogChunk {
     #[prost(message, optional, tag = "5")]
     pub node: ::core::option::Option<NodeNotice>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct MetricsRequest {
     #[prost(message, optional, tag = "1")]
     pub selection: ::core::option::Option<Selection>,
     #[prost(string, repeated, tag = "2")]
     pub names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Points as many columns of a picture can show, all spikes among them; 0: all points.
+    #[prost(uint32, tag = "3")]
+    pub width: u32,
+    #[prost(double, optional, tag = "4")]
+    pub from_step: ::core::option::Option<f64>,
+    #[prost(double, optional, tag = "5")]
+    pub to_step: ::core::option::Option<f64>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct MetricsReply {

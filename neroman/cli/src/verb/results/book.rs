@@ -70,6 +70,7 @@ async fn series(session: &mut Session, views: &[ExperimentView]) -> Result<Vec<T
         let asked = MetricsRequest {
             selection: Some(selection(&runs)),
             names: Vec::new(),
+            ..MetricsRequest::default()
         };
         let client = session.client().await?;
         let reply = client

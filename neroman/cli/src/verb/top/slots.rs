@@ -130,7 +130,9 @@ impl<'a> Slots<'a> {
             while again.replace(false) {
                 let event = match &ask {
                     Ask::Detail(id) => detail(&mut session, *id).await,
-                    Ask::Curves { ids, names, .. } => curves(&mut session, ids, names).await,
+                    Ask::Curves { ids, names, width } => {
+                        curves(&mut session, ids, names, *width).await
+                    }
                     _ => nodes(&mut session).await,
                 };
                 let _ = events.send(event).await;
@@ -166,13 +168,18 @@ async fn detail(session: &mut Session, id: u64) -> Event {
     )
 }
 
-async fn curves(session: &mut Session, ids: &[u64], names: &[String]) -> Event {
+/// Columns of dots in a column of a terminal.
+const DOTS: u32 = 2;
+
+async fn curves(session: &mut Session, ids: &[u64], names: &[String], width: u32) -> Event {
     let typed: Vec<String> = ids.iter().map(u64::to_string).collect();
     let picked = Some(selection(&typed));
     let reply = async {
         let asked = MetricsRequest {
             selection: picked.clone(),
             names: names.to_vec(),
+            width: width * DOTS,
+            ..MetricsRequest::default()
         };
         let client = session.client().await?;
         let metrics = client

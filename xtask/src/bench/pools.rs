@@ -31,7 +31,7 @@ pub fn run(programs: &Programs, rounds: usize) -> Result<(), String> {
             .env("NERONET_SSH", host.ssh());
         neroman
     };
-    execute(neroman(&["node", "add", "h1", "h1"]))?;
+    execute(neroman(&["node", "add", "h1", "h1", "--warden", "none"]))?;
     let mut script = Command::new("python3");
     script
         .arg(programs.root().join("xtask/bench/pools.py"))

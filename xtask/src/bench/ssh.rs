@@ -11,7 +11,7 @@ use super::{Row, median, monotonic};
 /// A home with this host as its node `h1`.
 pub fn on_host(programs: &Programs, host: &Host, name: &str) -> Result<BenchHome, String> {
     let stage = BenchHome::new(programs, name)?.with("NERONET_SSH", &host.ssh());
-    stage.ok(&["node", "add", "h1", "h1"])?;
+    stage.ok(&["node", "add", "h1", "h1", "--warden", "none"])?;
     Ok(stage)
 }
 
@@ -26,7 +26,7 @@ pub fn starting(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>
         let folder = stage.experiment("e", "collection: c\n+t:\n  command: /bin/true\n")?;
         stage.ok(&["add", &folder.display().to_string()])?;
         let began = Instant::now();
-        let (said, _) = stage.ok(&["node", "add", "h1", "h1"])?;
+        let (said, _) = stage.ok(&["node", "add", "h1", "h1", "--warden", "none"])?;
         stage.ok(&["start", "all", "--node", "h1"])?;
         stage.ok(&["wait", "all"])?;
         cold.push(began.elapsed().as_secs_f64());

@@ -151,6 +151,9 @@ fn word(level: Level) -> &'static str {
     }
 }
 
+/// What neromum reports where a scheduler tells no number: more than any host has.
+const UNTOLD_CPUS: f64 = 100_000.0;
+
 /// The last line: what the node has. With a bad finding it is not called ready.
 fn ready(node: &NodeView, has_bad: bool) -> String {
     let name = Safe::line(&node.name);
@@ -161,11 +164,15 @@ fn ready(node: &NodeView, has_bad: bool) -> String {
         };
         return format!("{name}: {}", Safe::line(why));
     }
-    let mut has = vec![
-        format!("{} CPUs", text::number(node.cpus)),
-        format!("{} memory", text::bytes(node.memory_bytes)),
-        format!("{} disk free", text::bytes(node.disk_free_bytes)),
-    ];
+    let mut has = if node.cpus < UNTOLD_CPUS {
+        vec![
+            format!("{} CPUs", text::number(node.cpus)),
+            format!("{} memory", text::bytes(node.memory_bytes)),
+        ]
+    } else {
+        vec!["its scheduler tells no limit of CPUs".to_owned()]
+    };
+    has.push(format!("{} disk free", text::bytes(node.disk_free_bytes)));
     for gpu in &node.gpus {
         has.push(Safe::line(&gpu.name).to_string());
     }

@@ -92,7 +92,9 @@ pub fn usage_as_text(node: &NodeView) -> String {
         ];
         queue.push(format!("{queued} of your jobs{}", of_at_most(&limits)));
     }
-    if let Some(all) = usage.all {
+    // Both are counted at times of their own; fewer of all users than of this one is old.
+    let is_older = |all: &_| usage.queued.is_some_and(|own| own > *all);
+    if let Some(all) = usage.all.filter(|all| !is_older(all)) {
         let limits = [(usage.site_max_all, "the site")];
         queue.push(format!("{all} of all users{}", of_at_most(&limits)));
     }

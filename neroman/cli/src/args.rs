@@ -596,6 +596,11 @@ pub enum Daemon {
         #[arg(long, short = 'n', value_name = "N", default_value_t = 50)]
         lines: usize,
     },
+    /// A systemd unit that keeps it running
+    #[command(
+        after_help = "Examples:\n  neroman daemon unit > ~/.config/systemd/user/neronet.service\n  systemctl --user enable --now neronet"
+    )]
+    Unit,
 }
 
 /// Shells with completions.

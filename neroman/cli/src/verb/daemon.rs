@@ -1,4 +1,4 @@
-//! `daemon run|start|stop|status|logs`: the process that does the work.
+//! `daemon run|start|stop|status|logs|unit`: the process that does the work.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,48 @@ pub async fn run(session: &mut Session, args: &Daemon) -> Result<u8, Stop> {
         Daemon::Stop(how) => stop(session, how.json).await,
         Daemon::Status(how) => status(session, how.json).await,
         Daemon::Logs { lines } => logs(session, *lines),
+        Daemon::Unit => unit(session),
     }
+}
+
+/// The unit, as the package of Debian has it.
+const UNIT: &str = include_str!("../../../../deploy/neronet.service");
+
+/// Prints the unit with the path of this program, and of its home where that is not the usual one.
+fn unit(session: &Session) -> Result<u8, Stop> {
+    let program = std::env::current_exe()
+        .map_err(|error| Fault::new(code::FAILED, "cannot find this program").because(&error))?;
+    // A link on the PATH stays when an upgrade brings another program.
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let links = std::env::split_paths(&path).map(|folder| folder.join("neroman"));
+    let mut links = links.filter(|link| link.is_absolute());
+    let link = links.find(|link| link.canonicalize().is_ok_and(|found| found == program));
+    let program = link.unwrap_or(program);
+    let program = program.to_string_lossy();
+    if program.contains(['"', '\'', '\\']) {
+        return Err(Fault::new(
+            code::FAILED,
+            format!("systemd executes no program of this name: {program}"),
+        )
+        .hint("install it where no folder has a quote in its name: --prefix DIR")
+        .into());
+    }
+    let mut unit = UNIT.replace("@NEROMAN@", &quoted(&program));
+    // An empty value is none, as for the daemon itself.
+    let own = std::env::var("NERONET_HOME").unwrap_or_default();
+    if !own.is_empty() {
+        let variable = format!("NERONET_HOME={own}");
+        let line = format!("[Service]\nEnvironment={}", quoted(&variable));
+        unit = unit.replace("[Service]", &line);
+    }
+    session.out.text(&unit)?;
+    Ok(code::OK)
+}
+
+/// A word of a unit: systemd reads quotes, escapes and specifiers in it.
+fn quoted(word: &str) -> String {
+    let word = word.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("\"{}\"", word.replace('%', "%%").replace('$', "$$"))
 }
 
 /// How a daemon came to its end.

@@ -6,6 +6,7 @@ mod chaos;
 mod codegen;
 mod demo;
 mod deps;
+mod dist;
 #[path = "../../neroman/agents/src/elf.rs"]
 mod elf;
 mod guards;
@@ -87,6 +88,24 @@ enum Task {
         /// Where the wheels go
         #[arg(long)]
         out: Option<PathBuf>,
+    },
+    /// Pack a release into target/dist: tarballs, packages of Debian, wheels, install.sh
+    Dist {
+        /// Machines to build for; all when none is named
+        #[arg(conflicts_with = "programs")]
+        arch: Vec<portable::Arch>,
+        /// Pack the programs in this folder instead of compiling for old systems
+        #[arg(long)]
+        programs: Option<PathBuf>,
+        /// Where the release goes
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
+    /// Build neroman and its agents and install them for this user
+    Install {
+        /// Where they go [default: ~/.local]
+        #[arg(long)]
+        prefix: Option<PathBuf>,
     },
     /// Runs and faults at random from a seed; checks every promise at the end
     Chaos {
@@ -184,6 +203,17 @@ fn main() -> ExitCode {
             programs,
             out,
         } => wheel::run(&mut steps, arch, programs.as_deref(), out),
+        Task::Dist {
+            arch,
+            programs,
+            out,
+        } => {
+            let source = programs
+                .as_deref()
+                .map_or(dist::ProgramSource::Sources, dist::ProgramSource::Folder);
+            dist::run(&mut steps, &arch, &source, out)
+        }
+        Task::Install { prefix } => dist::install(&mut steps, prefix.as_deref()),
         Task::Chaos { all: true, .. } => chaos::all(&mut steps),
         Task::Chaos {
             all: false,

@@ -24,6 +24,7 @@ const NEEDED: &[(&str, &str, Ring)] = &[
     ("openssl", "openssl", Ring::First),
     ("tmux", "tmux", Ring::First),
     ("pgrep", "procps", Ring::All),
+    ("modulecmd", "environment-modules", Ring::All),
     ("aiosmtpd", "python3-aiosmtpd", Ring::First),
     ("pip3", "python3-pip", Ring::All),
     ("soffice", "libreoffice-calc", Ring::All),

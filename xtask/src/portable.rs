@@ -32,6 +32,8 @@ const LIBRARIES: &[&str] = &[
     "ld-linux-x86-64.so.2",
     "ld-linux-aarch64.so.1",
 ];
+/// Programs of an agent.
+pub const AGENT: [&str; 3] = ["neromum", "nerokid", SHIM];
 const DYNAMIC: [&str; 2] = ["neromum", "nerokid"];
 const SHIM: &str = "nerokid-shim";
 const NEROMAN: &str = "neroman";

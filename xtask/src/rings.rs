@@ -78,7 +78,14 @@ pub const LEFT_OUT: &[(&str, &[&str])] = &[
     ("need an office suite", &["cells"]),
     (
         "need packages of Python",
-        &["noodles_beside", "notebook", "optuna", "python", "wheel"],
+        &[
+            "dist",
+            "noodles_beside",
+            "notebook",
+            "optuna",
+            "python",
+            "wheel",
+        ],
     ),
 ];
 

@@ -11,13 +11,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::elf::{self, Glibc};
-use crate::portable::{self, Arch, GLIBC};
+use crate::portable::{self, AGENT, Arch, GLIBC};
 use crate::steps::Steps;
 
 /// The package that builds wheels.
 const HATCHLING: &str = "hatchling==1.27.0";
-/// Programs of an agent.
-const AGENT: [&str; 3] = ["neromum", "nerokid", "nerokid-shim"];
 
 /// Builds both wheels for a kind of machine, into `out`.
 ///
@@ -30,15 +28,25 @@ pub fn run(
     out: Option<PathBuf>,
 ) -> Result<(), String> {
     let arch = arch.map_or_else(Arch::own, Ok)?;
+    pack(steps, arch, out, |steps, inside| match programs {
+        Some(programs) => given(programs, arch, inside),
+        None => built(steps, arch, inside),
+    })
+}
+
+/// Builds both wheels of the programs that `fill` puts into a folder: `neroman`, and the agents in
+/// `agents/ARCH-linux`.
+pub fn pack(
+    steps: &mut Steps,
+    arch: Arch,
+    out: Option<PathBuf>,
+    fill: impl FnOnce(&mut Steps, &Path) -> Result<(), String>,
+) -> Result<(), String> {
     let folder = steps.target().join("wheel");
     let out = out.unwrap_or_else(|| folder.clone());
     let hatchling = nero_pip::packages(&folder.join("tools"), &[HATCHLING])?;
     let inside = folder.join(format!("inside-{}", std::process::id()));
-    let filled = match programs {
-        Some(programs) => given(programs, arch, &inside),
-        None => built(steps, arch, &inside),
-    };
-    let outcome = filled.and_then(|()| {
+    let outcome = fill(steps, &inside).and_then(|()| {
         let python = steps.root().join("python");
         wheel(
             steps,
@@ -84,7 +92,7 @@ fn given(programs: &Path, arch: Arch, inside: &Path) -> Result<(), String> {
 }
 
 /// Copies a program into a folder, without its symbols.
-fn place(program: &Path, folder: &Path) -> Result<(), String> {
+pub(crate) fn place(program: &Path, folder: &Path) -> Result<(), String> {
     let refused = |error| format!("{}: {error}", program.display());
     fs::create_dir_all(folder).map_err(refused)?;
     let to = folder.join(program.file_name().unwrap_or_default());

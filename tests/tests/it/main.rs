@@ -20,6 +20,7 @@ mod control;
 mod damaged;
 mod described;
 mod disk;
+mod dist;
 mod environments;
 mod exported;
 mod files;

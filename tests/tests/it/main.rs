@@ -34,6 +34,7 @@ mod kill;
 mod local_steps;
 mod mail;
 mod mail_test;
+mod manual;
 mod mlframework;
 mod multihost;
 mod neighbours;

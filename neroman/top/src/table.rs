@@ -249,6 +249,16 @@ impl RowTable {
         });
     }
 
+    /// Whether this row is the best by the metric that sorts: the first one, if it has a value.
+    pub fn is_best(&self, place: u64, view: &ExperimentView) -> bool {
+        let sort = self.sort.as_ref().map(|sort| &sort.expression);
+        let by_metric = |column: &&Column| {
+            matches!(column, Column::Metric(_)) && column.expression().as_ref() == sort
+        };
+        let column = self.columns.iter().find(by_metric);
+        place == 0 && column.is_some_and(|column| column.value(view).is_number())
+    }
+
     /// Turns the order round; without one by falling numbers.
     pub fn turn_sort(&mut self) {
         match &mut self.sort {

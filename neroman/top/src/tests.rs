@@ -321,3 +321,22 @@ fn a_daemon_that_left_and_rows_of_an_old_query_are_told_apart() {
     rig.take(Event::Rows(old, Box::default()));
     assert!(rig.frame().contains("fit_lr-1"));
 }
+
+#[test]
+fn the_first_row_by_a_metric_is_marked_as_the_best() {
+    let views = vec![view(1, "finished", 0.5), view(2, "finished", 0.25)];
+    let mut rig = Rig::new(views, (80, 24));
+    assert!(!rig.frame().contains('★'), "{}", rig.frame());
+    for _ in 0..12 {
+        rig.press(">");
+        let sorted = rig.asks.iter().rev().find_map(|ask| match ask {
+            Ask::Rows(query) => Some(query.sort.clone()),
+            _ => None,
+        });
+        if sorted.is_some_and(|sort| sort.contains("loss")) {
+            assert!(rig.frame().contains('★'), "{}", rig.frame());
+            return;
+        }
+    }
+    panic!("no key sorts by the metric");
+}

@@ -48,7 +48,7 @@ impl Top {
         for (y, (place, view)) in (layout.rows.y..).zip(rows) {
             let line = view.map_or_else(
                 || Line::styled("  …", self.look.faint()),
-                |view| self.row(&columns, view),
+                |view| self.row(&columns, view, self.table.is_best(place, view)),
             );
             buffer.set_line(layout.rows.x, y, &line, layout.rows.width);
             if place == self.table.cursor() {
@@ -62,11 +62,21 @@ impl Top {
         }
     }
 
-    fn row(&self, columns: &[PlacedColumn<'_>], view: &ExperimentView) -> Line<'static> {
-        let mark = match (self.table.is_marked(view.id), self.look.unicode) {
-            (true, true) => "●",
-            (true, false) => "*",
-            (false, _) => " ",
+    fn row(
+        &self,
+        columns: &[PlacedColumn<'_>],
+        view: &ExperimentView,
+        is_best: bool,
+    ) -> Line<'static> {
+        let (mark, best) = if self.look.unicode {
+            ("●", "★")
+        } else {
+            ("*", "^")
+        };
+        let mark = match (self.table.is_marked(view.id), is_best) {
+            (true, _) => mark,
+            (false, true) => best,
+            (false, false) => " ",
         };
         let mut spans = vec![Span::raw(format!("{mark} "))];
         for column in columns {

@@ -34,6 +34,8 @@ pub struct Core {
     used: Needs,
     runs: HashMap<RunToken, Run>,
     queue: BTreeMap<Place, RunToken>,
+    /// Whether all runs behind the first that waits know that they wait for CPUs.
+    rest_told: bool,
     hold: Option<String>,
     /// The node's cards; `None`: a scheduler gives them.
     pool: Option<cards::Pool>,
@@ -55,6 +57,7 @@ impl Core {
             used: Needs::default(),
             runs: HashMap::new(),
             queue: BTreeMap::new(),
+            rest_told: false,
             hold: None,
             pool: None,
             has_card_runs: false,
@@ -467,9 +470,20 @@ impl Core {
             self.set_why(token, PAUSED);
             return;
         }
-        self.queue.insert(run.place(), token);
+        let place = run.place();
+        self.put_in_queue(place, token);
         if let Some(why) = self.hold.clone() {
             self.set_why(token, &why);
+        }
+    }
+
+    /// Puts a run into the queue. Behind all others it waits for what they wait for.
+    fn put_in_queue(&mut self, place: Place, token: RunToken) {
+        let is_last = (self.queue.last_key_value()).is_some_and(|(last, _)| *last < place);
+        self.queue.insert(place, token);
+        self.rest_told &= is_last;
+        if self.rest_told {
+            self.set_why(token, capacity::Lack::Cpus.word());
         }
     }
 

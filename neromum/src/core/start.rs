@@ -4,7 +4,8 @@ use std::ops::Bound;
 
 use nero_model::RunToken;
 
-use super::turn::Granted;
+use super::capacity::Lack;
+use super::turn::{First, Granted, Place};
 use super::{Core, Effect, Stage};
 
 /// Number of failed starts in a row from which on the run gets pauses.
@@ -19,6 +20,8 @@ impl Core {
     pub fn schedule(&mut self, now_ms: u64) {
         self.forget_shared_cpus();
         let mut first = None;
+        // Whether runs behind the first had a look of their own.
+        let mut is_passed = false;
         let mut from = Bound::Unbounded;
         for _ in 0..=PASSED_MAX {
             if self.hold.is_some() {
@@ -28,6 +31,13 @@ impl Core {
             let Some((&place, &token)) = rest.next() else {
                 return;
             };
+            if self.keeps_all_behind(first.as_ref(), place) {
+                self.tell_rest(place);
+                self.rest_told = !is_passed;
+                return;
+            }
+            is_passed |= first.is_some();
+            self.rest_told &= !is_passed;
             from = Bound::Excluded(place);
             match self.turn_of(token, first.as_mut(), now_ms) {
                 Ok(granted) => self.start(token, granted, now_ms),
@@ -36,6 +46,25 @@ impl Core {
                     first = first.or(waits.first);
                 }
             }
+        }
+    }
+
+    /// Whether nothing is free of what the run at this place and all behind it need.
+    fn keeps_all_behind(&self, first: Option<&First>, place: Place) -> bool {
+        let is_full = self.used.micro_cpus >= self.capacity.micro_cpus;
+        first.is_some() && is_full && place.takes_cpus
+    }
+
+    /// Tells the runs from this place on that they wait for CPUs. They know it until something
+    /// is free, or the order changes; who enters the queue behind them is told then.
+    fn tell_rest(&mut self, from: Place) {
+        if self.rest_told {
+            return;
+        }
+        let rest = self.queue.range(from..).take(PASSED_MAX);
+        let rest: Vec<RunToken> = rest.map(|(_, token)| *token).collect();
+        for token in rest {
+            self.set_why(token, Lack::Cpus.word());
         }
     }
 
@@ -96,7 +125,10 @@ impl Core {
     /// Whether a run would be started now if there were no hold.
     pub fn wants_to_start(&self, now_ms: u64) -> bool {
         let mut first = None;
-        for token in self.queue.values().take(PASSED_MAX + 1) {
+        for (place, token) in self.queue.iter().take(PASSED_MAX + 1) {
+            if self.keeps_all_behind(first.as_ref(), *place) {
+                return false;
+            }
             match self.turn_of(*token, first.as_mut(), now_ms) {
                 Ok(_) => return true,
                 Err(waits) => first = first.or(waits.first),
@@ -122,6 +154,7 @@ impl Core {
     }
 
     fn tell_waiting(&mut self, why: &str) {
+        self.rest_told = false;
         let waiting: Vec<_> = self.queue.values().copied().collect();
         for token in waiting {
             self.set_why(token, why);

@@ -35,7 +35,7 @@ pub struct Turn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     /// Those that take no processors wait for nobody.
-    takes_cpus: bool,
+    pub(super) takes_cpus: bool,
     priority: Reverse<i32>,
     since_ms: u64,
     rank: u32,
@@ -128,7 +128,7 @@ impl Core {
         run.turn = turn;
         let after = run.place();
         if self.queue.remove(&before).is_some() {
-            self.queue.insert(after, token);
+            self.put_in_queue(after, token);
         }
     }
 
@@ -229,6 +229,17 @@ impl Core {
             let waits = self.turn_of(*token, None, 0).err()?;
             Some((*token, waits.first?.start.map(|(start_ms, _)| start_ms)))
         })
+    }
+
+    /// The runs behind the first that keeps something from others, while no CPU is free; for tests.
+    #[cfg(test)]
+    pub(super) fn rest_without_cpus(&self) -> Vec<RunToken> {
+        let is_full = self.used.micro_cpus >= self.capacity.micro_cpus;
+        let first = self.first_waiting().filter(|_| is_full);
+        let waiting = self.queue.iter();
+        let rest = waiting.skip_while(|(_, token)| Some(**token) != first.map(|(token, _)| token));
+        let rest = rest.skip(1).filter(|(place, _)| place.takes_cpus);
+        rest.map(|(_, token)| *token).collect()
     }
 
     /// What the first run that waits lacks, and which runs have it.

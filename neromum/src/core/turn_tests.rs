@@ -85,6 +85,12 @@ impl BareNode {
         self.core.schedule(self.now_ms);
         self.core.check_invariants();
         assert!(!self.core.wants_to_start(self.now_ms));
+        // A walk that ends early tells what one over all would tell. Who passed took CPUs from
+        // those before it in that same walk.
+        self.core.schedule(self.now_ms);
+        for token in self.core.rest_without_cpus() {
+            assert_eq!(self.core.run(&token).unwrap().why, "waits for CPUs");
+        }
         for number in 1..=self.runs {
             self.core.prepared(token(number), 1);
         }

@@ -463,7 +463,7 @@ fn a_report_after_an_end_does_not_change_it() {
     lab.start(&[1], Wanted::default());
     lab.say(run(1, 1), ended(0));
     let mut journal: Journal = (*lab.state.run(run(1, 1)).unwrap().journal).clone();
-    journal.incarnations.insert(2, running());
+    journal.incarnations.insert(2, running().into());
     lab.take(vec![Change::Journal {
         run: run(1, 1),
         journal: Arc::new(journal),

@@ -599,7 +599,7 @@ mod tests {
             ..Incarnation::default()
         };
         let mut journal = Journal::default();
-        journal.incarnations.insert(1, lost);
+        journal.incarnations.insert(1, lost.into());
         let change = Change::Journal {
             run: FIRST,
             journal: Arc::new(journal),

@@ -564,6 +564,7 @@ impl EarlierStart {
 fn earlier(run: &Run, newest: &Way) -> Vec<EarlierStart> {
     let last = run.journal.newest().map_or(0, |(number, _)| number);
     let starts = run.journal.incarnations.iter();
+    let starts = starts.map(|(number, one)| (number, &**one));
     let began = starts.filter(|(number, one)| **number != last && one.started_ms.is_some());
     let one = |(number, one): (&u32, &Incarnation)| EarlierStart {
         way: Way {

@@ -29,9 +29,10 @@ pub struct Key {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Journal {
-    /// By number of the start.
+    /// By number of the start. A leaf of the tree has eleven places, and most runs one start: in
+    /// boxes the ten empty places take 80 bytes instead of 8 KB.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub incarnations: BTreeMap<u32, Incarnation>,
+    pub incarnations: BTreeMap<u32, Box<Incarnation>>,
     /// By random id in hexadecimal; emptied when the run is closed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub segments: BTreeMap<String, Segment>,
@@ -702,7 +703,7 @@ mod tests {
             started: Some(at("b", 2000)),
             ..Incarnation::default()
         };
-        journal.incarnations.insert(2, started);
+        journal.incarnations.insert(2, started.into());
         assert_eq!(journal.surely_ran_ms(), None, "of an earlier build");
         for (incarnation, sign) in [
             (2, at("b", 7000)),

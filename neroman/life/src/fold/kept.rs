@@ -245,7 +245,9 @@ mod tests {
         let kept: Kept = serde_json::from_str(row).unwrap();
         let mut journal = Journal::default();
         if begun {
-            journal.incarnations.insert(1, Incarnation::default());
+            journal
+                .incarnations
+                .insert(1, Incarnation::default().into());
         }
         kept.run(made("lab"), Arc::new(journal), Arc::default())
     }

@@ -144,10 +144,10 @@ mod tests {
         lab.start(&[1], Wanted::default());
         lab.reports_after(run(1, 1), 1_003_000);
         let mut journal = (*lab.state.run(run(1, 1)).unwrap().journal).clone();
-        journal.incarnations.insert(1, ended(1));
+        journal.incarnations.insert(1, ended(1).into());
         let mut second = running();
         second.started_ms = Some(1_000_000);
-        journal.incarnations.insert(2, second);
+        journal.incarnations.insert(2, second.into());
         lab.take(vec![Change::Journal {
             run: run(1, 1),
             journal: Arc::new(journal),

@@ -230,7 +230,7 @@ mod tests {
     fn a_run_that_may_have_begun_stays() {
         let mut begun = placed("lab", "h1");
         let mut journal = Journal::default();
-        journal.incarnations.insert(1, Default::default());
+        journal.incarnations.insert(1, Box::default());
         begun.update(None, Some(Arc::new(journal)));
         let mut accepted = placed("lab", "h1");
         accepted.dispatch.stage.advance(HandOverStage::Submitted);

@@ -288,7 +288,7 @@ impl Lab {
     pub(crate) fn say(&mut self, id: RunId, incarnation: Incarnation) {
         let before = self.state.clone();
         let mut journal = (*self.state.run(id).unwrap().journal).clone();
-        journal.incarnations.insert(1, incarnation);
+        journal.incarnations.insert(1, incarnation.into());
         self.take(vec![Change::Journal {
             run: id,
             journal: Arc::new(journal),
@@ -317,7 +317,7 @@ impl Lab {
             count: 1,
             at_ms: started.started_ms.unwrap() + ms,
         };
-        journal.incarnations.insert(1, started);
+        journal.incarnations.insert(1, started.into());
         journal.metrics.insert("loss".to_owned(), metric);
         self.take(vec![Change::Journal {
             run: id,

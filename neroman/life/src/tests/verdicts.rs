@@ -56,7 +56,7 @@ fn offered() -> Run {
 
 /// Makes a run know these starts.
 fn folds(run: &mut Run, starts: impl IntoIterator<Item = Incarnation>) {
-    let incarnations = (1..).zip(starts).collect();
+    let incarnations = (1..).zip(starts.into_iter().map(Box::new)).collect();
     let journal = Journal {
         incarnations,
         ..Journal::default()

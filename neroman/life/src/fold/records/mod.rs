@@ -94,7 +94,7 @@ pub enum Folded {
 /// The journal of a run before it is folded anew. The starts of a run that has ended
 /// stay: they prove the end that was reported, also to a daemon that dies before the
 /// records come again.
-pub fn emptied(ended: Option<BTreeMap<u32, Incarnation>>) -> Journal {
+pub fn emptied(ended: Option<BTreeMap<u32, Box<Incarnation>>>) -> Journal {
     let mut incarnations = ended.unwrap_or_default();
     for one in incarnations.values_mut() {
         // The one fact of a start that is a count.

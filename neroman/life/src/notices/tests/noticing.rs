@@ -177,7 +177,7 @@ fn a_job_that_is_silent_and_computes_nothing_has_stalled() {
     let mut noticing = Noticing::of_batch(1);
     let sampled = |silent_ms, cpu_cores| {
         let mut journal = Journal::default();
-        journal.incarnations.insert(1, running());
+        journal.incarnations.insert(1, running().into());
         journal.sample = Some(Sample {
             key: (1, Key::default()),
             at_ms: 50,

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use jiff::tz::TimeZone;
 
 pub use braille::{TerminalSize, braille};
-pub use svg::{Theme, svg, svg_of_width};
+pub use svg::{PlotArea, Theme, plot_area, svg, svg_of_width};
 pub use thin::by_column;
 
 /// What a picture shows.
@@ -25,6 +25,8 @@ pub use thin::by_column;
 pub struct Plot {
     /// The common axis.
     pub x: HorizontalAxis,
+    /// A logarithmic x axis, unless x is a time of day.
+    pub log_across: bool,
     /// A logarithmic y axis.
     pub log: bool,
     /// Names of the curves; [`Curve::name`] is an index into them.

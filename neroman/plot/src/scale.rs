@@ -60,6 +60,11 @@ impl Scale {
         if self.log { value.log10() } else { value }
     }
 
+    /// The lowest and the highest value.
+    pub fn ends(self) -> (f64, f64) {
+        (self.low, self.high)
+    }
+
     /// Where a value lies: 0 at the low end, 1 at the high end.
     pub fn part(self, value: f64) -> Option<f64> {
         if !value.is_finite() || self.log && value <= 0.0 {
@@ -89,7 +94,7 @@ pub(crate) fn across(plot: &Plot) -> Option<Scale> {
     Some(Scale {
         low: range.low - by,
         high: range.high + by,
-        log: false,
+        log: range.log && range.low > by,
     })
 }
 
@@ -101,7 +106,8 @@ pub(crate) fn has_one_x(plot: &Plot) -> bool {
 fn range_across(plot: &Plot) -> Option<Scale> {
     let curves = plot.panels.iter().flat_map(|panel| &panel.curves);
     let points = curves.flat_map(|curve| curve.parts.iter().flatten());
-    Scale::around(points.map(|point| point.x), false)
+    let is_log = plot.log_across && !matches!(plot.x, HorizontalAxis::Clock(_));
+    Scale::around(points.map(|point| point.x), is_log)
 }
 
 /// The y axis of a panel. Bands belong to it, but for ends near 0 of a logarithm; thresholds, too, unless they
@@ -153,6 +159,7 @@ pub(crate) fn ticks(scale: Scale, most: usize) -> Vec<Tick> {
 /// The marks of the x axis.
 pub(crate) fn ticks_across(axis: &HorizontalAxis, scale: Scale, most: usize) -> Vec<Tick> {
     match axis {
+        HorizontalAxis::Step | HorizontalAxis::Runtime if scale.log => ticks(scale, most),
         // Steps are whole numbers.
         HorizontalAxis::Step => even(scale, step(scale, most, &[1.0, 2.0, 5.0, 10.0]).max(1.0)),
         HorizontalAxis::Values(_) => ticks(scale, most),

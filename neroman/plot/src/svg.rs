@@ -37,33 +37,13 @@ pub fn svg(plot: &Plot, theme: Theme) -> String {
 
 /// Draws a plot so wide.
 pub fn svg_of_width(plot: &Plot, theme: Theme, wide: f64) -> String {
-    let x = scale::across(plot);
-    let height = match plot.panels.len() {
-        0 | 1 => 400.0,
-        2 => 270.0,
-        _ => 210.0,
-    };
-    let panels: Vec<Frame> = (plot.panels.iter().enumerate())
-        .map(|(at, panel)| Frame::new(plot, panel, x, EDGE + height * at as f64, height))
-        .collect();
-    let left = panels
-        .iter()
-        .map(Frame::width_of_marks)
-        .fold(24.0, f64::max)
-        + EDGE
-        + 8.0;
-    let names = match plot.names.len() {
-        0 | 1 => 0.0,
-        _ => {
-            (plot
-                .names
-                .iter()
-                .map(|name| width(&cut(&name.short, SHORT_MAX))))
-            .fold(0.0, f64::max)
-                + 6.0
-        }
-    };
-    let right = wide - EDGE - names;
+    let Layout {
+        x,
+        panels,
+        left,
+        right,
+        below,
+    } = Layout::new(plot, wide);
     let mut picture = Picture {
         plot,
         theme,
@@ -75,7 +55,7 @@ pub fn svg_of_width(plot: &Plot, theme: Theme, wide: f64) -> String {
     for panel in &panels {
         picture.panel(panel);
     }
-    let mut y = EDGE + height * panels.len() as f64;
+    let mut y = below;
     if let Some(x) = x {
         picture.axis(x, y);
         y += 40.0;
@@ -86,6 +66,78 @@ pub fn svg_of_width(plot: &Plot, theme: Theme, wide: f64) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{wide}\" height=\"{end:.0}\" viewBox=\"0 0 {wide} {end:.0}\" font-family=\"DejaVu Sans, Verdana, sans-serif\" font-size=\"{TEXT}\" fill=\"{}\">\n<rect width=\"100%\" height=\"100%\" fill=\"{}\"/>\n{}</svg>\n",
         colors.text, colors.ground, picture.text
     )
+}
+
+/// The place of the first panel in a picture of this width; `None` without a point.
+pub fn plot_area(plot: &Plot, wide: f64) -> Option<PlotArea> {
+    let layout = Layout::new(plot, wide);
+    let panel = layout.panels.first()?;
+    Some(PlotArea {
+        left: layout.left,
+        right: layout.right,
+        top: panel.top,
+        bottom: panel.bottom,
+        x: layout.x?.ends(),
+        y: panel.y?.ends(),
+    })
+}
+
+/// The place of curves in a picture, in its pixels, and the values at the ends of both axes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PlotArea {
+    /// The left edge.
+    pub left: f64,
+    /// The right edge.
+    pub right: f64,
+    /// The upper edge.
+    pub top: f64,
+    /// The lower edge.
+    pub bottom: f64,
+    /// The values at the left and the right edge.
+    pub x: (f64, f64),
+    /// The values at the lower and the upper edge.
+    pub y: (f64, f64),
+}
+
+/// Where the parts of a picture are.
+struct Layout<'a> {
+    x: Option<Scale>,
+    panels: Vec<Frame<'a>>,
+    left: f64,
+    right: f64,
+    /// The upper edge of what is below the panels.
+    below: f64,
+}
+
+impl<'a> Layout<'a> {
+    fn new(plot: &'a Plot, wide: f64) -> Self {
+        let x = scale::across(plot);
+        let height = match plot.panels.len() {
+            0 | 1 => 400.0,
+            2 => 270.0,
+            _ => 210.0,
+        };
+        let panels: Vec<Frame<'a>> = (plot.panels.iter().enumerate())
+            .map(|(at, panel)| Frame::new(plot, panel, x, EDGE + height * at as f64, height))
+            .collect();
+        let marks = panels.iter().map(Frame::width_of_marks);
+        let left = marks.fold(24.0, f64::max) + EDGE + 8.0;
+        let names = match plot.names.len() {
+            0 | 1 => 0.0,
+            _ => {
+                let names = plot.names.iter();
+                let widths = names.map(|name| width(&cut(&name.short, SHORT_MAX)));
+                widths.fold(0.0, f64::max) + 6.0
+            }
+        };
+        Self {
+            x,
+            left,
+            right: wide - EDGE - names,
+            below: EDGE + height * panels.len() as f64,
+            panels,
+        }
+    }
 }
 
 /// A panel and its place.

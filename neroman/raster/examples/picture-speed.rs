@@ -54,6 +54,7 @@ fn plot(curves: usize, points: u32) -> Plot {
     };
     Plot {
         x: HorizontalAxis::Step,
+        log_across: false,
         log: false,
         names: (0..curves).map(name).collect(),
         panels: vec![Panel {

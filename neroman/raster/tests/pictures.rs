@@ -10,6 +10,7 @@ fn plot(title: &str) -> Plot {
     };
     Plot {
         x: HorizontalAxis::Step,
+        log_across: false,
         log: false,
         names: vec![CurveName {
             short: "1.1".into(),

@@ -96,6 +96,7 @@ pub fn plot(
     }
     Ok(Plot {
         x: wanted.x.clone(),
+        log_across: false,
         log: wanted.log,
         names: owners.names(&shown, &wanted.by),
         panels,

@@ -110,6 +110,7 @@ fn draw(call: &Path, made: &CurvesMade) -> io::Result<String> {
             "" => HorizontalAxis::Step,
             name => HorizontalAxis::Values(name.to_owned()),
         },
+        log_across: false,
         log: false,
         names: (made.curves.iter())
             .map(|(name, _)| CurveName {

@@ -2,7 +2,7 @@
 
 use nero_plot::{
     BandPoint, Curve, CurveName, CurvePoint, HorizontalAxis, Panel, Plot, TerminalSize, Theme,
-    Threshold, braille, svg,
+    Threshold, braille, plot_area, svg, svg_of_width,
 };
 
 fn curve(name: usize, values: &[f64]) -> Curve {
@@ -21,6 +21,7 @@ fn plot(curves: Vec<Curve>) -> Plot {
     };
     Plot {
         x: HorizontalAxis::Step,
+        log_across: false,
         log: false,
         names: (0..curves.len()).map(name).collect(),
         panels: vec![Panel {
@@ -271,5 +272,49 @@ fn text_of_jobs_is_neither_markup_nor_obeyed() {
     assert!(
         !picture.contains("<x>") && !picture.chars().any(is_bad),
         "{picture}"
+    );
+}
+
+#[test]
+fn the_place_of_the_curves_is_that_of_the_picture() {
+    let plot = plot(vec![curve(0, &[1.0, 2.0, 3.0])]);
+    let area = plot_area(&plot, 500.0).expect("an area");
+    assert_eq!(area.x, (0.0, 2.0));
+    assert!(area.y.0 < 1.0 && area.y.1 > 3.0, "{area:?}");
+    let picture = svg_of_width(&plot, Theme::Light, 500.0);
+    let axes = format!(
+        "M{:.1} {:.1}V{:.1}H{:.1}",
+        area.left, area.top, area.bottom, area.right
+    );
+    assert!(picture.contains(&axes), "{axes}: {picture}");
+    assert_eq!(plot_area(&self::plot(Vec::new()), 500.0), None);
+}
+
+#[test]
+fn powers_of_ten_are_equally_far_apart_on_a_logarithmic_axis() {
+    let mut all = curve(0, &[1.0; 1001]);
+    all.parts[0].retain(|point| point.x > 0.0);
+    let plot = Plot {
+        log_across: true,
+        ..plot(vec![all])
+    };
+    let picture = svg(&plot, Theme::Light);
+    let places: Vec<f64> = ["1", "10", "100", "1000"]
+        .iter()
+        .map(|text| {
+            let end = format!(">{text}</text>");
+            let line = picture
+                .lines()
+                .filter(|line| line.ends_with(&end) && line.contains("middle"));
+            let place = line.last().and_then(|line| line.split('"').nth(1));
+            place
+                .and_then(|place| place.parse().ok())
+                .unwrap_or_else(|| panic!("{text}: {picture}"))
+        })
+        .collect();
+    let gaps: Vec<f64> = places.windows(2).map(|two| two[1] - two[0]).collect();
+    assert!(
+        gaps.iter().all(|gap| (gap - gaps[0]).abs() < 0.2),
+        "{gaps:?}"
     );
 }

@@ -18,6 +18,7 @@ mod say;
 mod session;
 mod steps;
 mod verb;
+mod view;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -275,9 +275,12 @@ pub fn absolute(path: &str) -> Result<String, Fault> {
         .map_err(|_| cannot().cause("it is not UTF-8 text"))
 }
 
-/// The user's name, for records.
+/// The variable in which a view that executes a line names itself.
+pub const AUTHOR: &str = "NERONET_AUTHOR";
+
+/// Who did it, for records: the view that executes this line, else the user's name.
 pub fn author() -> String {
-    ["USER", "LOGNAME"]
+    [AUTHOR, "USER", "LOGNAME"]
         .iter()
         .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
         .unwrap_or_default()

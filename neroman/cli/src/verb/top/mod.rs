@@ -14,9 +14,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::args;
-use crate::connect::{Next, READ_DEADLINE};
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, selection};
+use crate::view::rows::{self, RowsMessage};
 
 use slots::Slots;
 use terminal::{Screen, TerminalEvent};
@@ -33,7 +33,7 @@ pub async fn run(session: &mut Session, args: &args::Top) -> Result<u8, Stop> {
     }
     let picked = args.picked.join(",");
     // A mistake in the selector is told before the screen is taken.
-    check(session, &picked).await?;
+    rows::check(session, &picked).await?;
     let look = TerminalLook {
         color: session.out.screen.color,
         unicode: terminal::is_unicode(),
@@ -50,25 +50,6 @@ pub async fn run(session: &mut Session, args: &args::Top) -> Result<u8, Stop> {
 
 fn terminal_failed(error: &std::io::Error) -> Fault {
     Fault::new(code::FAILED, "the terminal cannot be drawn on").because(error)
-}
-
-async fn check(session: &mut Session, picked: &str) -> Result<(), Stop> {
-    let query = Query {
-        selection: picked.to_owned(),
-        ..Query::default()
-    };
-    let asked = nero_wire::v1::ListRequest {
-        selection: Some(selection(&[picked.to_owned()])),
-        window: Some(window_of(&query)),
-        ..nero_wire::v1::ListRequest::default()
-    };
-    let client = session.client().await?;
-    client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.list(request).await
-        })
-        .await?;
-    Ok(())
 }
 
 fn window_of(query: &Query) -> Window {
@@ -178,49 +159,22 @@ fn event_of(typed: TerminalEvent) -> Event {
 }
 
 /// Watches the rows of a query; the daemon is started again when it has left.
-async fn rows(mut session: Session, query: Query, events: mpsc::Sender<Event>) {
+async fn rows(session: Session, query: Query, events: mpsc::Sender<Event>) {
     let asked = WatchRequest {
         selection: Some(selection(std::slice::from_ref(&query.selection))),
         interval_ms: 0,
         window: Some(window_of(&query)),
         facts: query.facts.clone(),
     };
-    loop {
-        match stream(&mut session, &asked, &query, &events).await {
-            Ok(()) => {}
-            Err(fault) if fault.exit_code == code::USAGE => {
-                let _ = events.send(Event::Refused(query, refusal(&fault))).await;
-                return;
-            }
-            Err(fault) => {
-                let _ = events
-                    .send(Event::Daemon(Some(slots::in_one_line(&fault))))
-                    .await;
-                session.hang_up();
-                tokio::time::sleep(slots::REST).await;
-            }
-        }
-    }
-}
-
-async fn stream(
-    session: &mut Session,
-    asked: &WatchRequest,
-    query: &Query,
-    events: &mpsc::Sender<Event>,
-) -> Result<(), Fault> {
-    let client = session.client().await?;
-    let mut stream = client
-        .call(READ_DEADLINE, asked.clone(), async |man, request| {
-            man.watch(request).await
-        })
-        .await?;
-    while let Next::Message(event) = client.next(&mut stream).await? {
-        let _ = events
-            .send(Event::Rows(query.clone(), Box::new(event)))
-            .await;
-    }
-    Ok(())
+    rows::watch(session, asked, async |message| {
+        let event = match message {
+            RowsMessage::Rows(event) => Event::Rows(query.clone(), event),
+            RowsMessage::Refused(fault) => Event::Refused(query.clone(), refusal(&fault)),
+            RowsMessage::Away(fault) => Event::Daemon(Some(slots::in_one_line(&fault))),
+        };
+        let _ = events.send(event).await;
+    })
+    .await;
 }
 
 /// The message of a refusal, with the place in the text.

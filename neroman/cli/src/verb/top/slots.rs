@@ -22,7 +22,7 @@ use crate::session::{Session, selection, zone};
 use crate::verb::show;
 
 /// The rest between two answers about the same.
-pub(super) const REST: Duration = Duration::from_secs(1);
+const REST: Duration = Duration::from_secs(1);
 /// Lines of a log to begin with.
 const LOG_LINES: u64 = 1000;
 /// Words of a completion that are shown.

@@ -81,6 +81,11 @@ pub enum Verb {
     /// A live view of experiments: look, mark, act
     #[command(after_help = "Examples:\n  neroman top\n  neroman top 'running,crashed'")]
     Top(Top),
+    /// The same as a page in the browser
+    #[command(
+        after_help = "Examples:\n  neroman web --open\n  neroman web 'running,crashed' --read-only\n  neroman web --socket ~/neroman.sock"
+    )]
+    Web(Web),
     /// Start experiments that are defined, crashed, timed out or aborted
     #[command(
         after_help = "Examples:\n  neroman start 124-186 --node alpha\n  neroman start 'tmod<1h' --wait\n  neroman start all --order lr --at-most 4 --priority 10"
@@ -319,6 +324,26 @@ pub struct Top {
     /// Experiments (all unless given)
     #[arg(value_name = "SEL", add = picked())]
     pub picked: Vec<String>,
+}
+
+/// `web`.
+#[derive(Debug, Args)]
+pub struct Web {
+    /// Experiments (all unless given)
+    #[arg(value_name = "SEL", add = picked())]
+    pub picked: Vec<String>,
+    /// Open the page in the browser of this desktop
+    #[arg(long)]
+    pub open: bool,
+    /// The port of this machine (a free one unless given)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
+    /// Listen on a Unix socket that is yours alone, for ssh to forward, and on no port
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["port", "open"])]
+    pub socket: Option<String>,
+    /// Change nothing from the page
+    #[arg(long)]
+    pub read_only: bool,
 }
 
 /// `show`.

@@ -59,7 +59,7 @@ const fn original(word: &'static str, verb: &'static str, first: Option<&'static
 }
 
 /// Verbs of the design that answer "not built yet".
-pub const NOT_BUILT: &[&str] = &["web", "setup", "user"];
+pub const NOT_BUILT: &[&str] = &["setup", "user"];
 
 /// Options of built verbs that answer "not built yet": verb, option.
 pub const NOT_BUILT_OPTIONS: &[(&str, &str)] = &[("add", "big")];

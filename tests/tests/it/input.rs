@@ -122,7 +122,7 @@ fn words_that_are_not_built_are_kept_and_refused_at_start() {
 fn verbs_that_are_not_built_exit_2_and_are_not_in_help() {
     let home = Home::new();
     let help = home.ok(&["help"]);
-    for verb in ["web", "setup"] {
+    for verb in ["setup", "user"] {
         let ran = home.run(&[verb]);
         assert_eq!(ran.code, Some(2), "{verb}: {ran:#?}");
         assert!(ran.err.contains("not built yet"), "{verb}: {}", ran.err);

@@ -49,7 +49,7 @@ const GROUPS: [VerbGroup; 6] = [
     VerbGroup {
         name: "look",
         daily: &["status", "top", "show", "logs", "plot"],
-        rest: &["metrics", "diff"],
+        rest: &["web", "metrics", "diff"],
     },
     VerbGroup {
         name: "results",
@@ -75,6 +75,7 @@ const FORMAT: &str = include_str!("../../../../docs/format.md");
 const METRICS: &str = include_str!("../../../../docs/metrics.md");
 const GPUS: &str = include_str!("../../../../docs/gpus.md");
 const TOP: &str = include_str!("../../../../docs/top.md");
+const WEB: &str = include_str!("../../../../docs/web.md");
 const CONTAINERS: &str = include_str!("../../../../docs/containers.md");
 const INFRA: &str = include_str!("../../../../docs/infra.md");
 
@@ -101,7 +102,7 @@ const fn topic(
     }
 }
 
-const TOPICS: [Topic; 13] = [
+const TOPICS: [Topic; 14] = [
     topic("selectors", "How experiments are picked", SELECTORS, ""),
     topic(
         "expressions",
@@ -142,6 +143,12 @@ const TOPICS: [Topic; 13] = [
     ),
     topic("infra", "A set of hosts, ready with one line", INFRA, ALL),
     topic("view", "The live view: keys, and what it costs", TOP, ALL),
+    topic(
+        "page",
+        "The page in the browser, and who is answered",
+        WEB,
+        ALL,
+    ),
     topic("gpus", "Who gets which card", GPUS, ""),
     topic("config", "What stands in config.yaml", NODES, "config.yaml"),
     topic("mail", "Who is told what, and how", MAIL, ""),

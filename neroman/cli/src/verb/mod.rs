@@ -44,6 +44,7 @@ mod template;
 mod top;
 mod wait;
 mod watch;
+mod web;
 mod why;
 
 use crate::args::Verb;
@@ -73,6 +74,7 @@ async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
         Verb::Status(args) => status::run(session, args).await,
         Verb::Show(args) => show::run(session, args).await,
         Verb::Top(args) => top::run(session, args).await,
+        Verb::Web(args) => web::run(session, args).await,
         Verb::Start(args) => start::run(session, args).await,
         Verb::Restart(args) => restart::run(session, args).await,
         Verb::Abort(args) => abort::run(session, args).await,

@@ -86,7 +86,7 @@ pub async fn run(session: &mut Session, args: &OpenResults) -> Result<u8, Stop> 
 }
 
 /// Why there is no desktop here.
-fn no_desktop() -> Option<String> {
+pub(super) fn no_desktop() -> Option<String> {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     if cfg!(target_os = "macos") || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY") {
         return None;
@@ -94,10 +94,10 @@ fn no_desktop() -> Option<String> {
     Some("there is no desktop here (neither DISPLAY nor WAYLAND_DISPLAY is set)".to_owned())
 }
 
-/// Opens a folder; why it could not be opened.
-async fn open(folder: &str) -> Option<String> {
+/// Opens a folder or an address; why it could not be opened.
+pub(super) async fn open(what: &str) -> Option<String> {
     let mut command = Command::new(OPENER);
-    command.arg(folder).stdin(Stdio::null());
+    command.arg(what).stdin(Stdio::null());
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = match command.spawn() {
         Err(error) => return Some(format!("{OPENER} cannot be started: {error}")),

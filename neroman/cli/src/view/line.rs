@@ -24,6 +24,15 @@ pub struct LineOutput {
     pub stderr: Vec<u8>,
 }
 
+impl LineOutput {
+    /// Whether more was printed than is kept.
+    pub fn is_cut(&self) -> bool {
+        [&self.stdout, &self.stderr]
+            .iter()
+            .any(|bytes| bytes.len() as u64 >= ANSWER_MAX)
+    }
+}
+
 /// Whether every step of a line can tell what it would do.
 pub fn has_dry_run(words: &[String]) -> bool {
     steps::cut(words).is_ok_and(|steps| {

@@ -1,0 +1,160 @@
+//! Answers to what the server asks.
+
+use std::rc::Rc;
+
+use nero_web::{Answer, Call, LineRequest, LineResult, Refusal};
+use nero_wire::v1::{LogChunk, LogsRequest, WatchRequest};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::{JoinSet, LocalSet};
+
+use crate::connect::{Next, READ_DEADLINE};
+use crate::fault::{Fault, code};
+use crate::session::Session;
+use crate::steps;
+use crate::view::line;
+use crate::view::rows::{self, RowsMessage};
+
+/// Who the history names.
+const AUTHOR: &str = "web";
+/// Lines that are executed at a time: such that read, and such that change something.
+const READING_MAX: usize = 4;
+const CHANGING_MAX: usize = 16;
+
+/// The lines that may be executed now.
+struct Places {
+    reading: Semaphore,
+    changing: Semaphore,
+}
+
+/// Answers until it is dropped.
+pub async fn answer(session: &Session, mut calls: mpsc::Receiver<Call>) {
+    let places = Rc::new(Places {
+        reading: Semaphore::new(READING_MAX),
+        changing: Semaphore::new(CHANGING_MAX),
+    });
+    let all = async {
+        let mut going = JoinSet::new();
+        while let Some(call) = calls.recv().await {
+            while going.try_join_next().is_some() {}
+            let (session, places) = (session.beside(), Rc::clone(&places));
+            going.spawn_local(async move { one(session, &places, call).await });
+        }
+    };
+    LocalSet::new().run_until(all).await;
+}
+
+async fn one(mut session: Session, places: &Places, call: Call) {
+    macro_rules! call {
+        ($asked:expr, $answer:expr, $method:ident) => {{
+            let asked = async {
+                let client = session.client().await?;
+                client
+                    .call(READ_DEADLINE, $asked, async |man, request| {
+                        man.$method(request).await
+                    })
+                    .await
+            };
+            reply($answer, asked).await;
+        }};
+    }
+    match call {
+        Call::List(asked, answer) => call!(asked, answer, list),
+        Call::Metrics(asked, answer) => call!(asked, answer, metrics),
+        Call::Rules(asked, answer) => call!(asked, answer, rule_list),
+        Call::Paths(asked, answer) => call!(asked, answer, paths),
+        Call::Complete(asked, answer) => call!(asked, answer, complete),
+        Call::Log(asked, most, answer) => reply(answer, log(&mut session, asked, most)).await,
+        Call::Watch(asked, events) => watch(session, asked, events).await,
+        Call::Line(asked, answer) if asked.changes => {
+            // It goes on when the browser has left.
+            let done = execute(&places.changing, &asked).await;
+            let _ = answer.send(done.map_err(|fault| refusal(&fault)));
+        }
+        Call::Line(asked, answer) => reply(answer, execute(&places.reading, &asked)).await,
+    }
+}
+
+/// Sends an answer, unless the browser leaves before.
+async fn reply<T>(mut answer: Answer<T>, work: impl Future<Output = Result<T, Fault>>) {
+    let answered = tokio::select! {
+        () = answer.closed() => return,
+        answered = work => answered,
+    };
+    let _ = answer.send(answered.map_err(|fault| refusal(&fault)));
+}
+
+fn refusal(fault: &Fault) -> Refusal {
+    Refusal {
+        document: fault.json(),
+        exit_code: fault.exit_code,
+    }
+}
+
+async fn watch(session: Session, asked: WatchRequest, events: mpsc::Sender<nero_web::RowsMessage>) {
+    let watched = rows::watch(session, asked, async |message| {
+        let message = match message {
+            RowsMessage::Rows(event) => nero_web::RowsMessage::Rows(event),
+            RowsMessage::Away(fault) | RowsMessage::Refused(fault) => {
+                nero_web::RowsMessage::Fault(refusal(&fault))
+            }
+        };
+        let _ = events.send(message).await;
+    });
+    tokio::select! {
+        () = events.closed() => {}
+        () = watched => {}
+    }
+}
+
+/// A part of a log of at most so many bytes.
+async fn log(
+    session: &mut Session,
+    asked: LogsRequest,
+    most: usize,
+) -> Result<Vec<LogChunk>, Fault> {
+    let client = session.client().await?;
+    let mut stream = client
+        .call(READ_DEADLINE, asked, async |man, request| {
+            man.logs(request).await
+        })
+        .await?;
+    let (mut chunks, mut left) = (Vec::new(), most);
+    while let Next::Message(mut chunk) = client.next(&mut stream).await? {
+        if chunk.data.len() > left {
+            chunk.data.truncate(left);
+            chunk.end = false;
+        }
+        left -= chunk.data.len();
+        let is_last = chunk.end || left == 0;
+        chunks.push(chunk);
+        if is_last {
+            break;
+        }
+    }
+    Ok(chunks)
+}
+
+async fn execute(places: &Semaphore, asked: &LineRequest) -> Result<LineResult, Fault> {
+    let steps = steps::cut(&asked.words)?;
+    // The second one would not be among the verbs that a page may do.
+    if steps.len() != 1 {
+        return Err(Fault::usage("a page does one line at a time"));
+    }
+    let is_trial = asked.options.contains(&"--dry-run");
+    if is_trial && !line::has_dry_run(&asked.words) {
+        return Ok(LineResult {
+            exit_code: Some(code::OK),
+            stdout: b"{\"schema\":1,\"dry\":false}\n".to_vec(),
+            ..LineResult::default()
+        });
+    }
+    let place = places.acquire().await;
+    let output = line::execute(&asked.words, &asked.options, AUTHOR).await?;
+    drop(place);
+    Ok(LineResult {
+        exit_code: output.code,
+        is_cut: output.is_cut(),
+        stdout: output.stdout,
+        stderr: output.stderr,
+    })
+}

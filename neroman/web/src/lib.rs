@@ -1,0 +1,26 @@
+//! `neroman web`: a page that shows a window of the experiments and types command lines.
+//!
+//! [`serve`] answers a browser over HTTP/1: static pages, documents, pictures, logs, and one stream
+//! of a window for each tab. It knows neither the daemon nor how a line is executed: each request
+//! becomes a [`Call`], which the caller answers. [`guard`] decides who is answered.
+
+mod accept;
+mod call;
+mod curves;
+mod files;
+mod guard;
+mod lines;
+mod pages;
+mod peer;
+mod query;
+mod reply;
+mod server;
+mod window;
+
+pub use accept::{Door, DoorError, serve};
+pub use call::{Answer, Call, LineRequest, LineResult, Refusal, RowsMessage};
+pub use query::encoded;
+pub use server::{Caller, Settings, Site};
+
+#[cfg(test)]
+mod tests;

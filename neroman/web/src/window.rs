@@ -1,0 +1,350 @@
+//! A window of experiments as a document, once or for as long as it is watched.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{RawQuery, State};
+use futures_util::stream;
+use nero_model::VERSION;
+use nero_model::safe::Safe;
+use nero_views::{Column, columns, json};
+use nero_wire::v1::{
+    BatchView, CompleteRequest, ExperimentView, IdGroup, ListRequest, Totals, WatchEvent,
+    WatchRequest, Window, complete_request::Kind,
+};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::call::{Call, Refusal, RowsMessage};
+use crate::query::Query;
+use crate::reply::{Reply, body, document, fault, refusal};
+use crate::server::{Caller, Settings, Site};
+
+/// Rows of a window that names no number of them.
+const ROWS: u64 = 100;
+/// Rows of the longest window.
+const ROWS_MAX: u64 = 1000;
+/// Columns of the widest window.
+const COLUMNS_MAX: usize = 200;
+/// How often a stream on which nothing changes shows that it is alive.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
+/// Names of each kind that a chooser of columns gets.
+const NAMES_MAX: usize = 2000;
+
+/// The part of the experiments that a page shows.
+pub(crate) struct PageWindow {
+    selection: String,
+    window: Window,
+    /// Names of columns, and expressions; empty: those that tell most.
+    columns: Vec<String>,
+}
+
+impl PageWindow {
+    /// A window of `count` rows from `offset` on.
+    pub fn new(selection: &str, sort: &str, offset: u64, count: u64, columns: Vec<String>) -> Self {
+        Self {
+            selection: selection.to_owned(),
+            window: Window {
+                sort: sort.to_owned(),
+                offset,
+                count,
+            },
+            columns,
+        }
+    }
+
+    fn read(raw: Option<&str>) -> Result<Self, Refusal> {
+        let query = Query::read(raw, &["sel", "sort", "offset", "count"], &["columns"])?;
+        let columns = query.all("columns");
+        if columns.len() > COLUMNS_MAX {
+            let text = format!("{} columns are more than {COLUMNS_MAX}", columns.len());
+            return Err(fault(&text, "choose some of them"));
+        }
+        Ok(Self::new(
+            query.text_or_empty("sel"),
+            query.text_or_empty("sort"),
+            query.number("offset", 0..=u64::MAX)?.unwrap_or(0),
+            query.number("count", 1..=ROWS_MAX)?.unwrap_or(ROWS),
+            columns,
+        ))
+    }
+
+    /// The facts that views hold only on request.
+    fn asked_facts(&self) -> Vec<String> {
+        columns::asked_facts(self.columns.iter().map(String::as_str))
+    }
+
+    /// Asks for it once.
+    ///
+    /// # Errors
+    /// The daemon's.
+    pub async fn list(&self, caller: &Caller) -> Result<WindowRows, Refusal> {
+        let asked = ListRequest {
+            selection: Some((caller.settings.select)(&self.selection)),
+            facts: self.asked_facts(),
+            window: Some(self.window.clone()),
+            totals: true,
+            ..ListRequest::default()
+        };
+        let listed = caller.ask(|answer| Call::List(asked, answer)).await?;
+        Ok(WindowRows {
+            rows: listed.experiments,
+            totals: listed.totals.unwrap_or_default(),
+            batches: listed.batches,
+            notes: listed.notes,
+            offset: self.window.offset,
+        })
+    }
+}
+
+/// `GET /api/window`.
+pub(crate) async fn window(State(site): State<Site>, RawQuery(raw): RawQuery) -> Reply {
+    let listed = async {
+        let page = PageWindow::read(raw.as_deref())?;
+        let rows = page.list(&site.caller).await?;
+        Ok(rows.document(&page.columns, site.caller.settings))
+    };
+    answer(listed.await)
+}
+
+fn answer(result: Result<Value, Refusal>) -> Reply {
+    match result {
+        Ok(value) => document(&value),
+        Err(refused) => refusal(&refused),
+    }
+}
+
+/// `GET /live`: the same for each change, as a stream of events.
+pub(crate) async fn live(State(site): State<Site>, RawQuery(raw): RawQuery) -> Reply {
+    let page = match PageWindow::read(raw.as_deref()) {
+        Ok(page) => page,
+        Err(refused) => return refusal(&refused),
+    };
+    let asked = WatchRequest {
+        selection: Some((site.caller.settings.select)(&page.selection)),
+        interval_ms: 0,
+        facts: page.asked_facts(),
+        window: Some(page.window.clone()),
+    };
+    // Two messages that nobody has read keep the daemon from sending more.
+    let (sender, messages) = mpsc::channel(1);
+    if let Err(refused) = site.caller.send(Call::Watch(asked, sender)).await {
+        return refusal(&refused);
+    }
+    let watched = WatchedWindow {
+        messages,
+        views: HashMap::new(),
+        columns: page.columns,
+        settings: site.caller.settings,
+    };
+    let events = stream::unfold(watched, async |mut watched| {
+        let event = watched.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(event), watched))
+    });
+    body("text/event-stream", Body::from_stream(events))
+}
+
+/// A stream of one tab: the rows that it shows.
+struct WatchedWindow {
+    messages: mpsc::Receiver<RowsMessage>,
+    views: HashMap<u64, ExperimentView>,
+    columns: Vec<String>,
+    settings: Settings,
+}
+
+impl WatchedWindow {
+    /// The text of the next event; `None` when nothing follows.
+    async fn next(&mut self) -> Option<String> {
+        match tokio::time::timeout(SIGN_OF_LIFE, self.messages.recv()).await {
+            Ok(Some(RowsMessage::Rows(event))) => {
+                let document = self.take(*event);
+                Some(event_text("window", &document))
+            }
+            Ok(Some(RowsMessage::Fault(refused))) => Some(event_text("fault", &refused.document)),
+            Ok(None) => None,
+            Err(_) => Some(":\n\n".to_owned()),
+        }
+    }
+
+    fn take(&mut self, event: WatchEvent) -> Value {
+        let changed = event.experiments.into_iter();
+        self.views.extend(changed.map(|view| (view.id, view)));
+        let window = event.window.unwrap_or_default();
+        let shown: HashSet<u64> = window.ids.iter().copied().collect();
+        self.views.retain(|id, _| shown.contains(id));
+        let rows = window.ids.iter().filter_map(|id| self.views.get(id));
+        let rows = WindowRows {
+            rows: rows.cloned().collect(),
+            totals: event.totals.unwrap_or_default(),
+            batches: event.batches,
+            notes: event.notes,
+            offset: window.offset,
+        };
+        rows.document(&self.columns, self.settings)
+    }
+}
+
+/// An event whose data is one line, as documents are.
+fn event_text(name: &str, document: &Value) -> String {
+    format!("event: {name}\ndata: {}\n\n", json::print(document))
+}
+
+/// What a window shows at one moment.
+pub(crate) struct WindowRows {
+    pub rows: Vec<ExperimentView>,
+    totals: Totals,
+    batches: Vec<BatchView>,
+    notes: Vec<String>,
+    offset: u64,
+}
+
+impl WindowRows {
+    fn document(mut self, names: &[String], settings: Settings) -> Value {
+        let columns = self.columns(names);
+        let rows = self.rows.iter().map(|view| {
+            let mut row = json::experiment(view);
+            let cell = |column: &Column| Safe::line(&column.text(view)).to_string();
+            row["cells"] = columns.iter().map(cell).collect();
+            row
+        });
+        let rows: Vec<Value> = rows.collect();
+        let headings = columns.iter().map(|one| self.heading(one, &columns));
+        self.about(json!({
+            "columns": headings.collect::<Vec<_>>(),
+            "experiments": rows,
+            "read_only": settings.is_read_only,
+            "version": VERSION,
+        }))
+    }
+
+    /// A document of these fields and of what is known of all that are picked.
+    pub fn about(&self, fields: Value) -> Value {
+        let mut batches = json::batches(&self.batches);
+        for (batch, view) in batches.as_array_mut().into_iter().flatten().zip(&self.batches) {
+            batch["text"] = json!(view.text);
+        }
+        let mut document = json::document(fields);
+        document["offset"] = json!(self.offset);
+        document["totals"] = totals(&self.totals);
+        document["batches"] = batches;
+        document["notes"] = json!(self.notes);
+        document
+    }
+
+    /// The columns of these names; a name that nothing has becomes a note.
+    fn columns(&mut self, names: &[String]) -> Vec<Column> {
+        if names.is_empty() {
+            let mut telling = columns::telling(&self.rows);
+            telling.truncate(COLUMNS_MAX);
+            return telling;
+        }
+        let mut found = Vec::new();
+        for name in names {
+            match columns::named(name, &self.rows) {
+                Ok(column) => found.push(column),
+                Err(error) => self.notes.push(error.to_string()),
+            }
+        }
+        found
+    }
+
+    fn heading(&self, column: &Column, all: &[Column]) -> Value {
+        let name = column.name();
+        let more_is_better = match column {
+            Column::Metric(name) => nero_expr::more_is_better(name),
+            Column::Fact(_) | Column::Param(_) | Column::Asked(_) | Column::Expression(_) => None,
+        };
+        json!({
+            "name": name,
+            "heading": column.heading(all),
+            "expression": column.expression(),
+            "number": self.rows.iter().any(|view| column.value(view).is_number()),
+            "better": more_is_better.map(|more| if more { "max" } else { "min" }),
+        })
+    }
+}
+
+/// What all picked experiments have in common.
+fn totals(totals: &Totals) -> Value {
+    let states = |states: &[nero_wire::v1::totals::State]| -> Value {
+        let state =
+            |one: &nero_wire::v1::totals::State| json!({"state": one.state, "count": one.count});
+        states.iter().map(state).collect()
+    };
+    let groups = |groups: &[IdGroup]| -> Value {
+        let group = |one: &IdGroup| {
+            json!({
+                "state": json::some(&one.state),
+                "text": one.text,
+                "count": one.count,
+                "ids": one.ids,
+            })
+        };
+        groups.iter().map(group).collect()
+    };
+    let nodes = totals.nodes.iter();
+    let nodes = nodes.map(|node| json!({"node": node.node, "states": states(&node.states)}));
+    json!({
+        "experiments": totals.experiments,
+        "states": states(&totals.states),
+        "nodes": nodes.collect::<Vec<_>>(),
+        "needs": groups(&totals.needs),
+        "more_needs": totals.more_needs,
+        "held": totals.held,
+        "warnings": groups(&totals.warnings),
+        "hints": groups(&totals.hints),
+        "waits": groups(&totals.waits),
+        "more_waits": totals.more_waits,
+    })
+}
+
+/// `GET /api/columns`: the names that a chooser of columns has.
+pub(crate) async fn columns(State(site): State<Site>, RawQuery(raw): RawQuery) -> Reply {
+    let found = async {
+        Query::read(raw.as_deref(), &["sel"], &[])?;
+        let names = async |kind: Kind| {
+            let asked = CompleteRequest {
+                begun: String::new(),
+                kinds: vec![kind as i32],
+            };
+            let reply = site
+                .caller
+                .ask(|answer| Call::Complete(asked, answer))
+                .await?;
+            let names = reply.words.into_iter().map(|word| word.word);
+            Ok::<Vec<String>, Refusal>(names.take(NAMES_MAX).collect())
+        };
+        Ok(json::document(json!({
+            "fields": nero_views::Fact::ALL.iter().map(|fact| fact.name()).collect::<Vec<_>>(),
+            "parameters": names(Kind::Params).await?,
+            "metrics": names(Kind::Metrics).await?,
+        })))
+    };
+    answer(found.await)
+}
+
+/// `GET /api/complete`: how the last word of a line may go on.
+pub(crate) async fn complete(State(site): State<Site>, RawQuery(raw): RawQuery) -> Reply {
+    let found = async {
+        let query = Query::read(raw.as_deref(), &["line"], &[])?;
+        let line = query.text_or_empty("line");
+        let parts = [' ', ',', '<', '>', '=', '&', '|', '('];
+        let begun = line.rsplit(parts).next().unwrap_or_default();
+        let kinds = [Kind::Experiments, Kind::Params, Kind::Metrics];
+        let asked = CompleteRequest {
+            begun: begun.to_owned(),
+            kinds: kinds.map(|kind| kind as i32).to_vec(),
+        };
+        let reply = site
+            .caller
+            .ask(|answer| Call::Complete(asked, answer))
+            .await?;
+        let words = reply.words.iter();
+        let words = words.map(|word| json!({"text": word.word, "note": word.about}));
+        Ok(json::document(
+            json!({"candidates": words.collect::<Vec<_>>()}),
+        ))
+    };
+    answer(found.await)
+}

@@ -114,11 +114,22 @@ impl WantedPicture {
         Ok(plot)
     }
 
-    /// The points of the metric.
+    /// The points of the metric that the picture can show.
     async fn points(&self, site: &Site) -> Result<MetricsReply, Refusal> {
+        let is_by_step = matches!(self.wanted.x, HorizontalAxis::Step);
+        // A column of the picture is one of steps only where plain steps are across.
+        let is_plain = is_by_step && !self.is_log_across && self.smooth.is_none();
+        let width = if is_plain && self.wanted.by.is_empty() {
+            self.width
+        } else {
+            WIDTH_MAX
+        };
         let asked = MetricsRequest {
             selection: Some((site.caller.settings.select)(&self.selection)),
             names: self.wanted.names.clone(),
+            width,
+            from_step: self.from.filter(|_| is_by_step),
+            to_step: self.to.filter(|_| is_by_step),
         };
         site.caller.ask(|answer| Call::Metrics(asked, answer)).await
     }

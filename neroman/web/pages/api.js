@@ -8,8 +8,7 @@ export function safe(text) {
   return String(text).replace(ACTING, c => `\\u{${c.codePointAt(0).toString(16)}}`);
 }
 
-/** An element: `el('a.quiet', {href: '?page=nodes'}, 'Nodes')`. Attributes that begin with `on` are
- *  listeners; those that are false or absent are left out. Children are elements and texts. */
+/** An element: `el('a.quiet', {href: '?page=nodes', onclick: act}, 'Nodes')`. */
 export function el(kind, attributes = {}, ...children) {
   const [tag, ...classes] = kind.split('.');
   const node = document.createElement(tag);

@@ -103,7 +103,7 @@ document.addEventListener('keydown', event => {
   known[2]();
 });
 
-// Links stay in the page; those with Ctrl open a tab as everywhere.
+// Links stay in the page; with Ctrl they open a tab.
 document.addEventListener('click', event => {
   const link = event.target.closest('a');
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button || !link.getAttribute('href').startsWith('?')) return;

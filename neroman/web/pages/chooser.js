@@ -17,8 +17,7 @@ function names(list) {
   return texts.map(text => text.trim()).filter(Boolean);
 }
 
-/** Asks for columns in a dialog; returns the names, none for those that tell most, `null` where
- *  nothing was chosen. */
+/** Asks for columns; returns names, none for those that tell most, `null` for no choice. */
 export async function chooser(sel, shown) {
   const {fields, parameters, metrics} = await ask('/api/columns', {sel});
   const list = el('input', {value: shown.join(', '), 'aria-label': 'columns in their order', spellcheck: 'false'});
@@ -50,7 +49,6 @@ export async function chooser(sel, shown) {
   document.body.append(dialog);
   dialog.showModal();
   search.focus();
-  // Enter in the search takes what is chosen, and Escape nothing.
   await new Promise(resolve => dialog.addEventListener('close', resolve, {once: true}));
   dialog.remove();
   if (dialog.returnValue === 'take') return names(list.value);

@@ -32,7 +32,7 @@ class Compare {
     this.curvesSoon = later(500, () => this.drawCurves());
     this.live = new Live(reply => this.take(reply), error => (error ? this.news.replaceChildren(el('pre.fault', {role: 'alert'}, faultText(error))) : app.online(false)));
     if (sel) this.live.ask({sel, offset: 0, count: RUNS_MAX, columns: ['id']});
-    else this.news.replaceChildren(el('p.empty', {}, 'Mark some runs on the page of runs and press d, or type which ones above.'));
+    else this.news.replaceChildren(el('p.empty', {}, 'Mark runs on the first page and press d, or type some above.'));
   }
 
   keys = [['/', 'which experiments', () => this.input.focus()], ['o', 'only what differs', () => this.only.click()]];

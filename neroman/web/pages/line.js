@@ -10,8 +10,7 @@ export function quoted(word) {
   return /^[\w\-./=:,@+%]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-/** The words of a line, with quotes as in a shell; nothing of it is expanded.
- *  An open quote is an error in words. */
+/** The words of a line, with quotes as in a shell; nothing is expanded. */
 export function split(line) {
   const words = [];
   let [word, quote] = [null, ''];

@@ -5,7 +5,7 @@ import {el, faultText, raw} from './api.js';
 /** Lines at first, and bytes of a step upwards. */
 const LINES = 400;
 const STEP = 65536;
-/** More characters than these are not kept in the page. */
+/** Characters that are kept. */
 const KEPT_MAX = 2000000;
 
 export class Log {

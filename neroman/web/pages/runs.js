@@ -7,7 +7,7 @@ import {Table} from './table.js';
 
 /** Key, verb, and the name of its button. */
 export const ACTIONS = [['a', 'abort', 'Abort'], ['r', 'restart', 'Restart'], ['s', 'start', 'Start'], ['p', 'pause', 'Pause'], ['P', 'resume', 'Resume'], ['n', 'note', 'Note'], ['t', 'tag', 'Tag'], ['x', 'rm', 'Remove']];
-/** Rows that are asked for before the height of the table is known. */
+/** Rows at first. */
 const COUNT = 60;
 
 /** Shows the page; what is returned has its keys and its end. */

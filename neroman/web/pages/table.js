@@ -17,8 +17,7 @@ function remarks(row, edit) {
     edit && el('button.edit', {tabindex: '-1', 'aria-label': `note and tags of ${row.id}`, onclick: event => (event.stopPropagation(), edit(row, 'note'))}, '✎'));
 }
 
-/** A table in a scrolled box. `does` has `wants(offset, count)`, `range(from, to)` → numbers,
- *  `marked()`, `open(row)`, `sort(expression)`, `edit(row, field)`, `isLocked()`. */
+/** A table in a scrolled box. `does` has what the page does about it. */
 export class Table {
   constructor(host, does) {
     Object.assign(this, {host, does, columns: [], rows: new Map(), total: 0, offset: 0, cursor: 0, id: null, marks: new Set(), anchor: null, sort: '', base: null, widths: new Map(), editing: false});
@@ -30,11 +29,10 @@ export class Table {
     this.empty = el('p.empty', {hidden: true});
     this.box = el('div.scroll', {}, this.above, this.table, this.below, this.empty);
     host.replaceChildren(this.box);
-    let isAsked = false;
+    let frame;
     const soon = () => {
-      if (isAsked) return;
-      isAsked = true;
-      requestAnimationFrame(() => ((isAsked = false), this.draw()));
+      cancelAnimationFrame(frame);
+      frame = requestAnimationFrame(() => this.draw());
     };
     this.box.addEventListener('scroll', soon);
     this.watch = new ResizeObserver(soon);
@@ -129,8 +127,7 @@ export class Table {
     if (focused) this.head.querySelector(`th[data-column="${CSS.escape(focused)}"] button`)?.focus();
   }
 
-  /** The best row of each metric: among all rows where all are there, else the first of an order
-   *  that begins with the best. */
+  /** The best row of each metric: of all where all are there, else the first of such an order. */
   #best() {
     const best = new Map();
     for (const [at, {better, name, expression}] of this.columns.entries()) {

@@ -5,6 +5,7 @@
 //! Tests wait for conditions with a deadline and print the last state seen.
 
 pub mod chaos;
+pub mod chromium;
 pub mod cluster;
 pub mod containers;
 pub mod damage;
@@ -23,6 +24,7 @@ pub mod tracer;
 mod umask;
 pub mod wait;
 
+pub use chromium::Chromium;
 pub use containers::{Containers, Registry};
 pub use home::{Home, Ran, end};
 pub use hosts::Hosts;

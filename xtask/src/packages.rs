@@ -27,6 +27,7 @@ const NEEDED: &[(&str, &str, Ring)] = &[
     ("modulecmd", "environment-modules", Ring::All),
     ("aiosmtpd", "python3-aiosmtpd", Ring::First),
     ("pip3", "python3-pip", Ring::All),
+    ("chromium", "chromium", Ring::All),
     ("soffice", "libreoffice-calc", Ring::All),
 ];
 

@@ -86,5 +86,6 @@ mod told;
 mod top;
 mod typed;
 mod wardens;
+mod web;
 mod wheel;
 mod words;

@@ -6,9 +6,9 @@ import {Live, ask, bytes, el, faultText, later, moment, stateMark} from './api.j
 const QUEUE_MAX = 100;
 const SIGNS = {good: '✓', warning: '!', bad: '✗'};
 
-/** A share as a bar with its figures. */
-function meter(name, share, text) {
-  return el('div.meter', {}, el('span.quiet', {}, name), el(share > 0.9 ? 'progress.hot' : 'progress', {max: 1, value: Math.min(1, share || 0), 'aria-label': name}), el('span', {}, text));
+/** A share as a bar with its figures; above a limit it stands out. */
+function meter(name, share, text, limit = 0.9) {
+  return el('div.meter', {}, el('span.quiet', {}, name), el(share > limit ? 'progress.hot' : 'progress', {max: 1, value: Math.min(1, share || 0), 'aria-label': name}), el('span', {}, text));
 }
 
 const percent = share => `${Math.round(share * 100)}%`;
@@ -35,11 +35,11 @@ export function nodes(main, app) {
     return el('section.card', {},
       el('h2', {}, node.name, ' ', el(node.connected ? 'span.good' : node.why_not ? 'span.bad' : 'span.quiet', {}, `${node.connected ? '●' : '○'} ${text}`)),
       lines.filter(Boolean).map(line => el('p.bad', {}, line)),
-      node.cpus > 0 && meter('cpus', used / node.cpus, `${Number(used.toFixed(2))} of ${node.cpus} given`),
+      node.cpus > 0 && meter('cpus', used / node.cpus, `${Number(used.toFixed(2))} of ${node.cpus} given`, 1),
       node.cpus > 0 && node.load_15 !== null && meter('load', node.load_15 / node.cpus, `${node.load_15.toFixed(1)} in 15 min`),
       node.memory_bytes > 0 && node.memory_used !== null && meter('memory', node.memory_used, `${percent(node.memory_used)} of ${bytes(node.memory_bytes)}`),
       node.disk_used !== null && meter('disk', node.disk_used, `${percent(node.disk_used)}, ${bytes(node.disk_free_bytes)} free`),
-      gpus.map(gpu => [meter(`gpu ${gpu.index}`, gpu.utilisation, `${percent(gpu.utilisation ?? 0)} ${gpu.name}`), gpu.memory_bytes > 0 && meter('', gpu.memory_used_bytes / gpu.memory_bytes, `${bytes(gpu.memory_used_bytes)} of ${bytes(gpu.memory_bytes)}`)]),
+      gpus.map(gpu => [meter(`gpu ${gpu.index}`, gpu.utilisation, `${percent(gpu.utilisation ?? 0)} ${gpu.name}`, 1), gpu.memory_bytes > 0 && meter('', gpu.memory_used_bytes / gpu.memory_bytes, `${bytes(gpu.memory_used_bytes)} of ${bytes(gpu.memory_bytes)}`)]),
       el('p', {}, `${node.live} live, ${node.waiting} waiting`, el('span.quiet', {}, [node.warden, node.address, node.host, node.arch, node.round_trip_ms && `${node.round_trip_ms.toFixed(0)} ms away`, node.contact_at && `seen ${moment(node.contact_at)}`].filter(Boolean).map(part => ` · ${part}`).join(''))),
       el('div.bar', {}, el('button', {onclick: () => doctor(node.name), 'aria-label': `doctor of ${node.name}`}, 'Doctor'), el('a', {href: `?${new URLSearchParams({sel: `node == '${node.name.replaceAll("'", "''")}'`})}`}, 'its runs')),
       found.get(node.name));
@@ -63,9 +63,9 @@ export function nodes(main, app) {
   const live = new Live(({experiments, totals, read_only, version}) => {
     app.online(true, version);
     app.line.lock(read_only);
-    const why = totals.waits.map(one => el('p', {}, `${one.count} wait: ${one.text} `, el('span.quiet', {}, one.ids)));
     const row = one => el('tr', {}, el('td.number', {}, el('a', {href: `?page=run&id=${one.id}`}, String(one.id))), el('td', {}, one.name), el('td', {}, stateMark(one.state)), el('td', {}, one.node ?? ''), el('td', {}, one.held ?? one.waiting_for ?? ''));
     const more = totals.experiments - experiments.length;
+    const why = more > 0 ? totals.waits.map(one => el('p', {}, `${one.count}: ${one.text} `, el('span.quiet', {}, one.ids))) : [];
     queue.replaceChildren(el('h2', {}, `Queue: ${totals.experiments} waiting`), ...why, totals.experiments ? el('table.plain', {}, el('tbody', {}, experiments.map(row))) : el('p.quiet', {}, 'nothing waits'), more > 0 ? el('p.quiet', {}, `and ${more} more`) : '');
     soon();
   }, error => (error ? queue.replaceChildren(el('pre.fault', {}, faultText(error))) : app.online(false)));

@@ -159,7 +159,7 @@ export class Table {
 
   #cell(column, row, text, isBest) {
     const kind = `td${column.number ? '.number' : ''}${isBest ? '.best' : ''}`;
-    if (column.name === 'name') return el(kind, {title: text}, el('a', {href: `?page=run&id=${row.id}`, tabindex: '-1'}, text));
+    if (column.name === 'name') return el('td.name', {title: text}, el('a', {href: `?page=run&id=${row.id}`, tabindex: '-1'}, text));
     if (column.name === 'state') return el(kind, {}, stateMark(row.state, text));
     if (column.name === 'progress' && row.state === 'running' && row.progress !== null) {
       const cell = el(`${kind}.share`, {}, text);

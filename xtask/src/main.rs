@@ -13,6 +13,7 @@ mod guards;
 mod junit;
 mod names;
 mod packages;
+mod pictures;
 mod portable;
 mod rings;
 mod sheet;
@@ -143,6 +144,8 @@ enum Task {
         /// A tag, branch or commit
         revision: String,
     },
+    /// Make the pictures of docs/views.md anew, of a real sweep
+    Pictures,
     /// Count what docs/design/rooms.md bounds: circles of imports, lines, long functions
     Guards,
     /// Generate the Rust of proto/*.proto (--check only compares)
@@ -246,6 +249,7 @@ fn main() -> ExitCode {
             )
         }
         Task::Skew { revision } => skew::run(&mut steps, &revision),
+        Task::Pictures => pictures::run(&steps),
         Task::Guards => guards::check(&root),
         Task::Codegen { check } => codegen::run(&steps, check),
     };

@@ -80,6 +80,7 @@ pub const LEFT_OUT: &[(&str, &[&str])] = &[
     (
         "need packages of Python",
         &[
+            "agent",
             "dist",
             "noodles_beside",
             "notebook",

@@ -86,6 +86,9 @@ pub enum Verb {
         after_help = "Examples:\n  neroman web --open\n  neroman web 'running,crashed' --read-only\n  neroman web --socket ~/neroman.sock"
     )]
     Web(Web),
+    /// The same as tools for a coding agent
+    #[command(after_help = "Examples:\n  neroman mcp\n  neroman mcp 'tag:paper' --read-only")]
+    Mcp(Mcp),
     /// Start experiments that are defined, crashed, timed out or aborted
     #[command(
         after_help = "Examples:\n  neroman start 124-186 --node alpha\n  neroman start 'tmod<1h' --wait\n  neroman start all --order lr --at-most 4 --priority 10"
@@ -342,6 +345,17 @@ pub struct Web {
     #[arg(long, value_name = "PATH", conflicts_with_all = ["port", "open"])]
     pub socket: Option<String>,
     /// Change nothing from the page
+    #[arg(long)]
+    pub read_only: bool,
+}
+
+/// `mcp`.
+#[derive(Debug, Args)]
+pub struct Mcp {
+    /// Experiments that a tool is about which is called without a selector (all unless given)
+    #[arg(value_name = "SEL", add = picked())]
+    pub picked: Vec<String>,
+    /// Change nothing
     #[arg(long)]
     pub read_only: bool,
 }

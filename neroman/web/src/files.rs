@@ -102,7 +102,11 @@ pub(crate) async fn log_part(
         from: first.map_or(begin, |chunk| chunk.offset),
         is_end: chunks.iter().any(|chunk| chunk.end),
         notice: notices.join("; "),
-        bytes: chunks.iter().flat_map(|chunk| &chunk.data).copied().collect(),
+        bytes: chunks
+            .iter()
+            .flat_map(|chunk| &chunk.data)
+            .copied()
+            .collect(),
     })
 }
 

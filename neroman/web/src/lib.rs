@@ -10,6 +10,7 @@ mod curves;
 mod files;
 mod guard;
 mod lines;
+mod mcp;
 mod pages;
 mod peer;
 mod query;
@@ -19,6 +20,7 @@ mod window;
 
 pub use accept::{Door, DoorError, serve};
 pub use call::{Answer, Call, LineRequest, LineResult, Refusal, RowsMessage};
+pub use mcp::AgentTools;
 pub use query::encoded;
 pub use server::{Caller, Settings, Site};
 

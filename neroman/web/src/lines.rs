@@ -159,13 +159,19 @@ pub(crate) async fn change(State(site): State<Site>, bytes: Bytes) -> Reply {
 /// A line that is none of these, or any where nothing may be changed.
 pub(crate) fn permit(caller: &Caller, words: &[String]) -> Result<(), Refusal> {
     if caller.settings.is_read_only {
-        return Err(fault("nothing is changed from here", "start it without --read-only"));
+        return Err(fault(
+            "nothing is changed from here",
+            "start it without --read-only",
+        ));
     }
     if !is_changing(words) {
         let verb = words.first().map_or("", String::as_str);
         return Err(fault(
             &format!("`{verb}` is not done from here"),
-            &format!("type it in a terminal; done from here are {}", CHANGING.join(" ")),
+            &format!(
+                "type it in a terminal; done from here are {}",
+                CHANGING.join(" ")
+            ),
         ));
     }
     Ok(())
@@ -230,10 +236,7 @@ fn line_of(bytes: &[u8]) -> Result<(Vec<String>, bool), Refusal> {
 async fn executed(caller: &Caller, line: LineRequest) -> Result<LineResult, Refusal> {
     let result = caller.ask(|answer| Call::Line(line, answer)).await?;
     if result.is_cut {
-        return Err(fault(
-            "the answer is too long",
-            "pick fewer experiments",
-        ));
+        return Err(fault("the answer is too long", "pick fewer experiments"));
     }
     Ok(result)
 }

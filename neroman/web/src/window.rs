@@ -221,7 +221,12 @@ impl WindowRows {
     /// A document of these fields and of what is known of all that are picked.
     pub fn about(&self, fields: Value) -> Value {
         let mut batches = json::batches(&self.batches);
-        for (batch, view) in batches.as_array_mut().into_iter().flatten().zip(&self.batches) {
+        for (batch, view) in batches
+            .as_array_mut()
+            .into_iter()
+            .flatten()
+            .zip(&self.batches)
+        {
             batch["text"] = json!(view.text);
         }
         let mut document = json::document(fields);

@@ -6,6 +6,7 @@
 )]
 
 mod adopted;
+mod agent;
 mod ambiguous;
 mod arrays;
 mod asked;

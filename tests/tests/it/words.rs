@@ -9,10 +9,10 @@ use nero_tests::{Home, until};
 /// Verbs of later versions.
 const VERBS_LATER: &[&str] = &["setup"];
 const VERBS: &[&str] = &[
-    "add", "run", "template", "adopt", "status", "top", "web", "show", "start", "restart", "abort",
-    "pause", "resume", "set", "copy", "note", "tag", "rm", "wait", "logs", "metrics", "plot",
-    "results", "diff", "export", "open", "path", "fetch", "node", "shell", "exec", "clean", "du",
-    "backup", "config", "rule", "noodles", "import", "infra", "mail", "daemon",
+    "add", "run", "template", "adopt", "status", "top", "web", "mcp", "show", "start", "restart",
+    "abort", "pause", "resume", "set", "copy", "note", "tag", "rm", "wait", "logs", "metrics",
+    "plot", "results", "diff", "export", "open", "path", "fetch", "node", "shell", "exec", "clean",
+    "du", "backup", "config", "rule", "noodles", "import", "infra", "mail", "daemon",
 ];
 
 /// Fields of later versions, each with a value that its form allows.

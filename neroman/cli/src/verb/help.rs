@@ -49,7 +49,7 @@ const GROUPS: [VerbGroup; 6] = [
     VerbGroup {
         name: "look",
         daily: &["status", "top", "show", "logs", "plot"],
-        rest: &["web", "metrics", "diff"],
+        rest: &["web", "mcp", "metrics", "diff"],
     },
     VerbGroup {
         name: "results",
@@ -75,6 +75,7 @@ const FORMAT: &str = include_str!("../../../../docs/format.md");
 const METRICS: &str = include_str!("../../../../docs/metrics.md");
 const GPUS: &str = include_str!("../../../../docs/gpus.md");
 const TOP: &str = include_str!("../../../../docs/top.md");
+const MCP: &str = include_str!("../../../../docs/mcp.md");
 const WEB: &str = include_str!("../../../../docs/web.md");
 const CONTAINERS: &str = include_str!("../../../../docs/containers.md");
 const INFRA: &str = include_str!("../../../../docs/infra.md");
@@ -102,7 +103,7 @@ const fn topic(
     }
 }
 
-const TOPICS: [Topic; 14] = [
+const TOPICS: [Topic; 15] = [
     topic("selectors", "How experiments are picked", SELECTORS, ""),
     topic(
         "expressions",
@@ -143,6 +144,7 @@ const TOPICS: [Topic; 14] = [
     ),
     topic("infra", "A set of hosts, ready with one line", INFRA, ALL),
     topic("view", "The live view: keys, and what it costs", TOP, ALL),
+    topic("mcp", "Tools for a coding agent", MCP, ALL),
     topic(
         "page",
         "The page in the browser, and who is answered",

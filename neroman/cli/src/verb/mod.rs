@@ -23,6 +23,7 @@ mod listed;
 mod logs;
 mod mail;
 mod man;
+mod mcp;
 mod metrics;
 mod node;
 pub mod noodles;
@@ -75,6 +76,7 @@ async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
         Verb::Show(args) => show::run(session, args).await,
         Verb::Top(args) => top::run(session, args).await,
         Verb::Web(args) => web::run(session, args).await,
+        Verb::Mcp(args) => mcp::run(session, args).await,
         Verb::Start(args) => start::run(session, args).await,
         Verb::Restart(args) => restart::run(session, args).await,
         Verb::Abort(args) => abort::run(session, args).await,

@@ -1,8 +1,6 @@
 //! `web [SEL]`: the page in the browser. `nero-web` serves it; here are the address, the daemon and
 //! the lines that it executes.
 
-mod calls;
-
 use std::path::PathBuf;
 
 use nero_web::{Caller, Door, DoorError, Settings, Site};
@@ -13,10 +11,10 @@ use super::open;
 use crate::args;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, absolute, selection};
-use crate::view::rows;
+use crate::view::{calls, rows};
 
-/// Questions of the server that wait; those who ask more of them wait, too.
-const CALLS_MAX: usize = 64;
+/// Who the history names.
+const AUTHOR: &str = "web";
 /// The port in addresses of a socket that is forwarded.
 const FORWARDED_PORT: u16 = 8080;
 
@@ -26,7 +24,7 @@ pub async fn run(session: &mut Session, args: &args::Web) -> Result<u8, Stop> {
     // A mistake in the selector is told before anything is shown.
     rows::check(session, &picked).await?;
     let door = door(args).await?;
-    let (sender, calls) = mpsc::channel(CALLS_MAX);
+    let (sender, calls) = mpsc::channel(calls::WAITING_MAX);
     let settings = Settings {
         is_read_only: args.read_only,
         select: |text| selection(&[text.to_owned()]),
@@ -55,7 +53,7 @@ pub async fn run(session: &mut Session, args: &args::Web) -> Result<u8, Stop> {
     let mut hang_up = signal(SignalKind::hangup()).map_err(failed)?;
     tokio::select! {
         () = nero_web::serve(&door, &site) => Ok(code::FAILED),
-        () = calls::answer(session, calls) => Ok(code::FAILED),
+        () = calls::answer(session, calls, AUTHOR) => Ok(code::FAILED),
         _ = end.recv() => Ok(128 + 15),
         _ = hang_up.recv() => Ok(128 + 1),
     }

@@ -1,4 +1,4 @@
-//! Answers to what the server asks.
+//! Answers to what a view asks: calls of the daemon, and lines.
 
 use std::rc::Rc;
 
@@ -14,21 +14,23 @@ use crate::steps;
 use crate::view::line;
 use crate::view::rows::{self, RowsMessage};
 
-/// Who the history names.
-const AUTHOR: &str = "web";
+/// Questions that wait; those who ask more of them wait, too.
+pub const WAITING_MAX: usize = 64;
 /// Lines that are executed at a time: such that read, and such that change something.
 const READING_MAX: usize = 4;
 const CHANGING_MAX: usize = 16;
 
 /// The lines that may be executed now.
 struct Places {
+    author: &'static str,
     reading: Semaphore,
     changing: Semaphore,
 }
 
-/// Answers until it is dropped.
-pub async fn answer(session: &Session, mut calls: mpsc::Receiver<Call>) {
+/// Answers until it is dropped. The history names the author of what lines change.
+pub async fn answer(session: &Session, mut calls: mpsc::Receiver<Call>, author: &'static str) {
     let places = Rc::new(Places {
+        author,
         reading: Semaphore::new(READING_MAX),
         changing: Semaphore::new(CHANGING_MAX),
     });
@@ -67,10 +69,12 @@ async fn one(mut session: Session, places: &Places, call: Call) {
         Call::Watch(asked, events) => watch(session, asked, events).await,
         Call::Line(asked, answer) if asked.changes => {
             // It goes on when the browser has left.
-            let done = execute(&places.changing, &asked).await;
+            let done = execute(&places.changing, places.author, &asked).await;
             let _ = answer.send(done.map_err(|fault| refusal(&fault)));
         }
-        Call::Line(asked, answer) => reply(answer, execute(&places.reading, &asked)).await,
+        Call::Line(asked, answer) => {
+            reply(answer, execute(&places.reading, places.author, &asked)).await
+        }
     }
 }
 
@@ -134,11 +138,15 @@ async fn log(
     Ok(chunks)
 }
 
-async fn execute(places: &Semaphore, asked: &LineRequest) -> Result<LineResult, Fault> {
+async fn execute(
+    places: &Semaphore,
+    author: &str,
+    asked: &LineRequest,
+) -> Result<LineResult, Fault> {
     let steps = steps::cut(&asked.words)?;
-    // The second one would not be among the verbs that a page may do.
+    // The verb of a second one was not looked at.
     if steps.len() != 1 {
-        return Err(Fault::usage("a page does one line at a time"));
+        return Err(Fault::usage("one line at a time is done from here"));
     }
     let is_trial = asked.options.contains(&"--dry-run");
     if is_trial && !line::has_dry_run(&asked.words) {
@@ -149,7 +157,7 @@ async fn execute(places: &Semaphore, asked: &LineRequest) -> Result<LineResult, 
         });
     }
     let place = places.acquire().await;
-    let output = line::execute(&asked.words, &asked.options, AUTHOR).await?;
+    let output = line::execute(&asked.words, &asked.options, author).await?;
     drop(place);
     Ok(LineResult {
         exit_code: output.code,

@@ -256,7 +256,7 @@ fn done(words: &[String], result: &LineResult) -> Value {
     });
     let ask = failure.as_ref().and_then(line_to_type);
     json::document(json!({
-        "line": shown(words),
+        "line": typed_line(words),
         "exit_code": result.exit_code,
         "documents": documents,
         "error": failure,
@@ -274,7 +274,7 @@ fn line_to_type(failure: &Value) -> Option<String> {
 }
 
 /// A line as it is typed into a shell.
-fn shown(words: &[String]) -> String {
+fn typed_line(words: &[String]) -> String {
     let all = std::iter::once("neroman").chain(words.iter().map(String::as_str));
     // A word with NUL has no form there.
     shlex::try_join(all).unwrap_or_default()

@@ -39,13 +39,13 @@ pub async fn answer(session: &Session, mut calls: mpsc::Receiver<Call>, author: 
         while let Some(call) = calls.recv().await {
             while going.try_join_next().is_some() {}
             let (session, places) = (session.beside(), Rc::clone(&places));
-            going.spawn_local(async move { one(session, &places, call).await });
+            going.spawn_local(async move { make(session, &places, call).await });
         }
     };
     LocalSet::new().run_until(all).await;
 }
 
-async fn one(mut session: Session, places: &Places, call: Call) {
+async fn make(mut session: Session, places: &Places, call: Call) {
     macro_rules! call {
         ($asked:expr, $answer:expr, $method:ident) => {{
             let asked = async {

@@ -303,10 +303,10 @@ fn powers_of_ten_are_equally_far_apart_on_a_logarithmic_axis() {
         .iter()
         .map(|text| {
             let end = format!(">{text}</text>");
-            let line = picture
+            let mut line = picture
                 .lines()
                 .filter(|line| line.ends_with(&end) && line.contains("middle"));
-            let place = line.last().and_then(|line| line.split('"').nth(1));
+            let place = line.next_back().and_then(|line| line.split('"').nth(1));
             place
                 .and_then(|place| place.parse().ok())
                 .unwrap_or_else(|| panic!("{text}: {picture}"))

@@ -1,5 +1,7 @@
 // Requests to the server, the live stream, and elements made of text nodes.
 
+/** Names that are listed at once: a job may print thousands. */
+export const LISTED_MAX = 200;
 /** Characters that could reorder or hide the text around them. */
 const ACTING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
@@ -113,13 +115,13 @@ export class Live {
     source.addEventListener('window', answered(event => this.take(JSON.parse(event.data), words)));
     source.addEventListener('fault', answered(event => {
       const {error} = JSON.parse(event.data);
-      // The stream of a selector that is wrong ends, and would be opened again for ever.
+      // The stream of a wrong selector ends, and would be opened again for ever.
       if (error.exit_code === 2) source.close();
       this.fail(new Fault(error));
     }));
     source.addEventListener('error', answered(() => {
       this.fail(null);
-      // The browser opens a stream again that broke, but not one that was refused: why, tells a call.
+      // A stream that was refused does not tell why: a call does.
       if (source.readyState === EventSource.CLOSED) ask('/api/window', {...words, count: 1}).catch(error => this.fail(error));
     }));
   }

@@ -1,9 +1,6 @@
 // Chooses columns: names as `status --columns` takes them.
 
-import {ask, el, safe} from './api.js';
-
-/** Names that are listed at once; the search finds the others. */
-const LISTED_MAX = 200;
+import {LISTED_MAX, ask, el, safe} from './api.js';
 
 /** Texts between the commas of a list; a comma in brackets is an expression's. */
 function names(list) {
@@ -17,7 +14,7 @@ function names(list) {
   return texts.map(text => text.trim()).filter(Boolean);
 }
 
-/** Asks for columns; returns names, none for those that tell most, `null` for no choice. */
+/** Asks for columns; none are those that tell most, `null` is no choice. */
 export async function chooser(sel, shown) {
   const {fields, parameters, metrics} = await ask('/api/columns', {sel});
   const list = el('input', {value: shown.join(', '), 'aria-label': 'columns in their order', spellcheck: 'false'});

@@ -1,6 +1,6 @@
 // The page that compares: what differs, curves over one another, any number over any other.
 
-import {Live, ask, duration, el, faultText, later, ranges, short, stateMark} from './api.js';
+import {LISTED_MAX, Live, ask, duration, el, faultText, later, ranges, short, stateMark} from './api.js';
 import {Curves} from './curves.js';
 import {scatter} from './scatter.js';
 
@@ -70,7 +70,11 @@ class Compare {
       const [own, base] = [Number(last(run, name)), Number(last(runs[0], name))];
       return run !== runs[0] && Number.isFinite(own - base) && own !== base && el('span.quiet', {}, ` ${own > base ? '+' : '−'}${short(Math.abs(Number((own - base).toPrecision(3))))}`);
     };
-    const part = (title, rows) => rows.some(Boolean) && [el('tr.part', {}, el('th', {scope: 'rowgroup', colspan: runs.length + 1}, title)), rows.filter(Boolean)];
+    const part = (title, all) => {
+      const rows = all.filter(Boolean);
+      const more = rows.length > LISTED_MAX ? ` and ${rows.length - LISTED_MAX} more` : '';
+      return rows.length > 0 && [el('tr.part', {}, el('th', {scope: 'rowgroup', colspan: runs.length + 1}, title + more)), rows.slice(0, LISTED_MAX)];
+    };
     const {scrollLeft, scrollTop} = this.place;
     this.place.replaceChildren(el('table.rows', {'aria-label': 'what differs'},
       el('thead', {}, el('tr', {}, el('th', {}, el('span.hidden', {}, 'name')), runs.map(run => el('th.number', {scope: 'col', title: run.name}, el('a', {href: `?page=run&id=${run.id}`}, `${run.id}`), String(run.id) === this.base && ' ⚑', ' ', stateMark(run.state))))),
@@ -95,7 +99,6 @@ class Compare {
     const names = [...new Set(all.flatMap(([, numbers]) => [...numbers.keys()]))].filter(differs);
     this.scatterCard.hidden = names.length < 2;
     if (names.length < 2) return;
-    // Metrics stand first, parameters last.
     if (!names.includes(this.x)) this.x = names.at(-1);
     if (!names.includes(this.y)) this.y = names[0];
     if (!this.axes || this.axes.names !== names.join('\n')) {
@@ -108,12 +111,11 @@ class Compare {
     this.axes.place.replaceChildren(scatter(points, {x: this.x, y: this.y}, {x: this.axes.x.checked, y: this.axes.y.checked}));
   }
 
-  /** Of two runs also how their code and environment differ. */
+  /** Of two runs also how their code differs. */
   async drawCode() {
-    const {code, environment} = await ask('/api/diff', {w: this.runs.map(run => String(run.id))}).catch(() => ({code: [], environment: []}));
-    this.codeCard.hidden = !code.length && !environment.length;
-    this.codeCard.replaceChildren(el('h2', {}, 'Code and environment'),
-      code.map(file => [el('p', {}, el('strong', {}, file.path), ` ${file.change}${file.why ? `: ${file.why}` : ''}`), file.diff && el('pre', {}, file.diff)]),
-      environment.map(one => el('p', {}, el('strong', {}, one.name), ` ${one.values.map(value => value ?? 'none').join(' → ')}`)));
+    const {code} = await ask('/api/diff', {w: this.runs.map(run => String(run.id))}).catch(() => ({code: []}));
+    this.codeCard.hidden = !code.length;
+    const parts = code.map(file => [el('p', {}, el('strong', {}, file.path), ` ${file.change} ${file.why ?? ''}`), file.diff && el('pre', {}, file.diff)]);
+    this.codeCard.replaceChildren(el('h2', {}, 'Code'), ...parts.flat().filter(Boolean));
   }
 }

@@ -128,7 +128,7 @@ class Figure {
     }
   }
 
-  /** The place of a share of the axis as a value, and the other way round. */
+  /** Places on the axis as values, and back. */
   #scale() {
     const {left, right, x: [first, last]} = this.data.area;
     const isLog = this.curves.logX.checked && first > 0;

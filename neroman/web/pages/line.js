@@ -1,4 +1,4 @@
-// The line at the bottom: what an action is, shown before Enter does it, to copy and to learn.
+// The line at the bottom: what an action is, before Enter does it.
 
 import {ask, duration, el, faultText, later, post, ranges} from './api.js';
 
@@ -31,7 +31,7 @@ export function split(line) {
   return words[0] === 'neroman' ? words.slice(1) : words;
 }
 
-/** Fills a list of proposals while a text is typed; `before` stands in front of it for the daemon. */
+/** Proposes words while a text is typed; `before` stands in front of it. */
 export function completes(input, list, before) {
   const fill = later(120, async () => {
     const typed = input.value;

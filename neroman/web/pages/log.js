@@ -53,7 +53,7 @@ export class Log {
     }
   }
 
-  /** Of lines that were overwritten (`\r`) the last state; escapes that colour are left out. */
+  /** Of overwritten lines (`\r`) the last state, without colours. */
   #plain(text) {
     const lines = text.replace(/\r\n/g, '\n').split('\n').map(line => line.slice(line.lastIndexOf('\r', line.length - 2) + 1));
     return el('span', {}, lines.join('\n').replace(/\u001b\[[0-9;]*[mK]/g, ''));

@@ -71,7 +71,6 @@ export function nodes(main, app) {
   }, error => (error ? queue.replaceChildren(el('pre.fault', {}, faultText(error))) : app.online(false)));
   live.ask({sel: 'queued,staging,submitted,pending', offset: 0, count: QUEUE_MAX, columns: ['id']});
   load();
-  // Load and memory change without an event.
   const timer = setInterval(() => document.hidden || load(), 5000);
   return {keys: [], close: () => (live.close(), clearInterval(timer))};
 }

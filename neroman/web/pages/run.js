@@ -1,6 +1,6 @@
 // The page of one experiment or run: facts, log, curves with rules, code, files, history.
 
-import {Live, ask, bytes, duration, el, faultText, later, moment, route, safe, stateMark} from './api.js';
+import {LISTED_MAX, Live, ask, bytes, duration, el, faultText, later, moment, route, safe, stateMark} from './api.js';
 import {Curves} from './curves.js';
 import {Log} from './log.js';
 import {quoted} from './line.js';
@@ -37,7 +37,6 @@ class Run {
       app.online(true, reply.version);
       app.line.lock(reply.read_only);
       this.isLocked = reply.read_only;
-      // The first answer is what was loaded just now.
       if (this.isSeen) this.soon();
       this.isSeen = true;
     }, error => (error ? this.failed(error) : app.online(false)));
@@ -83,7 +82,7 @@ class Run {
         return [name, set ? el('span', {}, String(value), el('span.quiet', {}, ` set by you, ${set.source ?? 'none'} in its source`)) : typeof value === 'object' ? JSON.stringify(value) : String(value)];
       }))),
       card('Metrics', el('table.plain', {}, el('thead', {}, el('tr', {}, ['metric', 'last', 'min', 'max', 'points'].map((name, at) => el(at ? 'th.number' : 'th', {scope: 'col'}, name)))),
-        el('tbody', {}, Object.entries(e.metrics).map(([name, one]) => el('tr', {}, el('td', {}, name), [one.last, one.min, one.max, one.count].map(value => el('td.number', {}, String(value)))))))));
+        el('tbody', {}, Object.entries(e.metrics).slice(0, LISTED_MAX).map(([name, one]) => el('tr', {}, el('td', {}, name), [one.last, one.min, one.max, one.count].map(value => el('td.number', {}, String(value)))))))));
     if (!this.log && r) this.log = new Log(this.logCard, r.run);
     else this.log?.more();
     const metrics = Object.keys(e.metrics);

@@ -106,7 +106,7 @@ class Runs {
   }
 
   /** What needs a person, and why runs wait: a line each, which picks its experiments. */
-  drawNews({totals, notes}) {
+  drawNews({totals, notes, columns}) {
     const line = kind => ({state, text, count, ids}) => el('p', {},
       el('button.link', {onclick: () => this.pick(ids), title: `filter: ${ids}`}, state ? stateMark(state, `${count} ${state}`) : `${count} ${kind}`), ` ${text}`);
     const rows = [
@@ -116,7 +116,8 @@ class Runs {
       ...totals.waits.map(line('waiting')),
       ...totals.hints.map(line('hint')),
       ...(notes ?? []).map(text => el('p', {}, text)),
-    ];
+      columns.length > this.table.columns.length && el('p', {}, `${columns.length - this.table.columns.length} more columns: choose those that matter`),
+    ].filter(Boolean);
     const more = rows.length > 3 && el('details', {}, el('summary', {}, `${rows.length - 3} more`), rows.splice(3));
     if (more) more.open = this.news.querySelector('details')?.open ?? false;
     this.news.replaceChildren(...rows, ...(more ? [more] : []));
@@ -241,7 +242,7 @@ class Runs {
     const there = [...this.table.rows.values()].find(row => String(row.id) === this.base);
     const columns = this.table.columns.map(column => column.name);
     const base = there ?? (await ask('/api/window', {sel: this.base, count: 1, columns}).catch(() => null))?.experiments[0];
-    if (base && String(base.id) === this.base && base.cells.length === this.table.columns.length) this.table.base = base;
+    if (base && String(base.id) === this.base && base.cells.length >= this.table.columns.length) this.table.base = base;
     this.table.draw();
   }
 

@@ -1,4 +1,4 @@
-// The table of experiments: draws the rows that are seen out of a window over all that are picked.
+// The table of experiments: the rows that are seen, of a window over all.
 
 import {el, ranges, stateMark} from './api.js';
 
@@ -8,8 +8,10 @@ const ROW = 27;
 const BEYOND = 12;
 /** The most rows that a range of marks takes. */
 const RANGE_MAX = 5000;
+/** Columns that are drawn; the chooser has the others. */
+const COLUMNS_MAX = 60;
 
-/** What is said of an experiment by a person: tags and a note, with a button to change them. */
+/** Tags and note, with a button to change them. */
 function remarks(row, edit) {
   return el('td.remarks', {},
     row.tags.map(tag => el('span.tag', {}, tag)),
@@ -48,11 +50,12 @@ export class Table {
   /** Takes a window. */
   take(reply) {
     const names = columns => columns.map(column => column.name).join('\n');
-    if (names(reply.columns) !== names(this.columns)) {
+    const columns = reply.columns.slice(0, COLUMNS_MAX);
+    if (names(columns) !== names(this.columns)) {
       this.widths.clear();
       this.base = null;
     }
-    Object.assign(this, {columns: reply.columns, total: reply.totals.experiments, offset: reply.offset});
+    Object.assign(this, {columns, total: reply.totals.experiments, offset: reply.offset});
     this.rows = new Map(reply.experiments.map((row, at) => [reply.offset + at, row]));
     const place = [...this.rows].find(([, row]) => row.id === this.id)?.[0];
     this.cursor = Math.min(place ?? this.cursor, Math.max(0, this.total - 1));

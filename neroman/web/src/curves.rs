@@ -146,47 +146,45 @@ impl WantedPicture {
     }
 }
 
-/// A moving mean over so many points, above the band of the points themselves. A value that is not
-/// finite stays a gap.
+/// A moving mean over so many points, in the band from the smallest to the largest of them. A value
+/// that is not finite stays a gap.
 fn smooth(curve: &mut Curve, points: usize) {
-    if curve.band.is_empty() {
-        let raw = curve
-            .parts
-            .iter()
-            .flatten()
-            .filter(|point| point.y.is_finite());
-        let band = raw.map(|point| BandPoint {
-            x: point.x,
-            low: point.y,
-            high: point.y,
-        });
-        curve.band = band.collect();
-        curve.band.sort_by(|one, other| one.x.total_cmp(&other.x));
-    }
+    let has_band = !curve.band.is_empty();
     for part in &mut curve.parts {
-        *part = moving_mean(part, points);
+        let bands: Vec<BandPoint> = (0..part.len()).map(|at| spread(part, at, points)).collect();
+        let means: Vec<f64> = (0..part.len()).map(|at| mean(part, at, points)).collect();
+        for (point, mean) in part.iter_mut().zip(means) {
+            if point.y.is_finite() {
+                point.y = mean;
+            }
+        }
+        if !has_band {
+            curve
+                .band
+                .extend(bands.iter().filter(|one| one.low <= one.high));
+        }
     }
+    (curve.band).sort_by(|one, other| one.x.total_cmp(&other.x));
 }
 
-fn moving_mean(part: &[CurvePoint], points: usize) -> Vec<CurvePoint> {
-    let finite = |point: &&CurvePoint| point.y.is_finite();
-    let mean = |at: usize| {
-        let window = &part[at.saturating_sub(points / 2)..part.len().min(at + points.div_ceil(2))];
-        let values = window.iter().filter(finite);
-        let (sum, count) = values.fold((0.0, 0.0), |(sum, count), point| {
-            (sum + point.y, count + 1.0)
-        });
-        sum / count
-    };
-    let smoothed = part.iter().enumerate().map(|(at, point)| CurvePoint {
-        x: point.x,
-        y: if point.y.is_finite() {
-            mean(at)
-        } else {
-            point.y
-        },
-    });
-    smoothed.collect()
+/// The finite values of the points around one.
+fn around(part: &[CurvePoint], at: usize, points: usize) -> impl Iterator<Item = f64> {
+    let end = part.len().min(at + points.div_ceil(2));
+    let window = part[at.saturating_sub(points / 2)..end].iter();
+    window.map(|point| point.y).filter(|y| y.is_finite())
+}
+
+fn mean(part: &[CurvePoint], at: usize, points: usize) -> f64 {
+    let sum: f64 = around(part, at, points).sum();
+    sum / around(part, at, points).count() as f64
+}
+
+fn spread(part: &[CurvePoint], at: usize, points: usize) -> BandPoint {
+    BandPoint {
+        x: part[at].x,
+        low: around(part, at, points).fold(f64::INFINITY, f64::min),
+        high: around(part, at, points).fold(f64::NEG_INFINITY, f64::max),
+    }
 }
 
 /// `GET /plot.svg`.
@@ -274,6 +272,10 @@ mod tests {
         let smoothed: Vec<f64> = curve.parts[0].iter().map(|point| point.y).collect();
         assert_eq!((smoothed[0], smoothed[1], smoothed[4]), (2.0, 2.0, 6.0));
         assert!(smoothed[2].is_nan());
-        assert_eq!(curve.band.len(), 4);
+        let band: Vec<(f64, f64)> = curve.band.iter().map(|one| (one.low, one.high)).collect();
+        assert_eq!(
+            band,
+            [(1.0, 3.0), (1.0, 3.0), (3.0, 5.0), (5.0, 7.0), (5.0, 7.0)]
+        );
     }
 }

@@ -8,7 +8,7 @@ use axum::extract::{RawQuery, State};
 use futures_util::stream;
 use nero_model::VERSION;
 use nero_model::safe::Safe;
-use nero_views::{Column, columns, json};
+use nero_views::{Column, Fact, columns, json};
 use nero_wire::v1::{
     BatchView, CompleteRequest, ExperimentView, IdGroup, ListRequest, Totals, WatchEvent,
     WatchRequest, Window, complete_request::Kind,
@@ -304,26 +304,22 @@ fn totals(totals: &Totals) -> Value {
     })
 }
 
-/// `GET /api/columns`: the names that a chooser of columns has.
+/// `GET /api/columns`: the names that a chooser of columns has, of the first rows.
 pub(crate) async fn columns(State(site): State<Site>, RawQuery(raw): RawQuery) -> Reply {
     let found = async {
-        Query::read(raw.as_deref(), &["sel"], &[])?;
-        let names = async |kind: Kind| {
-            let asked = CompleteRequest {
-                begun: String::new(),
-                kinds: vec![kind as i32],
-            };
-            let reply = site
-                .caller
-                .ask(|answer| Call::Complete(asked, answer))
-                .await?;
-            let names = reply.words.into_iter().map(|word| word.word);
-            Ok::<Vec<String>, Refusal>(names.take(NAMES_MAX).collect())
+        let query = Query::read(raw.as_deref(), &["sel"], &[])?;
+        let page = PageWindow::new(query.text_or_empty("sel"), "", 0, ROWS_MAX, Vec::new());
+        let rows = page.list(&site.caller).await?.rows;
+        let names = |mut names: Vec<String>| {
+            names.truncate(NAMES_MAX);
+            names
         };
+        let facts = Fact::ALL.iter().map(|fact| fact.name());
+        let facts = facts.filter(|name| Fact::named(name).is_some());
         Ok(json::document(json!({
-            "fields": nero_views::Fact::ALL.iter().map(|fact| fact.name()).collect::<Vec<_>>(),
-            "parameters": names(Kind::Params).await?,
-            "metrics": names(Kind::Metrics).await?,
+            "fields": facts.collect::<Vec<_>>(),
+            "parameters": names(columns::params(&rows)),
+            "metrics": names(columns::metrics(&rows)),
         })))
     };
     answer(found.await)

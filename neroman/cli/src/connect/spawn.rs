@@ -53,6 +53,11 @@ impl Program {
     pub fn own() -> Result<Self, Fault> {
         let path = std::env::current_exe()
             .map_err(|error| Fault::no_daemon("cannot find neroman itself").because(&error))?;
+        // An upgrade replaced it: what lies there now starts.
+        let replaced = path
+            .to_str()
+            .and_then(|path| path.strip_suffix(" (deleted)"));
+        let path = replaced.map_or(path.clone(), PathBuf::from);
         Ok(Self {
             path,
             args: ["daemon", "run", "--own-session"].map(str::to_owned).into(),

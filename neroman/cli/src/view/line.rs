@@ -1,5 +1,6 @@
 //! Lines of neroman that a view executes: this program once more, without a terminal.
 
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use tokio::io::AsyncReadExt as _;
@@ -53,8 +54,8 @@ pub async fn execute(
     let cannot = |error: &std::io::Error| {
         Fault::new(code::FAILED, "cannot start this program once more").because(error)
     };
-    let program = std::env::current_exe().map_err(|error| cannot(&error))?;
-    let mut command = Command::new(program);
+    let mut command = Command::new(program().map_err(|error| cannot(&error))?);
+    command.arg0("neroman");
     // Options before the first verb hold for each step, and are never operands behind `--`.
     command.args(options).args(words);
     command
@@ -85,4 +86,14 @@ pub async fn execute(
         stdout: out,
         stderr: err,
     })
+}
+
+/// This program: where the kernel tells it, also when another version lies at its path by now.
+fn program() -> std::io::Result<PathBuf> {
+    let running = PathBuf::from("/proc/self/exe");
+    if running.exists() {
+        Ok(running)
+    } else {
+        std::env::current_exe()
+    }
 }

@@ -167,6 +167,12 @@ resources: {{cpus: 0.02}}
     browser.press("d", HeldKey::None);
     browser.until("document.querySelectorAll('.differs').length > 0");
     browser.until("document.querySelector('.figure img')?.complete");
+    // A curve is read and zoomed with keys alone.
+    browser.value("document.querySelector('.figure').focus()");
+    browser.press("ArrowRight", HeldKey::None);
+    browser.until("document.querySelector('.figure .read').innerText.startsWith('step')");
+    browser.press("+", HeldKey::None);
+    browser.shows("Whole range");
     web.is_quiet(&mut browser);
     browser.value("history.back()");
     browser.shows("4 marked");

@@ -253,12 +253,19 @@ mod tests {
     #[test]
     fn a_module_that_starts_real_servers_is_not_in_the_first_ring() {
         for (module, text) in files(&root().join(FOLDER), None).unwrap() {
-            let starts = ["Cluster", "LoginNodes", "Hosts", "Lab", "Chromium", "soffice"]
-                .into_iter()
-                .find(|word| {
-                    text.split(|c: char| !c.is_alphanumeric())
-                        .any(|found| found == *word)
-                });
+            let starts = [
+                "Cluster",
+                "LoginNodes",
+                "Hosts",
+                "Lab",
+                "Chromium",
+                "soffice",
+            ]
+            .into_iter()
+            .find(|word| {
+                text.split(|c: char| !c.is_alphanumeric())
+                    .any(|found| found == *word)
+            });
             let Some(starts) = starts else { continue };
             assert!(
                 left_out().any(|left| left == module),

@@ -14,8 +14,8 @@ use serde_json::Value;
 const BYTES_MAX: usize = 60_000;
 /// Points of the runs that go on while the pictures are made.
 const POINTS_MIN: u64 = 60;
-/// A page has its rows, its curves, its log and its baseline.
-const THERE: &str = "document.querySelector('tbody td, .meter') && \
+/// A page has its rows, its curves, its log and its baseline, and heard of the daemon.
+const THERE: &str = "document.querySelector('tbody td, .meter') && document.querySelector('#online .good') && \
     [...document.querySelectorAll('.figure')].every(one => one.querySelector('img')) && \
     [...document.querySelectorAll('.log')].every(one => one.innerText.includes('epoch')) && \
     (!location.search.includes('base=') || document.querySelector('.baseline, .compared'))";

@@ -60,6 +60,8 @@ pub struct ContainerEnd {
     pub code: Option<i32>,
     /// Whether the kernel ended it for memory.
     pub out_of_memory: bool,
+    /// Whether it was alive when its client was gone.
+    pub outlived_client: bool,
 }
 
 impl Closing {
@@ -202,7 +204,8 @@ pub fn end(folder: BorrowedFd<'_>) -> ContainerEnd {
 
 fn parsed(text: &str) -> ContainerEnd {
     let mut words = text.split_whitespace();
-    let has_ended = matches!(words.next(), Some("exited" | "stopped" | "dead"));
+    let state = words.next().unwrap_or_default();
+    let has_ended = matches!(state, "exited" | "stopped" | "dead");
     let code = words.next().and_then(|word| word.parse().ok());
     let out_of_memory = has_ended && words.next() == Some("true");
     ContainerEnd {
@@ -210,6 +213,7 @@ fn parsed(text: &str) -> ContainerEnd {
             .filter(|_| has_ended)
             .map(|code| if out_of_memory { OUT_OF_MEMORY } else { code }),
         out_of_memory,
+        outlived_client: matches!(state, "running" | "paused"),
     }
 }
 
@@ -239,18 +243,20 @@ mod tests {
         let of = |code, out_of_memory| ContainerEnd {
             code,
             out_of_memory,
+            outlived_client: false,
         };
         assert_eq!(parsed("exited 9 false\n"), of(Some(9), false));
         assert_eq!(parsed("stopped 0 false"), of(Some(0), false));
         assert_eq!(parsed("exited 1 true"), of(Some(137), true));
-        for open in [
-            "running 0 false",
-            "created 0 false",
-            "",
-            "exited",
-            "paused 0 true",
-        ] {
+        for open in ["created 0 false", "", "exited"] {
             assert_eq!(parsed(open), of(None, false), "{open}");
+        }
+        for live in ["running 0 false", "paused 0 true"] {
+            let expected = ContainerEnd {
+                outlived_client: true,
+                ..of(None, false)
+            };
+            assert_eq!(parsed(live), expected, "{live}");
         }
     }
 }

@@ -25,6 +25,8 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 const COMPLAINT_BYTES_MAX: usize = 400;
 /// Time for which a start waits until the container of an earlier one is gone.
 const CLEAR_MAX: Duration = Duration::from_secs(60);
+/// Time for which a daemon may go on to make a container whose client has ended.
+const LATE: Duration = Duration::from_secs(3);
 /// Pause between two tries of it.
 const CLEAR_PAUSE: Duration = Duration::from_secs(2);
 /// Exit code of a start that cannot begin. The runtimes have the same code for what they refuse.
@@ -69,7 +71,11 @@ fn close(run_dir: &Path, incarnation: u32) -> Result<(), String> {
         .map_err(|error| format!("the description of its container cannot be read: {error}"))?;
     let report = names::container_end(run_dir, incarnation);
     if !report.exists() {
-        container.report(&report)?;
+        let is_known = container.report(&report)?;
+        if !is_known && container.is_remote() {
+            // A daemon that stood still carries out what its client asked for before it died.
+            std::thread::sleep(LATE);
+        }
     }
     container.remove()
 }
@@ -178,11 +184,12 @@ impl Container {
         name.to_string_lossy().into_owned()
     }
 
-    /// Writes down the exit code, if the container has one. The first report stays: another
-    /// process may have removed the container since.
-    fn report(&self, path: &Path) -> Result<(), String> {
+    /// Writes down the exit code, if the container has one, and returns whether the runtime knows
+    /// the container. The first report stays: another process may have removed the container since.
+    fn report(&self, path: &Path) -> Result<bool, String> {
         let answer = self.ask(&["inspect", "--type", "container", "--format", FORMAT])?;
-        let text = match answer.succeeded {
+        let is_known = answer.succeeded;
+        let text = match is_known {
             true => answer.output,
             false if answer.is_missing() => String::new(),
             false => return Err(self.fault(&answer)),
@@ -197,7 +204,7 @@ impl Container {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 Err(format!("cannot write {}: {error}", path.display()))
             }
-            Ok(()) | Err(_) => Ok(()),
+            Ok(()) | Err(_) => Ok(is_known),
         }
     }
 

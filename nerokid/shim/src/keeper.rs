@@ -23,6 +23,8 @@ use crate::slot::{JobStage, Slot};
 use crate::sys::{ChildStack, Ended};
 use crate::tree::{NAMED_MAX, NamedProcess, Names, REFUSED_MAX, SweepResult};
 
+/// Exit code of a runtime's client that failed by itself.
+const CLIENT_FAILED: i32 = 125;
 /// Pause before a record that the disk refused is tried again.
 const RETRY_NS: u64 = 1_000 * MS;
 
@@ -294,12 +296,14 @@ impl Keeper {
         if let Some(code) = inside.code {
             (ended.code, ended.signal, ended.core_dumped) = (code, 0, false);
         }
+        // A client that lost its runtime's daemon has a code of its own.
+        let is_clients = inside.outlived_client && ended.code == CLIENT_FAILED;
         let free = rustix::fs::statvfs(self.work_dir.as_c_str());
         KeeperRecord::JobExited(JobExited {
             code: ended.code,
             signal: ended.signal,
             core_dumped: ended.core_dumped,
-            code_unknown: exit == Exit::Unknown && inside.code.is_none(),
+            code_unknown: (exit == Exit::Unknown || is_clients) && inside.code.is_none(),
             user_cpu_us: ended.user_us,
             system_cpu_us: ended.system_us,
             peak_rss_bytes: ended.peak_rss_bytes,
@@ -327,7 +331,12 @@ impl Keeper {
         let mut line = std::mem::take(&mut self.line);
         let mut tail = [0; TAIL_BYTES];
         let length = tail_of(self.folder(), &mut tail).unwrap_or(0);
-        line.extend_from_slice(last_line(&tail[..length]));
+        let pointers = if self.closing.is_some() {
+            &POINTERS[..]
+        } else {
+            &[]
+        };
+        line.extend_from_slice(last_line(&tail[..length], pointers));
         line
     }
 
@@ -388,13 +397,20 @@ fn tail_of(folder: BorrowedFd<'_>, tail: &mut [u8]) -> Result<usize, rustix::io:
     rustix::io::pread(&log, &mut *tail, length.saturating_sub(TAIL_BYTES as u64))
 }
 
-/// The last line with a letter or a digit, from its beginning on. Frames around
-/// a message, and prompts, have neither.
-fn last_line(text: &[u8]) -> &[u8] {
+/// Beginnings of lines by which clients of runtimes point to their help, behind what is wrong.
+const POINTERS: [&[u8]; 3] = [
+    b"Run 'docker run --help'",
+    b"See 'docker run --help'",
+    b"See 'podman run --help'",
+];
+
+/// The last line with a letter or a digit that has none of these beginnings. Frames around a
+/// message, and prompts, have neither.
+fn last_line<'t>(text: &'t [u8], pointers: &[&[u8]]) -> &'t [u8] {
     let mut lines = text.rsplit(|byte| matches!(byte, b'\n' | b'\r'));
     let line = lines.find(|line| {
-        line.iter()
-            .any(|byte| byte.is_ascii_alphanumeric() || *byte >= 0x80)
+        let tells = |byte: &u8| byte.is_ascii_alphanumeric() || *byte >= 0x80;
+        line.iter().any(tells) && !pointers.iter().any(|one| line.starts_with(one))
     });
     let line = line.unwrap_or_default().trim_ascii();
     &line[..line.len().min(LINE_BYTES_MAX)]
@@ -432,8 +448,10 @@ mod tests {
             (b"***\n", b""),
         ];
         for (text, line) in table {
-            assert_eq!(last_line(text), line);
+            assert_eq!(last_line(text, &[]), line);
         }
-        assert_eq!(last_line(&[b'x'; 2000]).len(), LINE_BYTES_MAX);
+        assert_eq!(last_line(&[b'x'; 2000], &[]).len(), LINE_BYTES_MAX);
+        let refused = b"docker: no such option\n\nRun 'docker run --help' for more information\n";
+        assert_eq!(last_line(refused, &POINTERS), b"docker: no such option");
     }
 }

@@ -4,7 +4,7 @@
 #                                input ends: so they end with whoever started them
 #   containers.sh image FILE     make an image: a root file system of static busybox, as an archive
 #   containers.sh install        only install what is missing (Debian, root)
-#   containers.sh docker-kill DIR, docker-start DIR
+#   containers.sh docker-kill DIR, docker-start DIR [OPTION]
 #                                the daemon dies, its containers go on; it is started again
 # The tests get DIR/bin first on PATH, CONTAINERS_CONF, CONTAINERS_STORAGE_CONF and DOCKER_HOST as DIR/env
 # has them. Cgroups are mounted anew in a mount name space: hybrid ones are refused by crun.
@@ -82,7 +82,7 @@ exec nsenter --mount=/proc/$1/ns/mnt --wd="\$PWD" $(command -v podman) "\$@"
 SCRIPT
   chmod 755 "$DIR/bin/podman"
   # The real one where it is.
-  command -v apptainer >/dev/null || ln -s "$(dirname "$(readlink -f "$0")")/apptainer.py" "$DIR/bin/apptainer"
+  command -v apptainer >/dev/null || ln -sf "$(dirname "$(readlink -f "$0")")/apptainer.py" "$DIR/bin/apptainer"
   cat >"$DIR/env" <<CONF
 CONTAINERS_CONF=$DIR/containers.conf
 CONTAINERS_STORAGE_CONF=$DIR/storage.conf
@@ -109,7 +109,7 @@ docker_start() {
   rm -f "$DIR/docker.pid" "$DIR/docker-run/containerd/containerd.pid" "$DIR/docker-run/containerd/"*.sock
   setsid nsenter --mount="/proc/$(cat "$DIR/space.pid")/ns/mnt" dockerd --iptables=false --ip6tables=false \
     --bridge=none --storage-driver vfs --data-root "$DIR/docker" --exec-root "$DIR/docker-run" \
-    -p "$DIR/docker.pid" -H "unix://$DIR/docker.sock" </dev/null >>"$DIR/dockerd.log" 2>&1 &
+    -p "$DIR/docker.pid" -H "unix://$DIR/docker.sock" "$@" </dev/null >>"$DIR/dockerd.log" 2>&1 &
   docker_answers
 }
 
@@ -136,6 +136,8 @@ down() {
 
 hold() {
   mkdir -p "$DIR"
+  # Of a daemon before a reboot: its numbers belong to other processes now.
+  rm -f "$DIR/space" "$DIR/docker.pid" "$DIR/docker-run/containerd/containerd.pid"
   # A process that keeps the name space; it ends when it is told to.
   setsid unshare --mount sh -c '
     umount -l /sys/fs/cgroup 2>/dev/null
@@ -162,6 +164,6 @@ case $VERB in
   image) image "$2" ;;
   install) install_missing ;;
   docker-kill) docker_kill ;;
-  docker-start) docker_start ;;
+  docker-start) docker_start "${@:3}" ;;
   *) sed -n '2,/^$/s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

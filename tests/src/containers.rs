@@ -1,9 +1,12 @@
 //! Real runtimes of containers for one test: a Docker daemon and a podman with stores of their
 //! own, images, and a registry that has some.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+
+use nero_model::ProcessId;
 
 use crate::home::Home;
 use crate::hosts::Hosts;
@@ -32,7 +35,8 @@ impl Containers {
         containers
     }
 
-    /// Brings up a Docker daemon on a host, where each user may speak to it.
+    /// Brings up a Docker daemon on a host, where each user may speak to it. It knows what an
+    /// earlier one on the same host knew.
     ///
     /// # Panics
     /// When it does not come up.
@@ -41,10 +45,12 @@ impl Containers {
         std::fs::copy(rig(), &script).expect("a copy");
         let mut command = hosts.entering(host);
         command.arg(script);
-        let containers = Self::held(command, "/tmp/containers".into());
-        let lines = "chmod 666 /tmp/containers/docker.sock; \
-                     ln -s /tmp/containers/docker.sock /run/docker.sock";
-        hosts.enter(host, &["sh", "-ec", lines]);
+        let folder = hosts.common().join("docker").join(host);
+        let socket = folder.join("docker.sock");
+        let containers = Self::held(command, folder);
+        let lines = "chmod 666 \"$0\"; ln -sfn \"$0\" /run/docker.sock";
+        let socket = socket.to_str().expect("UTF-8");
+        hosts.enter(host, &["sh", "-ec", lines, socket]);
         containers
     }
 
@@ -109,18 +115,40 @@ impl Containers {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// The mounts where the runtimes are, but for the one that a Docker daemon makes for itself.
+    pub fn mounts(&self) -> BTreeSet<String> {
+        let space = std::fs::read_to_string(self.folder.join("space.pid")).expect("it is held");
+        let mounts = std::fs::read_to_string(format!("/proc/{}/mounts", space.trim()));
+        let mounts = mounts.expect("its process lives");
+        let of_daemon = |line: &&str| line.contains("/docker-run/netns/");
+        let mounts = mounts.lines().filter(|line| !of_daemon(line));
+        mounts.map(str::to_owned).collect()
+    }
+
+    /// The Docker daemon, if it runs.
+    pub fn daemon(&self) -> Option<ProcessId> {
+        let pid = std::fs::read_to_string(self.folder.join("docker.pid")).ok()?;
+        ProcessId::of(pid.trim().parse().ok()?).ok()
+    }
+
     /// Kills the Docker daemon; its containers go on.
     pub fn kill_docker(&self) {
-        self.script("docker-kill");
+        self.script("docker-kill", &[]);
     }
 
     /// Starts it again.
     pub fn start_docker(&self) {
-        self.script("docker-start");
+        self.script("docker-start", &[]);
     }
 
-    fn script(&self, verb: &str) {
-        let done = Command::new(rig()).arg(verb).arg(&self.folder).status();
+    /// Starts it again as one that leaves containers alive which an earlier one has started.
+    pub fn start_docker_with_live_restore(&self) {
+        self.script("docker-start", &["--live-restore"]);
+    }
+
+    fn script(&self, verb: &str, more: &[&str]) {
+        let mut script = Command::new(rig());
+        let done = script.arg(verb).arg(&self.folder).args(more).status();
         assert!(done.expect("the script is here").success(), "{verb}");
     }
 }

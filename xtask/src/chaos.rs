@@ -51,7 +51,12 @@ pub enum FaultKind {
     Damage,
     /// SLURM starts all runs, and its daemons die and stand still.
     Slurm,
+    /// All runs are in containers of this runtime, and what belongs to these dies and stands still.
+    Containers(&'static str),
 }
+
+/// Runtimes of containers that a chaos can have.
+pub const RUNTIMES: [&str; 3] = ["docker", "podman", "charliecloud"];
 
 /// A seed that was most likely never tried.
 pub fn new_seed() -> u64 {
@@ -119,6 +124,10 @@ fn in_turn(steps: &Steps) -> Result<Vec<Chaos>, String> {
         ..FIXED
     };
     let mut chaos = vec![of_kind(FaultKind::Harsh), of_kind(FaultKind::Damage)];
+    chaos.extend(RUNTIMES.map(|runtime| Chaos {
+        hosts: 0,
+        ..of_kind(FaultKind::Containers(runtime))
+    }));
     for line in list
         .lines()
         .filter(|line| !line.starts_with('#') && !line.is_empty())
@@ -177,6 +186,7 @@ fn command(steps: &Steps, release: bool, chaos: Chaos) -> Command {
         FaultKind::Harsh => drop(command.arg("--harsh")),
         FaultKind::Damage => drop(command.arg("--damage")),
         FaultKind::Slurm => drop(command.args(["--warden", "slurm"])),
+        FaultKind::Containers(runtime) => drop(command.args(["--containers", runtime])),
     }
     command
 }

@@ -134,6 +134,9 @@ enum Task {
         /// A scheduler starts all runs on this machine, and is broken, too
         #[arg(long, conflicts_with_all = ["harsh", "damage"], value_parser = ["slurm"])]
         warden: Option<String>,
+        /// All runs are in containers of this runtime, and what belongs to these dies, too
+        #[arg(long, conflicts_with_all = ["harsh", "damage", "warden"], value_parser = chaos::RUNTIMES)]
+        containers: Option<String>,
         /// Release builds instead of those of the tests
         #[arg(long)]
         release: bool,
@@ -227,9 +230,14 @@ fn main() -> ExitCode {
             harsh,
             damage,
             warden,
+            containers,
             release,
         } => {
-            let hosts = if warden.is_some() { 0 } else { hosts };
+            let runtime = chaos::RUNTIMES
+                .into_iter()
+                .find(|one| containers.as_deref() == Some(*one));
+            let is_alone = warden.is_some() || runtime.is_some();
+            let hosts = if is_alone { 0 } else { hosts };
             let seconds = minutes.map_or(seconds, |minutes| minutes * 60);
             let seed = seed.unwrap_or_else(chaos::new_seed);
             chaos::run(
@@ -239,11 +247,12 @@ fn main() -> ExitCode {
                     seed,
                     seconds,
                     hosts,
-                    kind: match (harsh, damage, warden) {
-                        (_, _, Some(_)) => chaos::FaultKind::Slurm,
-                        (_, true, None) => chaos::FaultKind::Damage,
-                        (true, false, None) => chaos::FaultKind::Harsh,
-                        (false, false, None) => chaos::FaultKind::Plain,
+                    kind: match (harsh, damage, warden, runtime) {
+                        (_, _, Some(_), _) => chaos::FaultKind::Slurm,
+                        (_, _, None, Some(runtime)) => chaos::FaultKind::Containers(runtime),
+                        (_, true, None, None) => chaos::FaultKind::Damage,
+                        (true, false, None, None) => chaos::FaultKind::Harsh,
+                        (false, false, None, None) => chaos::FaultKind::Plain,
                     },
                 },
             )

@@ -29,10 +29,10 @@ fn main() -> ExitCode {
             "cargo xtask chaos --seed {seed} --seconds {seconds} --hosts {}{}{}",
             options.hosts,
             if options.harsh { " --harsh" } else { "" },
-            if options.scheduler.is_some() {
-                " --warden slurm"
-            } else {
-                ""
+            match (options.scheduler, options.containers.as_str()) {
+                (Some(_), _) => " --warden slurm".to_owned(),
+                (None, "") => String::new(),
+                (None, runtime) => format!(" --containers {runtime}"),
             },
         )
     };
@@ -113,6 +113,7 @@ fn read(words: impl Iterator<Item = String>) -> Result<(Options, bool), String> 
         hosts: 0,
         harsh: false,
         scheduler: None,
+        containers: String::new(),
     };
     let mut damage = false;
     let mut words = words;
@@ -120,6 +121,7 @@ fn read(words: impl Iterator<Item = String>) -> Result<(Options, bool), String> 
         match word.as_str() {
             "--damage" => damage = true,
             "--harsh" => options.harsh = true,
+            "--containers" => options.containers = words.next().unwrap_or_default(),
             "--warden" => options.scheduler = Some(scheduler(words.next().as_deref())?),
             _ => number(&mut options, &word, &words.next().unwrap_or_default())?,
         }

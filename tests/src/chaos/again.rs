@@ -40,6 +40,21 @@ impl Start {
     }
 }
 
+/// Whether a segment in the folder of a start has a record of this kind.
+pub(super) fn has_record(folder: &Path, kind: RecordKind) -> bool {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths = entries.map(|entry| entry.path());
+    paths.any(|path| {
+        let is_segment = path.ends_with("claim") || path.extension() == Some("seg".as_ref());
+        let bytes = is_segment.then(|| nero_journal::read_file(&path).ok());
+        let bytes = bytes.flatten().unwrap_or_default();
+        let mut records = nero_journal::scan(&bytes)
+            .into_iter()
+            .flat_map(|(_, all)| all);
+        records.any(|record| RecordKind::try_from(i32::from(record.kind)) == Ok(kind))
+    })
+}
+
 /// Runs below a node's root that were started although they had ended.
 pub(super) fn after_an_end(root: &Path) -> Vec<String> {
     let deployments = folders(root).into_iter();

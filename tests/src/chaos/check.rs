@@ -12,6 +12,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::again;
+use super::contained::ContainerWorld;
 use super::judge::{self, NodeFate, Noted};
 use super::plan::Planned;
 use super::run::Chaos;
@@ -41,6 +42,7 @@ pub(super) fn all(chaos: &mut Chaos) {
     shown(chaos, &known);
     let jobs = [Part::Job, Part::Shim, Part::Watcher, Part::Allocation];
     all_leave(chaos, &jobs, "after the end of all runs");
+    chaos.check_containers();
     chaos.ask(&["daemon", "stop"]);
     dismiss(chaos);
     let others = [
@@ -173,6 +175,15 @@ fn fate(chaos: &Chaos, run: &Value) -> NodeFate {
         unsupervised: among(&chaos.unsupervised),
         reruns: chaos.reruns > 0,
         dead_tasks: chaos.dead_tasks > 0,
+        contained: chaos
+            .world
+            .containers
+            .as_ref()
+            .is_some_and(ContainerWorld::has_init),
+        hurt: run["run"]
+            .as_str()
+            .is_some_and(|run| chaos.hurt.contains(run)),
+        refused: chaos.lost_daemons > 0,
     }
 }
 
@@ -190,7 +201,8 @@ fn traces(
         return Vec::new();
     };
     let full = planned.script.output(name);
-    let whole = noted.ends == 1 && noted.failures == 0;
+    // What is printed passes through the client, which may have died before its job.
+    let whole = noted.ends == 1 && noted.failures == 0 && !chaos.hurt.contains(name);
     if whole && logs.out != full {
         let had = logs.out.len();
         wrong.push(format!(

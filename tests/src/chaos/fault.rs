@@ -44,6 +44,8 @@ pub enum Mend {
     StartDaemon(String),
     /// All paused runs go on.
     Resume,
+    /// The daemon of the runtime of containers is started.
+    StartRuntime,
 }
 
 impl Chaos {
@@ -378,6 +380,7 @@ impl Chaos {
             | Mend::FreeInodes
             | Mend::KillSupervisors(_)
             | Mend::StartDaemon(_)
+            | Mend::StartRuntime
             | Mend::Resume => false,
             Mend::Reach(host)
             | Mend::ThawHost(host)
@@ -404,6 +407,11 @@ impl Chaos {
             (Mend::StartDaemon(name), _) => {
                 if let Some(cluster) = &self.world.cluster {
                     cluster.start(&name);
+                }
+            }
+            (Mend::StartRuntime, _) => {
+                if let Some(containers) = &self.world.containers {
+                    containers.start_daemon();
                 }
             }
             (Mend::Reach(name), Some(hosts)) => hosts.mend(&name),

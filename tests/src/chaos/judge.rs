@@ -68,6 +68,12 @@ pub(super) struct NodeFate {
     pub reruns: bool,
     /// Agents in allocations were killed, and the scheduler ended their jobs.
     pub dead_tasks: bool,
+    /// Its job is in a container, where a signal becomes a code.
+    pub contained: bool,
+    /// Something that belongs to its container was killed.
+    pub hurt: bool,
+    /// The daemon of its runtime was killed, and started nothing then.
+    pub refused: bool,
 }
 
 /// Faults of a run's end.
@@ -90,6 +96,10 @@ pub(super) fn state(planned: &Planned, run: &Value, noted: Noted, node: NodeFate
     let reason = run["reason"].as_str().unwrap_or_default();
     let right = match state {
         "finished" => natural == Natural::Code(0) && code == Some(0),
+        // The client's own code counts where there was no container, and where a daemon that died
+        // did not know yet that it had started one.
+        "crashed" if node.hurt => code != Some(125) || noted.starts == 0 || node.refused,
+        "crashed" if node.refused && noted.starts == 0 => !reason.is_empty(),
         "crashed" if noted.failures > 0 => {
             // A disk without inodes has room: there the job's own last line tells why.
             let last = run["stderr_line"].as_str().unwrap_or_default();
@@ -98,15 +108,18 @@ pub(super) fn state(planned: &Planned, run: &Value, noted: Noted, node: NodeFate
         }
         "crashed" => match natural {
             Natural::Code(expected) => expected != 0 && code == Some(expected),
+            Natural::Signal(expected) if node.contained => code == Some(128 + expected),
             Natural::Signal(expected) => signal == Some(expected),
             Natural::None => false,
         },
         "aborted" => planned.touched || matches!(planned.fate, Fate::Person | Fate::Rule),
-        "timeout" => planned.fate == Fate::Limit && noted.starts == 1,
+        // A container may take longer to begin than its run may last.
+        "timeout" => planned.fate == Fate::Limit && (noted.starts == 1 || node.contained),
         "lost" => {
             (node.crashed && reason.contains("restarted"))
                 || (node.unsupervised && reason.contains("exit code unknown"))
                 || (node.dead_tasks && reason.contains("SLURM"))
+                || ((node.hurt || node.refused) && reason.contains("exit code unknown"))
         }
         _ => false,
     };

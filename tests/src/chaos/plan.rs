@@ -47,6 +47,8 @@ pub struct Jobs {
     pub nodes: Vec<String>,
     /// Number of cards of `local`.
     pub cards: u64,
+    /// Their container; empty: none.
+    pub container: String,
 }
 
 /// The rule that compares a run with its peers: all experiments of the chaos.
@@ -68,6 +70,7 @@ pub fn write(
         notes,
         nodes,
         cards,
+        container,
     } = jobs;
     let mut random = Random::new(seed);
     let mut yaml = format!("collection: {collection}\nmonitor: {{grace: 1s}}\n");
@@ -83,6 +86,9 @@ pub fn write(
         }
         // Neither is drawn, so that a seed keeps its steps.
         yaml.push_str(&format!("  priority: {}\n", number as i64 % 3 - 1));
+        if !container.is_empty() {
+            yaml.push_str(&format!("  container: {container}\n"));
+        }
         let is_local = node.is_none_or(|node| node == "local");
         let gpus = match (is_local && *cards > 0, number % 4) {
             (true, 1) => 1,

@@ -14,7 +14,7 @@ use super::client::{Answer, Client};
 use super::clock::WallClock;
 use super::fault::{Mend, Undo};
 use super::history::History;
-use super::plan::{self, Fate, Jobs, Planned};
+use super::plan::{self, Fate, Planned};
 use super::random::Random;
 use super::step::{self, Reading, Scope, Step};
 use super::world::World;
@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(10);
 const CLIENTS_MAX: usize = 8;
 
 /// Settings of a chaos.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Seed of everything random.
     pub seed: u64,
@@ -37,6 +37,8 @@ pub struct Options {
     pub hosts: usize,
     /// The scheduler that starts the runs of `local`.
     pub scheduler: Option<Scheduler>,
+    /// The runtime of containers that executes all runs; empty: none.
+    pub containers: String,
     /// Whether clocks are set, calls held, shims stopped for good, supervisors killed together and
     /// inodes taken, too.
     pub harsh: bool,
@@ -84,6 +86,10 @@ pub struct Chaos {
     pub(super) unsupervised: BTreeSet<String>,
     /// Faults of the cluster after which a run may start once more.
     pub(super) reruns: usize,
+    /// Runs of which something that belongs to their container was killed.
+    pub(super) hurt: BTreeSet<String>,
+    /// How often the runtime of containers was killed.
+    pub(super) lost_daemons: usize,
     /// Agents in allocations that were killed.
     pub(super) dead_tasks: usize,
     /// How often rules over peers fired.
@@ -118,7 +124,7 @@ impl Chaos {
         } else {
             None
         };
-        let world = World::make(options.hosts, options.scheduler)?;
+        let world = World::make(&options)?;
         let history = History::begin(&world.home.path().join("history"))?;
         fs::create_dir(world.home.path().join("said"))?;
         Ok(Self {
@@ -130,6 +136,8 @@ impl Chaos {
             crashed: BTreeSet::new(),
             unsupervised: BTreeSet::new(),
             reruns: 0,
+            hurt: BTreeSet::new(),
+            lost_daemons: 0,
             dead_tasks: 0,
             compared: 0,
             resumed: None,
@@ -150,13 +158,16 @@ impl Chaos {
     /// Lets faults happen, then checks the result.
     pub fn run(mut self) -> Outcome {
         let mut random = Random::new(self.options.seed);
+        let contained = self.world.containers.is_some();
         let scope = Scope {
             hosts: self.options.hosts,
-            // A job that finds no room for its first record ends, and a person is asked.
-            small_home: self.world.small_home() && self.options.scheduler.is_none(),
+            // A job that finds no room for its first record ends, and a person is asked; a client
+            // of a container that finds none ends before its job.
+            small_home: self.world.small_home() && self.options.scheduler.is_none() && !contained,
             isolated: crate::hosts::isolates(),
             harsh: self.options.harsh,
             scheduler: self.options.scheduler.is_some(),
+            containers: contained,
         };
         // Of their own, so that a seed keeps its steps.
         let mut pauses = Random::new(!self.options.seed);
@@ -222,6 +233,7 @@ impl Chaos {
         for undo in due {
             self.mend(undo.what);
         }
+        self.watch_containers();
     }
 
     fn take(&mut self, answer: &Answer<Why>) {
@@ -360,6 +372,7 @@ impl Chaos {
             }
             Step::Host { host, fault } => self.break_host(*host, *fault),
             Step::Cluster { pick, fault } => self.break_cluster(*pick, *fault),
+            Step::Container { pick, fault } => self.break_container(*pick, *fault),
         }
     }
 
@@ -370,11 +383,11 @@ impl Chaos {
         let collection = format!("c{}", self.commands);
         let folder = self.world.home.path().join("x").join(&collection);
         let from = self.planned.len();
-        let jobs = Jobs {
-            program: self.world.job.display().to_string(),
-            notes: self.world.notes.display().to_string(),
-            nodes: self.world.nodes(),
-            cards: self.world.cards(),
+        let jobs = self.world.jobs();
+        // A container takes most of a second to begin.
+        let count = match self.world.containers {
+            Some(_) => 1 + count / 3,
+            None => count,
         };
         let written = plan::write(&folder, &collection, seed, count, &jobs);
         match written {

@@ -50,6 +50,10 @@ impl Chaos {
             }
             self.resume_cluster();
             self.resume_paused();
+            self.watch_containers();
+            if !self.broken.is_empty() {
+                return None;
+            }
             if open != before {
                 before = open;
                 moved = Instant::now();

@@ -58,6 +58,8 @@ pub enum Step {
     Host { host: u64, fault: HostFault },
     /// A fault of the cluster whose scheduler starts the runs.
     Cluster { pick: u64, fault: ClusterFault },
+    /// A fault of what belongs to a container.
+    Container { pick: u64, fault: ContainerFault },
 }
 
 /// A reading command.
@@ -113,6 +115,30 @@ pub enum ClusterFault {
     TaskDies,
 }
 
+/// A fault of what belongs to a container.
+#[derive(Clone, Copy, Debug)]
+pub enum ContainerFault {
+    /// `kill -9` of one process.
+    Kill(ContainerPart),
+    /// One process is stopped for a while.
+    Freeze { part: ContainerPart, ms: u64 },
+    /// The runtime's daemon is killed, and started after a while.
+    DaemonDies { ms: u64 },
+    /// The runtime's daemon answers nothing for a while.
+    DaemonStops { ms: u64 },
+}
+
+/// A process that belongs to a container.
+#[derive(Clone, Copy, Debug)]
+pub enum ContainerPart {
+    /// The runtime's client, which is the main process of the job.
+    Client,
+    /// The process beside the container: conmon, or containerd's shim.
+    Beside,
+    /// The first process inside.
+    Init,
+}
+
 /// The parts that a chaos can break.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope {
@@ -126,6 +152,8 @@ pub struct Scope {
     pub harsh: bool,
     /// Whether a scheduler starts the runs.
     pub scheduler: bool,
+    /// Whether the runs are in containers.
+    pub containers: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -148,6 +176,7 @@ enum Class {
     FillInodes,
     SetClock,
     Cluster,
+    Container,
 }
 
 /// The pause before the next step, in milliseconds, and the step.
@@ -177,6 +206,7 @@ pub fn next(random: &mut Random, scope: Scope) -> (u64, Step) {
         ),
         (harsh(3), Class::SetClock),
         (if scope.scheduler { 12 } else { 0 }, Class::Cluster),
+        (if scope.containers { 30 } else { 0 }, Class::Container),
     ];
     let class = random.weighted(&classes);
     (pause_ms, step(class, random, scope))
@@ -255,6 +285,10 @@ fn step(class: Class, random: &mut Random, scope: Scope) -> Step {
             pick,
             fault: cluster_fault(random),
         },
+        Class::Container => Step::Container {
+            pick,
+            fault: container_fault(random),
+        },
         Class::Host => Step::Host {
             host: pick,
             fault: host_fault(random, scope),
@@ -301,6 +335,21 @@ fn cluster_fault(random: &mut Random) -> ClusterFault {
         (2, ClusterFault::HostStops { ms: long_ms }),
         (3, ClusterFault::Requeue),
         (2, ClusterFault::TaskDies),
+    ])
+}
+
+fn container_fault(random: &mut Random) -> ContainerFault {
+    let part = random.weighted(&[
+        (3, ContainerPart::Client),
+        (3, ContainerPart::Beside),
+        (2, ContainerPart::Init),
+    ]);
+    let ms = random.between(50, 4000);
+    random.weighted(&[
+        (6, ContainerFault::Kill(part)),
+        (4, ContainerFault::Freeze { part, ms }),
+        (1, ContainerFault::DaemonDies { ms }),
+        (2, ContainerFault::DaemonStops { ms }),
     ])
 }
 

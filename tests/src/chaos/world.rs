@@ -13,7 +13,10 @@ use std::time::{Duration, Instant};
 use nero_model::process::{ProcessId, Stat};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use crate::cluster::{Cluster, Scheduler};
+use super::contained::ContainerWorld;
+use super::plan::Jobs;
+use super::run::Options;
+use crate::cluster::Cluster;
 use crate::home::program;
 use crate::hosts::{Plan, isolates};
 use crate::late::LateDisk;
@@ -35,6 +38,8 @@ pub struct World {
     /// The disk that a login node shares with its compute nodes, where that is late. Dropped
     /// first: the home lies around it.
     _disk: Option<LateDisk>,
+    /// The runtime of containers; it lies in the home's folder, too.
+    pub containers: Option<ContainerWorld>,
     /// The home.
     pub home: Home,
     /// Hosts beside this machine.
@@ -62,12 +67,13 @@ pub enum Place {
 }
 
 impl World {
-    /// A home and `host_count` hosts; with a scheduler, `local` is a login node of it.
+    /// A home and its hosts; with a scheduler, `local` is a login node of it.
     ///
     /// # Errors
     /// When a part cannot be made.
-    pub fn make(host_count: usize, scheduler: Option<Scheduler>) -> io::Result<Self> {
-        let hosts = (host_count > 0).then(|| hosts(host_count));
+    pub fn make(options: &Options) -> io::Result<Self> {
+        let scheduler = options.scheduler;
+        let hosts = (options.hosts > 0).then(|| hosts(options.hosts));
         let folder = tempfile::Builder::new().prefix("nc").tempdir_in("/tmp")?;
         let small_home = mount(&folder.path().join("home"))?;
         let mut home = Home::in_folder(folder);
@@ -81,6 +87,10 @@ impl World {
         }
         let builds: Vec<PathBuf> = (0..BUILDS).map(|build| home.other_build(build)).collect();
         home.use_programs(&builds[0]);
+        let containers = match options.containers.as_str() {
+            "" => None,
+            runtime => Some(ContainerWorld::make(&mut home, runtime)?),
+        };
         let (common, job) = match &hosts {
             Some(hosts) => {
                 home.set_env("NERONET_SSH", &hosts.ssh_command());
@@ -88,16 +98,21 @@ impl World {
             }
             None => (home.path().to_path_buf(), program("nero-job")),
         };
-        let notes = common.join("notes");
+        let notes = match &containers {
+            Some(containers) => containers.notes(),
+            None => common.join("notes"),
+        };
         File::create(&notes)?;
         fs::set_permissions(&notes, fs::Permissions::from_mode(0o666))?;
-        // A scheduler gives its own.
-        let cards = match cluster {
-            Some(_) => None,
-            None => Some(FakeCards::of(&mut home)?),
+        // A scheduler gives its own, and no runtime knows these.
+        let cards = if cluster.is_some() || containers.is_some() {
+            None
+        } else {
+            Some(FakeCards::of(&mut home)?)
         };
         let world = Self {
             cards,
+            containers,
             _disk: disk,
             home,
             hosts,
@@ -132,7 +147,11 @@ impl World {
             return "nodes: {local: {warden: slurm}}\n".to_owned();
         }
         // So few processors that runs wait, and go to the node that is free first.
-        let local = if self.hosts.is_some() { 4 } else { 12 };
+        let local = if self.hosts.is_some() || self.containers.is_some() {
+            4
+        } else {
+            12
+        };
         let mut text = format!("nodes:\n  local: {{cpus: {local}, min_free: 20M}}\n");
         for (host, cpus) in self.host_names().iter().zip([1, 3].into_iter().cycle()) {
             text.push_str(&format!(
@@ -159,6 +178,20 @@ impl World {
             all.extend(["local", "lab", "any"].map(str::to_owned));
         }
         all
+    }
+
+    /// What the jobs have in common.
+    pub fn jobs(&self) -> Jobs {
+        match &self.containers {
+            Some(containers) => containers.jobs(),
+            None => Jobs {
+                program: self.job.display().to_string(),
+                notes: self.notes.display().to_string(),
+                nodes: self.nodes(),
+                cards: self.cards(),
+                container: String::new(),
+            },
+        }
     }
 
     /// This machine and the hosts.

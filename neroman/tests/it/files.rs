@@ -168,7 +168,7 @@ fn clean_of_everything_needs_a_yes() {
     let said = fake.ok(&["clean", "--yes"]);
     assert_eq!(
         said,
-        "alpha: freed 2.0M, 1.0M of it unused code and programs\n\
+        "alpha: freed 2.0M, 1.0M of it unused code, programs and images\n\
          cleaned 2 runs · 2.0M · skipped 1 running\n"
     );
     fake.ok(&["clean", "crashed", "--node", "alpha", "--unfetched"]);

@@ -10,13 +10,14 @@ use nero_wire::v1::{Container, RunSpec};
 use tokio::process::Command;
 
 use super::{Containers, ImageLack, ReadyImage, refusal};
+use crate::clean::measure::Size;
 use crate::staging::container::Runtime;
 use crate::staging::environment::Base;
 use crate::staging::store::Store;
 use crate::staging::tree;
 
 /// Time limit of a question.
-const ANSWER_MAX: Duration = Duration::from_secs(20);
+pub const ANSWER_MAX: Duration = Duration::from_secs(20);
 /// Time limit of a pull, or of an archive that is loaded.
 const BRING_MAX: Duration = Duration::from_secs(6 * 3600);
 /// Pause between two looks whether another neromum brings the same image.
@@ -24,7 +25,7 @@ const TURN_PAUSE: Duration = Duration::from_millis(250);
 /// Free bytes below which a disk without room is the reason why an archive is not unpacked.
 const ROOM_MIN: u64 = 1 << 20;
 /// Name of images that were made of archives.
-const ARCHIVES: &str = "localhost/nero-archive";
+pub const ARCHIVES: &str = "localhost/nero-archive";
 
 /// Where an image comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +98,9 @@ pub async fn version(base: &Base, runtime: Runtime, program: &Path) -> Result<St
         Runtime::Podman => &["info", "--format", PODMAN_FACTS],
         Runtime::Apptainer | Runtime::Singularity | Runtime::Charliecloud => &["--version"],
     };
-    let said = ask(base, program, words, ANSWER_MAX).await?;
+    let (said, beside) = answer(base, program, words, ANSWER_MAX).await?;
+    // Charliecloud prints it on standard error.
+    let said = if said.is_empty() { beside } else { said };
     match runtime {
         Runtime::Podman => podman_version(&said),
         Runtime::Docker | Runtime::Apptainer | Runtime::Singularity | Runtime::Charliecloud => {
@@ -162,7 +165,7 @@ pub async fn bring(
         Runtime::Apptainer | Runtime::Singularity => {
             as_sif(containers, program, source, container).await?
         }
-        Runtime::Charliecloud => as_folder(containers, source).await?,
+        Runtime::Charliecloud => as_folder(containers, source, container).await?,
     };
     Ok(ReadyImage {
         runtime,
@@ -256,6 +259,14 @@ async fn pull(
     pulled.map(drop)
 }
 
+/// Size of an image in a runtime's store; nothing when it is not there.
+pub async fn image_size(base: &Base, program: &Path, image: &str) -> Size {
+    let words = ["image", "inspect", "--format", "{{.Size}}", image];
+    let told = ask(base, program, &words, ANSWER_MAX).await;
+    let bytes = told.ok().and_then(|told| told.parse().ok());
+    bytes.map_or_else(Size::default, |bytes| Size { bytes, files: 1 })
+}
+
 /// Removes an image, unless a container uses it.
 ///
 /// # Errors
@@ -306,10 +317,9 @@ async fn load(base: &Base, program: &Path, path: &Path, name: &str) -> Result<()
         Err(why) => why,
     };
     // A root file system has no list of layers.
-    match ask(base, program, &["import", &file, name], BRING_MAX).await {
-        Ok(_) => Ok(()),
-        Err(_) => Err(why),
-    }
+    let imported = ask(base, program, &["import", &file, name], BRING_MAX).await;
+    let both = |other: String| format!("{why}; as a root file system: {other}");
+    imported.map(drop).map_err(both)
 }
 
 /// An image file of apptainer.
@@ -336,11 +346,8 @@ async fn as_sif(
             Ok((path.display().to_string(), digest(containers, &path).await))
         }
         ImageSource::Name(name) => {
-            let file: String = name
-                .chars()
-                .map(|c| if c.is_alphanumeric() { c } else { '-' })
-                .collect();
-            let path = containers.folder.join(format!("{file}.sif"));
+            let file = sif_name(name);
+            let path = containers.folder.join(&file);
             if !path.exists() && container.pull == "never" {
                 return Err(failed("it is not here, and `pull: never`".to_owned()));
             }
@@ -360,6 +367,12 @@ async fn as_sif(
     }
 }
 
+/// The file of an image of a registry.
+pub fn sif_name(name: &str) -> String {
+    let plain = |c: char| if c.is_alphanumeric() { c } else { '-' };
+    format!("{}.sif", name.chars().map(plain).collect::<String>())
+}
+
 fn uri(name: &str) -> String {
     if name.contains("://") {
         name.to_owned()
@@ -372,10 +385,10 @@ fn uri(name: &str) -> String {
 async fn as_folder(
     containers: &Containers,
     source: &ImageSource,
+    container: &Container,
 ) -> Result<(String, String), ImageLack> {
-    let failed = |what: &Path, why: String| {
-        refusal(format!("the image {} cannot be had: {why}", what.display()))
-    };
+    let image = &container.image;
+    let failed = |why: String| refusal(format!("the image {image} cannot be had: {why}"));
     let (archive, stamp) = match source {
         ImageSource::Name(name) => {
             return Err(refusal(format!(
@@ -383,16 +396,16 @@ async fn as_folder(
             )));
         }
         ImageSource::Path(path) if path.is_dir() => {
-            mount_point(containers, path).map_err(|why| failed(path, why))?;
+            mount_point(containers, path).map_err(failed)?;
             return Ok((path.display().to_string(), String::new()));
         }
         ImageSource::Path(path) => {
-            let stamp = stamp(path).map_err(|error| failed(path, error.to_string()))?;
+            let stamp =
+                stamp(path).map_err(|error| failed(format!("{}: {error}", path.display())))?;
             (path.clone(), stamp)
         }
         ImageSource::Frozen(hash) => {
-            let path = frozen_file(containers, hash)
-                .map_err(|error| failed(Path::new("./"), error.to_string()))?;
+            let path = frozen_file(containers, hash).map_err(|error| failed(error.to_string()))?;
             (path, hex(hash)[..32].to_owned())
         }
     };
@@ -401,7 +414,7 @@ async fn as_folder(
         let private = containers.folder.join(format!(".{stamp}"));
         // It is our turn: what lies there was left by an agent that died at it.
         let _ = std::fs::remove_dir_all(&private);
-        make_folder(&private).map_err(|why| failed(&archive, why))?;
+        make_folder(&private).map_err(failed)?;
         let (from, to) = (archive.display().to_string(), private.display().to_string());
         let unpacked = ask(
             &containers.base,
@@ -420,10 +433,10 @@ async fn as_folder(
             }
             // Half an image is of no use; what stays is not used.
             let _ = std::fs::remove_dir_all(&private);
-            return Err(failed(&archive, why));
+            return Err(failed(why));
         }
     }
-    mount_point(containers, &folder).map_err(|why| failed(&folder, why))?;
+    mount_point(containers, &folder).map_err(failed)?;
     let digest = digest(containers, &archive).await;
     Ok((folder.display().to_string(), digest))
 }
@@ -510,13 +523,24 @@ fn stamp(path: &Path) -> std::io::Result<String> {
 /// Output of a command.
 ///
 /// # Errors
-/// The first line of its complaint.
-async fn ask(
+/// The line of its complaint that tells most.
+pub async fn ask(
     base: &Base,
     program: &Path,
     words: &[&str],
     limit: Duration,
 ) -> Result<String, String> {
+    let (said, _) = answer(base, program, words, limit).await?;
+    Ok(said)
+}
+
+/// The same, with what it printed on standard error.
+async fn answer(
+    base: &Base,
+    program: &Path,
+    words: &[&str],
+    limit: Duration,
+) -> Result<(String, String), String> {
     let asked = Command::new(program)
         .args(words)
         .envs(base.each())
@@ -530,12 +554,16 @@ async fn ask(
         .await
         .map_err(|_| format!("{} gives no answer", program.display()))?
         .map_err(|error| error.to_string())?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    let complaint = text(&said.stderr);
     if said.status.success() {
-        return Ok(String::from_utf8_lossy(&said.stdout).trim().to_owned());
+        return Ok((text(&said.stdout), complaint));
     }
-    let complaint = String::from_utf8_lossy(&said.stderr).into_owned();
-    // The last line of tar tells only that there were others.
-    let tells = |line: &&str| !line.trim().is_empty() && !line.starts_with("tar: Exiting");
+    // These lines tell only that there were others, and formats that the file might have had.
+    let others = ["tar: Exiting", "tar: Error is not recoverable", " * "];
+    let tells = |line: &&str| {
+        !line.trim().is_empty() && !others.iter().any(|begin| line.starts_with(begin))
+    };
     let line = complaint.lines().rfind(tells);
     Err(nero_model::safe::Safe::line(line.unwrap_or("no reason was given")).to_string())
 }

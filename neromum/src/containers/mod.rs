@@ -259,16 +259,17 @@ impl Containers {
         for runtime in candidates {
             match self.working(runtime).await {
                 Ok(program) => return Ok((runtime, program)),
-                Err(why) => faults.push(format!("{}: {why}", runtime.name())),
+                Err(why) => faults.push(match wanted {
+                    Some(wanted) => format!("{} does not work here: {why}", wanted.name()),
+                    None => format!("{}: {why}", runtime.name()),
+                }),
             }
         }
         let faults = faults.join("; ");
+        let image = &container.image;
         Err(refusal(match wanted {
-            Some(wanted) => format!("{} does not work here: {faults}", wanted.name()),
-            None => format!(
-                "nothing here can execute the image {}: {faults}",
-                container.image
-            ),
+            Some(_) => faults,
+            None => format!("nothing here can execute the image {image}: {faults}"),
         }))
     }
 
@@ -286,12 +287,16 @@ impl Containers {
         {
             return program;
         }
+        let had_pause = runtime == Runtime::Podman && brought::has_pause();
         let program = match self.base.find(runtime.program()) {
             Some(program) => version(&self.base, runtime, &program)
                 .await
                 .map(|_| program),
             None => Err("it is not on the PATH".to_owned()),
         };
+        if runtime == Runtime::Podman && !had_pause {
+            self.note_pause();
+        }
         let mut runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
         runtimes.insert(runtime, (Instant::now(), program.clone()));
         program

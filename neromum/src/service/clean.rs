@@ -21,6 +21,7 @@ use crate::clean::measure::{Size, measure};
 use crate::clean::sweep::Freed;
 use crate::config;
 use crate::runs::{folders, gone, spec};
+use crate::staging::container::asked;
 
 /// Number of run folders on their way to a neroman that takes over.
 const FOLDERS_WAITING: usize = 16;
@@ -46,10 +47,14 @@ impl ServiceState {
 pub async fn usage(inner: &Arc<ServiceState>, each_run: bool) -> Result<DiskUsageReply, Status> {
     let open = inner.answer(inner.agent.open_runs()).await?;
     let held = inner.clone();
-    inner
+    let measured = inner
         .in_turn(move || measure_all(&held, &open, each_run))
         .await?
-        .map_err(|error| Status::internal(format!("cannot measure the node's folder: {error}")))
+        .map_err(|error| Status::internal(format!("cannot measure the node's folder: {error}")));
+    Ok(DiskUsageReply {
+        images_bytes: inner.containers.brought_size().await.bytes,
+        ..measured?
+    })
 }
 
 fn measure_all(
@@ -134,13 +139,14 @@ async fn clean_all(inner: &Arc<ServiceState>, request: CleanRequest) -> Result<C
         };
         freed = inner.in_turn(sweep).await?;
     }
-    if request.images && !request.dry_run {
+    if request.images {
         let open = inner.answer(inner.agent.open_runs()).await?;
-        if !open.is_empty() {
-            let live = "images stay: runs are live here".to_owned();
-            return Err(Status::failed_precondition(live));
-        }
-        freed.notes.extend(inner.containers.remove_brought().await);
+        let mut kept: HashSet<String> = request.kept_images.into_iter().collect();
+        kept.extend(open.iter().flat_map(|run| images_of(inner, *run)));
+        let removed = inner.containers.remove_brought(&kept, request.dry_run);
+        let (size, notes) = removed.await;
+        freed.add(size);
+        freed.notes.extend(notes);
     }
     if !request.dry_run {
         inner.janitor.empty_trash();
@@ -149,6 +155,13 @@ async fn clean_all(inner: &Arc<ServiceState>, request: CleanRequest) -> Result<C
     reply.freed_files = freed.size.files;
     reply.notes = freed.notes;
     Ok(reply)
+}
+
+/// The image of a run's container, as the run and as the runtime call it.
+fn images_of(inner: &ServiceState, run: RunId) -> Vec<String> {
+    let spec = spec::of_folder(&inner.placer.paths.run(run)).unwrap_or_default();
+    let container = asked(&spec).cloned().unwrap_or_default();
+    vec![container.image, container.ready]
 }
 
 async fn clean_runs(

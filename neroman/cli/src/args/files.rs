@@ -32,6 +32,9 @@ pub struct Clean {
     /// Also runs whose files were never fetched
     #[arg(long)]
     pub unfetched: bool,
+    /// Also images of containers that were brought and that no live or waiting run names
+    #[arg(long)]
+    pub images: bool,
     /// Do not ask
     #[arg(long, short)]
     pub yes: bool,

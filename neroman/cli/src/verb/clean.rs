@@ -29,6 +29,7 @@ pub async fn run(session: &mut Session, args: &Clean) -> Result<u8, Stop> {
         selection: Some(selection(&args.picked)),
         node: args.node.clone().unwrap_or_default(),
         unfetched: args.unfetched,
+        images: args.images,
         dry_run: true,
     };
     let mut reply = call(session, asked.clone()).await?;
@@ -218,7 +219,7 @@ fn line(node: &OnNode, dry_run: bool) -> String {
     let mut said = format!("{name}: {verb} {}", text::bytes(node.freed_bytes));
     if node.store_bytes > 0 {
         let store = text::bytes(node.store_bytes);
-        said.push_str(&format!(", {store} of it unused code and programs"));
+        said.push_str(&format!(", {store} of it unused code, programs and images"));
     }
     said.push('\n');
     for note in &node.notes {

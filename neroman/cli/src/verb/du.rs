@@ -46,6 +46,7 @@ fn as_text(screen: &Screen, reply: &DuReply) -> String {
         "trash",
         "programs",
         "of them unused",
+        "images",
         "free",
     ]
     .map(str::to_owned);
@@ -69,6 +70,7 @@ fn as_text(screen: &Screen, reply: &DuReply) -> String {
             bytes(usage.trash_bytes),
             bytes(usage.agents_bytes),
             bytes(usage.agents_unused_bytes),
+            bytes(usage.images_bytes),
             bytes(usage.free_bytes),
         ]);
         for run in &usage.runs {
@@ -120,6 +122,7 @@ fn as_json(reply: &DuReply) -> Value {
                 "trash_bytes": usage.trash_bytes,
                 "agents_bytes": usage.agents_bytes,
                 "agents_unused_bytes": usage.agents_unused_bytes,
+                "images_bytes": usage.images_bytes,
                 "free_bytes": usage.free_bytes,
                 "total_bytes": usage.total_bytes,
                 "runs": usage.runs.iter().map(run).collect::<Vec<_>>(),

@@ -36,6 +36,7 @@ pub(crate) fn checked_usage(said: v1::DiskUsageReply) -> Result<v1::DiskUsageRep
         ("trash", said.trash_bytes),
         ("agents", said.agents_bytes),
         ("unused agents", said.agents_unused_bytes),
+        ("images", said.images_bytes),
     ];
     let runs = said.runs.iter().map(|run| ("a run", run.bytes));
     match sizes

@@ -1,7 +1,7 @@
 //! Cleans one node: compares its files with those that came home, syncs these,
 //! and only then has anything removed.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -120,6 +120,15 @@ impl Man {
         }
         self.closed(&able).await;
         self.clean_all(&mut client, &able, request, went).await?;
+        if request.images {
+            let images = v1::CleanRequest {
+                images: true,
+                kept_images: self.images_kept(node)?,
+                dry_run: request.dry_run,
+                ..v1::CleanRequest::default()
+            };
+            self.clean_part(&mut client, &[], images, went).await?;
+        }
         let gone = went.runs.iter().filter(|one| one.skipped.is_empty());
         let runs = gone.fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
         went.node.store_bytes = went.node.freed_bytes.saturating_sub(runs);
@@ -197,8 +206,14 @@ impl Man {
         }
         let last = parts.len() - 1;
         for (index, part) in parts.into_iter().enumerate() {
-            let (store, dry_run) = (index == last, request.dry_run);
-            self.clean_part(client, part, store, dry_run, went).await?;
+            let dry_run = request.dry_run;
+            let also = |store| v1::CleanRequest {
+                store,
+                dry_run,
+                ..v1::CleanRequest::default()
+            };
+            let store = also(index == last);
+            self.clean_part(client, part, store, went).await?;
             for _ in 0..AGAIN {
                 let refused = went.refused(part);
                 if dry_run && request.unfetched {
@@ -214,8 +229,7 @@ impl Man {
                 }
                 // The node may not have received the closing of these runs yet.
                 tokio::time::sleep(BETWEEN).await;
-                self.clean_part(client, &refused, false, dry_run, went)
-                    .await?;
+                self.clean_part(client, &refused, also(false), went).await?;
             }
         }
         Ok(())
@@ -246,13 +260,30 @@ impl Man {
         let _ = tokio::time::timeout(CLOSED, closed).await.map(drop);
     }
 
-    /// Cleans by one call; the last call also removes unused code.
+    /// The images that a node keeps: of its configuration, and of runs that may come to it.
+    fn images_kept(&self, node: &str) -> Result<Vec<String>, Failure> {
+        let config = self.nodes.config()?;
+        let asks = config.node(node).map(|node| node.asks.clone());
+        let asks = asks.unwrap_or_default();
+        let state = self.ledger.state();
+        let runs = state.experiments.iter().flat_map(|one| one.runs.iter());
+        let live = runs.filter(|run| run.phase().is_live());
+        let of_runs = live.filter_map(|run| run.made.takes.scheduling.container.on(node).cloned());
+        let own = asks.container.on(node).cloned();
+        let all = own.into_iter().chain(of_runs);
+        let images: BTreeSet<String> = all.map(|container| container.image).collect();
+        Ok(images
+            .into_iter()
+            .filter(|image| !image.is_empty())
+            .collect())
+    }
+
+    /// Cleans by one call, which removes what `also` names, too.
     async fn clean_part(
         &self,
         client: &mut MumClient<Channel>,
         part: &[RemovableRun],
-        store: bool,
-        dry_run: bool,
+        also: v1::CleanRequest,
         went: &mut CleanOutcome,
     ) -> Result<(), Failure> {
         let mut request = tonic::Request::new(v1::CleanRequest {
@@ -265,9 +296,7 @@ impl Man {
                     number: run.id.number,
                 })
                 .collect(),
-            store,
-            dry_run,
-            ..v1::CleanRequest::default()
+            ..also
         });
         request.set_timeout(PATIENCE);
         // The removal is recorded here even if the caller leaves meanwhile.

@@ -1614,6 +1614,9 @@ pub struct DiskUsageReply {
     pub agents_unused_bytes: u64,
     #[prost(message, repeated, tag = "10")]
     pub runs: ::prost::alloc::vec::Vec<disk_usage_reply::Run>,
+    /// images that were brought
+    #[prost(uint64, tag = "11")]
+    pub images_bytes: u64,
 }
 /// Nested message and enum types in `DiskUsageReply`.
 pub mod disk_usage_reply {
@@ -1643,9 +1646,12 @@ pub struct CleanRequest {
     /// files go that nothing has named for so long; 0: 7 days
     #[prost(uint64, tag = "5")]
     pub unnamed_ms: u64,
-    /// images that were brought go, too
+    /// images that were brought go, too, but for those of runs here
     #[prost(bool, tag = "6")]
     pub images: bool,
+    /// and these; one that begins with ./ stands for all archives
+    #[prost(string, repeated, tag = "7")]
+    pub kept_images: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CleanReply {
@@ -6267,6 +6273,9 @@ pub struct CleanAskRequest {
     pub unfetched: bool,
     #[prost(bool, tag = "5")]
     pub dry_run: bool,
+    /// images that were brought and that no run names go, too
+    #[prost(bool, tag = "6")]
+    pub images: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CleanAskReply {

@@ -41,7 +41,7 @@ pub use facts::{Facts, clock_offset_ms};
 pub use fault::NodeFault;
 pub use libc::Libc;
 pub use remote::{
-    Prospect, Remote, RemoteCancel, prospect, prospect_from, root_of, start_remote,
+    Prospect, Remote, RemoteCancel, files_left, prospect, prospect_from, root_of, start_remote,
     start_remote_from,
 };
 pub use root::RootError;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use futures_util::FutureExt as _;
 use nero_model::DeploymentId;
 use nero_model::ids::{hex, random};
+use nero_model::paths::NodePaths;
 use nero_ssh::{Host, quoted};
 use nero_wire::v1::Hello;
 use tonic::transport::Channel;
@@ -87,6 +88,26 @@ pub async fn start_remote_from(
 pub async fn root_of(host: &Host, root: Option<&str>) -> Result<String, AgentError> {
     let facts = probe::probe(host, root.unwrap_or(root::DEFAULT), &[], 0, false).await?;
     Ok(facts.root)
+}
+
+/// Number of files and folders that a node's agent has there. Sends and starts nothing.
+///
+/// # Errors
+/// When the machine cannot be asked, or has a fault.
+pub async fn files_left(
+    host: &Host,
+    root: Option<&str>,
+    deployment: DeploymentId,
+    node: &str,
+) -> Result<u64, AgentError> {
+    let facts = probe::probe(host, root.unwrap_or(root::DEFAULT), &[], 0, true).await?;
+    let folder = NodePaths::new(Path::new(&facts.root), &deployment, node).mum();
+    let folder = quoted(&folder.display().to_string());
+    let script = format!("find {folder} 2>/dev/null | wc -l");
+    let said = host.script(&script).await.map_err(AgentError::Ssh)?;
+    let count = String::from_utf8_lossy(&said.out).trim().parse();
+    // A machine whose answer is no number may have files.
+    Ok(count.unwrap_or(u64::MAX))
 }
 
 /// The result of a look at a machine before anything is sent.

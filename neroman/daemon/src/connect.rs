@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use nero_wire::v1;
 use tonic::transport::Channel;
@@ -49,6 +50,11 @@ pub(crate) trait Connect: Send + Sync + 'static {
     /// carrier that a person opened stays, since its password would be needed
     /// again.
     fn hang_up(&self) -> BoxFuture<'_, ()>;
+
+    /// Number of files and folders that the node's agent has there. Starts nothing.
+    fn files_left(&self) -> BoxFuture<'_, Result<u64, Failure>> {
+        std::future::ready(Ok(0)).boxed()
+    }
 
     /// Closes all carriers.
     fn forget(&self) -> BoxFuture<'_, ()> {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nero_model::paths::NodePaths;
 
@@ -27,7 +27,8 @@ pub fn withdraw(paths: &NodePaths) {
 }
 
 /// Removes the files, if that was ordered: with the last node of a deployment its folder, and with
-/// the last deployment the programs and the root.
+/// the last deployment the programs and the root. The node's own folder goes last: as long as it
+/// is there, something may be left.
 ///
 /// # Errors
 /// When something cannot be removed.
@@ -35,22 +36,33 @@ pub fn obey(paths: &NodePaths) -> io::Result<()> {
     if !order_file(paths).exists() {
         return Ok(());
     }
-    let take = |folder: PathBuf| {
-        remove::empty(&folder)?;
-        fs::remove_dir(&folder)
-    };
-    take(paths.mum())?;
-    let has_others = fs::remove_dir(paths.deployment().join("mum")).is_err();
-    if has_others {
-        return Ok(());
+    let own = paths.mum();
+    let nodes = paths.deployment().join("mum");
+    let going = own.join("going");
+    fs::create_dir_all(&going)?;
+    if others(&nodes, &[&own])?.is_empty() {
+        for path in others(paths.deployment(), &[&nodes])? {
+            fs::rename(&path, going.join(path.file_name().unwrap_or_default()))?;
+        }
+        let is_last = others(paths.root(), &[paths.deployment(), &paths.bin()])?.is_empty();
+        if is_last && paths.bin().exists() {
+            fs::rename(paths.bin(), going.join("programs"))?;
+        }
     }
-    take(paths.deployment().to_path_buf())?;
-    let mut entries = fs::read_dir(paths.root())?.flatten();
-    if entries.all(|entry| paths.root().join(entry.file_name()) == paths.bin()) {
-        take(paths.bin())?;
-        fs::remove_dir(paths.root())?;
-    }
+    remove::empty(&own)?;
+    fs::remove_dir(&own)?;
+    // A folder with something of others stays, and so do those around it.
+    let around = [&nodes, paths.deployment(), paths.root()];
+    let _ = around.iter().try_for_each(fs::remove_dir);
     Ok(())
+}
+
+/// What is in a folder beside these.
+fn others(folder: &Path, known: &[&Path]) -> io::Result<Vec<PathBuf>> {
+    let paths = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
+    let paths: io::Result<Vec<PathBuf>> = paths.collect();
+    let is_other = |path: &PathBuf| !known.contains(&path.as_path());
+    Ok(paths?.into_iter().filter(is_other).collect())
 }
 
 #[cfg(test)]

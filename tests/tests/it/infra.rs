@@ -113,6 +113,8 @@ fn of_hosts_that_fail_each_is_told_and_the_same_line_goes_on() {
         (vec!["-a", "h1", "-w", "2"], "is no number of a host"),
         (vec!["-a", "h1", "-i", "/no/key"], "cannot read the key"),
         (vec!["-f", "/no/config.sh"], "the hosts cannot be read"),
+        (vec!["-a", "h1", "--image", "./env.tar"], "is a file here"),
+        (vec!["-a", "h1", "--image", "env.sif"], "is a file here"),
     ] {
         let refused = up(&lab, &words);
         assert_eq!(refused.code, Some(2), "{words:?}");
@@ -157,6 +159,60 @@ fn what_a_kill_or_a_cut_left_undone_the_same_line_does() {
     }
     until_quiet(&lab, "h1");
     until_quiet(&lab, "h2");
+}
+
+#[test]
+fn a_purge_that_was_cut_off_anywhere_is_ended_by_the_same_line() {
+    let lab = lab(1);
+    let down = ["infra", "down", "lab", "--purge", "--yes"];
+    let left = lab.hosts.home("h1").join(".neronet");
+    let strikes: [(&str, &dyn Fn()); 4] = [
+        ("told to stop", &|| {
+            lab.home.kill(Part::Daemon);
+        }),
+        ("told to stop", &|| {
+            let mums = lab.parts("h1", Part::Mum);
+            nero_tests::end(&mums);
+        }),
+        ("told to stop", &|| lab.hosts.hang_up("h1")),
+        ("ended in order", &|| {
+            lab.home.kill(Part::Daemon);
+        }),
+    ];
+    for (step, strike) in strikes {
+        assert_eq!(up(&lab, &["-a", "h1"]).code, Some(0));
+        lab.home.ok(&["exec", "lab-1", "--", "true"]);
+        let mut begun = lab.home.spawn(&down);
+        until(&format!("{step} on the host"), || {
+            let has_ended = begun.try_wait().unwrap().is_some();
+            let log = said_there(&left);
+            if has_ended || log.contains(step) {
+                Ok(())
+            } else {
+                Err(log)
+            }
+        });
+        strike();
+        let _ = begun.wait();
+        let again = lab.home.run(&down);
+        let is_gone = again.err.contains("there is no set of hosts");
+        assert!(
+            again.code == Some(0) || is_gone,
+            "{again:?} {}",
+            lab.home.logs()
+        );
+        assert!(!config(&lab).contains("lab"), "{}", config(&lab));
+        assert!(!left.exists(), "after {step}: {}", lab.home.logs());
+    }
+}
+
+/// What agents logged below a root.
+fn said_there(root: &std::path::Path) -> String {
+    let found = std::process::Command::new("find")
+        .arg(root)
+        .args(["-name", "log", "-exec", "cat", "{}", "+"])
+        .output();
+    String::from_utf8_lossy(&found.unwrap().stdout).into_owned()
 }
 
 #[test]

@@ -336,6 +336,17 @@ impl Connect for RemoteAgent {
         .boxed()
     }
 
+    fn files_left(&self) -> BoxFuture<'_, Result<u64, Failure>> {
+        async move {
+            let host = self.agents.host(&self.name, &self.address).await;
+            let host = host.map_err(|refused| refused.failure)?;
+            let (root, deployment) = (self.root.as_deref(), self.agents.deployment);
+            let left = nero_agents::files_left(&host, root, deployment, &self.name).await;
+            left.map_err(|error| self.not_started(&error).failure)
+        }
+        .boxed()
+    }
+
     fn forget(&self) -> BoxFuture<'_, ()> {
         async move {
             let Ok(ssh) = self.agents.ssh() else { return };

@@ -126,6 +126,7 @@ fn template(args: &InfraUp, hosts: &MlframeworkHosts) -> Result<NodeAddRequest, 
         let fault = Fault::usage("--warden generic needs the commands of its scheduler");
         return Err(fault.hint("`neroman help schedulers` shows what to write into config.yaml"));
     }
+    refuse_file(args.image.as_deref().unwrap_or_default())?;
     let key = hosts.key.as_deref().map(absolute).transpose()?;
     if let Some(key) = &key
         && let Err(error) = std::fs::File::open(key)
@@ -151,6 +152,24 @@ fn template(args: &InfraUp, hosts: &MlframeworkHosts) -> Result<NodeAddRequest, 
         container: args.image.clone().unwrap_or_default(),
         ..NodeAddRequest::default()
     })
+}
+
+/// An image that is a file here travels with the runs that name it, and comes to no host by itself.
+fn refuse_file(image: &str) -> Result<(), Fault> {
+    let is_file = [".sif", ".tar", ".tar.gz", ".sqfs"];
+    let is_file = image.starts_with('.') || is_file.iter().any(|end| image.ends_with(end));
+    if !is_file || image.starts_with(['/', '~']) {
+        return Ok(());
+    }
+    let file = Path::new(image).file_name().unwrap_or_default().display();
+    let what = format!(
+        "the image {} is a file here, which the hosts lack",
+        quoted(image)
+    );
+    Err(Fault::usage(what).hint(format!(
+        "`scp {image} HOST:` for each host, then --image '~/{file}'; or `container: ./{file}` in \
+         the experiment, whose runs take it along"
+    )))
 }
 
 /// A host that asks for a password is added alone: its questions come in this terminal.

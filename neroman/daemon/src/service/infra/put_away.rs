@@ -7,6 +7,7 @@ use nero_wire::v1;
 use nero_wire::v1::finding::Level;
 use nero_wire::v1::mum_client::MumClient;
 use nero_wire::v1::node_event::Event;
+use tokio::time::Instant;
 
 use super::super::node_way::say;
 use super::{Man, REACHED, Sink, counted, finding, progress};
@@ -19,6 +20,8 @@ const HOME: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(100);
 /// How long the removal of images may take.
 const IMAGES: Duration = Duration::from_secs(600);
+/// How long an agent that leaves may take to remove the next of its files.
+const PURGED: Duration = Duration::from_secs(20);
 
 impl Man {
     /// Waits until the runs of a node have ended, has it remove the images that it brought, and
@@ -69,6 +72,7 @@ impl Man {
                 ..v1::StopRequest::default()
             };
             client.stop(stop).await.map_err(refused)?;
+            self.until_purged(&name, &sink).await?;
         }
         self.write(edit).await?;
         tracing::info!(node = name, "node put away");
@@ -99,6 +103,29 @@ impl Man {
                 format!("results of {} come home", counted(open, "run"))
             };
             say(sink, progress(&node.name, what)).await;
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Waits until the agent of a node has removed its files. An agent that dies on the way leaves
+    /// them, and the node stays in the configuration for another try.
+    async fn until_purged(&self, name: &str, sink: &Sink<v1::NodeEvent>) -> Result<(), Failure> {
+        let config = self.nodes.config()?;
+        let node = config.node(name).cloned().unwrap_or_default();
+        let way = self.nodes.way(name, &node);
+        let (mut before, mut since) = (0, Instant::now());
+        loop {
+            let left = way.files_left().await?;
+            if left == 0 {
+                return Ok(());
+            }
+            if left != before {
+                (before, since) = (left, Instant::now());
+            } else if since.elapsed() > PURGED {
+                let what = format!("the agent of {name} ended before its files were removed");
+                return Err(Failure::failed(what).hint("the same command again removes the rest"));
+            }
+            say(sink, progress(name, "removing files".to_owned())).await;
             tokio::time::sleep(LOOK).await;
         }
     }

@@ -16,6 +16,11 @@ use crate::runs::{own, segments, spec};
 use crate::staging::{self, PrepareError};
 use crate::warden::orders::Start;
 
+/// How often the removal of a container is tried, and the pause between two tries.
+const REMOVALS: u32 = 120;
+/// See [`REMOVALS`].
+const REMOVAL_PAUSE: std::time::Duration = std::time::Duration::from_secs(5);
+
 impl Agent {
     /// Starts runs that fit, unless the reserve of free disk is touched. Runs
     /// that do not fit get the reason why they wait.
@@ -344,7 +349,8 @@ impl Agent {
     }
 
     /// Has the container of a start removed whose processes are all gone, and with them what
-    /// would have removed it: after a restart of the machine its name is still taken.
+    /// would have removed it: after a restart of the machine its name is still taken. Tried again
+    /// for a while, since the runtime's daemon may be started later than we are.
     pub(super) fn remove_container(&self, token: RunToken, incarnation: u32) {
         let Some(entry) = self.entries.get(&token) else {
             return;
@@ -353,19 +359,26 @@ impl Agent {
         if !names::container(&run_dir, incarnation).exists() {
             return;
         }
-        let removing = tokio::process::Command::new(self.setup.orders.shim())
+        let mut removing = tokio::process::Command::new(self.setup.orders.shim());
+        removing
             .arg("container")
             .arg(&run_dir)
             .arg(incarnation.to_string())
             .arg(ContainerVerb::Close.word())
             .stdin(std::process::Stdio::null())
             .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .spawn();
-        // The runtime reaps a dropped child.
-        if let Err(error) = removing {
-            tracing::warn!(run = %entry.id, %error, "the container of a lost run is not removed");
-        }
+            .stderr(std::process::Stdio::null());
+        let run = entry.id;
+        #[expect(clippy::disallowed_methods, reason = "nothing depends on its outcome")]
+        tokio::spawn(async move {
+            for _ in 0..REMOVALS {
+                if removing.status().await.is_ok_and(|ended| ended.success()) {
+                    return;
+                }
+                tokio::time::sleep(REMOVAL_PAUSE).await;
+            }
+            tracing::warn!(%run, "the container of a lost run is not removed");
+        });
     }
 
     /// Appends a record to a segment of our own, then looks at the run anew.

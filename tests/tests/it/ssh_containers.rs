@@ -62,6 +62,46 @@ fn a_user_without_rights_runs_in_docker_and_charliecloud_of_a_node() {
     drop(runtimes);
 }
 
+#[test]
+fn the_container_of_a_run_that_a_reboot_ended_is_removed() {
+    let Some((hosts, home)) = nodes() else { return };
+    let runtimes = Containers::on_host(&hosts, "h1");
+    let yaml = "command: [sh, -c, 'echo here; exec sleep 300']";
+    let folder = experiment(&home, "r", "h1", "docker", yaml);
+    home.ok(&["start", folder.to_str().unwrap()]);
+    let printed = |run: &str| {
+        until("the job to print", || {
+            let ran = home.run(&["logs", run]);
+            if ran.out.contains("here") {
+                Ok(())
+            } else {
+                Err((ran, home.logs()))
+            }
+        });
+    };
+    printed("1.1");
+    hosts.restart("h1");
+    // The machine that is started has a daemon, which knows the container.
+    drop(runtimes);
+    let again = Containers::on_host(&hosts, "h1");
+    let seen = home.until_state(1, "lost");
+    let reason = seen["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("restarted"), "{seen:#}");
+    until("the container to be gone", || {
+        let listed = hosts.ssh("h1", "docker ps -aq");
+        if listed.status.success() && listed.stdout.is_empty() {
+            Ok(())
+        } else {
+            Err((listed, home.logs()))
+        }
+    });
+    home.ok(&["restart", "1", "--yes"]);
+    printed("1.2");
+    home.ok(&["abort", "1"]);
+    assert_eq!(home.until_settled(1)["state"], "aborted");
+    drop(again);
+}
+
 /// Lets podman work there without root: a range of ids, cgroups of one kind, a whole `/proc`.
 fn let_podman_work(hosts: &Hosts, ids: &str) {
     let common = hosts.common();
@@ -138,6 +178,19 @@ fn podman_with_a_range_runs_and_its_pause_process_is_no_runs() {
         listed.status.success() && listed.stdout.is_empty(),
         "{listed:?}"
     );
+    let used = home.json(&["du", "h1"]);
+    let bytes = used["nodes"][0]["usage"]["images_bytes"].as_u64();
+    assert!(bytes.unwrap() > 1_000_000, "{used:#}");
+    home.ok(&["clean", "--images", "--yes"]);
+    assert_eq!(pauses(&hosts), "", "{}", home.logs());
+    let images = hosts.ssh("h1", "podman images -q");
+    assert!(
+        images.status.success() && images.stdout.is_empty(),
+        "{images:?}"
+    );
+    // This command of the user began the process that is there now.
+    home.ok(&["infra", "down", "pair", "--yes"]);
+    assert_eq!(pauses(&hosts).lines().count(), 1);
 }
 
 fn podman_without_a_range_is_refused_with_what_to_do() {

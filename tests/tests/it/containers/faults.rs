@@ -197,6 +197,58 @@ fn half_an_image_of_an_agent_that_died_is_unpacked_anew() {
     assert_eq!(unpacked(&home).first(), Some(whole));
 }
 
+#[test]
+fn a_container_that_fills_its_file_system_ends_by_its_own_error_and_the_node_goes_on() {
+    let rig = Rig::new();
+    let full = "options: ['--tmpfs=/full:size=1m']";
+    let cases = [
+        ("podman", full, "/full/x", "No space left on device"),
+        ("docker", full, "/full/x", "No space left on device"),
+        // Its images are closed to changes.
+        ("charliecloud", "options: []", "/x", "Read-only file system"),
+    ];
+    let mut id = 0;
+    for (runtime, options, file, why) in cases {
+        for (command, code) in [
+            (format!("cat /dev/zero > {file}"), 1),
+            ("exit 3".to_owned(), 3),
+        ] {
+            id += 1;
+            let yaml = format!(
+                "command: [sh, -c, '{command}']\n\
+                 container: {{image: ./tiny.tar, runtime: {runtime}, {options}}}\n"
+            );
+            let folder = rig.home.experiment(&format!("r{id}"), &yaml);
+            Containers::image(&folder.join("tiny.tar"));
+            rig.home.ok(&["start", folder.to_str().unwrap()]);
+            let seen = rig.home.until_settled(id);
+            assert_eq!(seen["exit_code"], code, "{runtime}: {seen:#}");
+            let line = seen["stderr_line"].as_str().unwrap_or_default();
+            assert!(code == 3 || line.contains(why), "{runtime}: {seen:#}");
+        }
+    }
+}
+
+#[test]
+fn a_container_that_a_new_docker_daemon_left_alive_ends_with_its_run() {
+    let rig = Rig::new();
+    let mark = format!("sleep 3{}07", std::process::id());
+    rig.runtimes.kill_docker();
+    rig.runtimes.start_docker_with_live_restore();
+    rig.start(
+        "docker",
+        "docker",
+        &format!("command: [sh, -c, 'echo here; {mark}']"),
+    );
+    rig.until_printed("1", "here");
+    rig.runtimes.kill_docker();
+    rig.runtimes.start_docker_with_live_restore();
+    // Its client is gone, and with it what would be printed; the client's code tells nothing.
+    let seen = rig.home.until_state(1, "lost");
+    assert_eq!(seen["reason"], "ended, exit code unknown", "{seen:#}");
+    nothing_is_left(&rig, "docker", &mark);
+}
+
 /// What is killed while runs in containers are at work.
 #[derive(Clone, Copy, Debug)]
 enum Victim {

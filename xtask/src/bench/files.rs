@@ -233,7 +233,7 @@ fn available() -> usize {
 }
 
 /// Waits until an experiment is in one of these states.
-fn until(stage: &BenchHome, what: &str, states: &[&str]) -> Result<(), String> {
+pub fn until(stage: &BenchHome, what: &str, states: &[&str]) -> Result<(), String> {
     looked_at(stage, &["status", what, "--json"], |said| {
         let state = said["experiments"][0]["state"].as_str();
         state.is_some_and(|state| states.contains(&state))

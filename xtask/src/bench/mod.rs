@@ -4,6 +4,7 @@
 //! processes together is the fair figure on a busy machine.
 
 mod cluster;
+mod containers;
 mod files;
 mod flows;
 mod host;

@@ -12,8 +12,8 @@ use super::hyperqueue::HyperQueue;
 use super::programs::Programs;
 use super::stage::{BenchHome, private_kib, switches};
 use super::{
-    Row, cluster, files, flows, listing, mail, median, monotonic, parsing, peers, picture,
-    printing, ssh, table, watching, workbook,
+    Row, cluster, containers, files, flows, listing, mail, median, monotonic, parsing, peers,
+    picture, printing, ssh, table, watching, workbook,
 };
 
 type Measure = fn(&Programs, usize, usize) -> Result<Vec<Row>, String>;
@@ -44,6 +44,9 @@ pub const ALL: &[(&str, Measure)] = &[
     ("a number of peers", peers::peers),
     ("back-test", watching::backtest),
     ("flows over ssh", flows::flows),
+    ("containers", containers::containers),
+    ("archive over ssh", containers::archive),
+    ("infra", containers::infra),
 ];
 
 fn overhead(programs: &Programs, rounds: usize, runs: usize) -> Result<Vec<Row>, String> {

@@ -129,10 +129,10 @@ impl Runtimes {
             return Ok((run, 0.0));
         }
         let run =
-            "run --name x --init --network host --pull never --log-driver none tiny:1 /bin/true";
+            "run --name own --init --network host --pull never --log-driver none tiny:1 /bin/true";
         let run = timed(self.command(runtime).args(run.split(' ')))?;
-        let asked = timed(self.command(runtime).args(["inspect", "x"]))?;
-        let removed = timed(self.command(runtime).args(["rm", "-f", "x"]))?;
+        let asked = timed(self.command(runtime).args(["inspect", "own"]))?;
+        let removed = timed(self.command(runtime).args(["rm", "-f", "own"]))?;
         Ok((run, asked + removed))
     }
 }

@@ -9,6 +9,7 @@
 //! the reports of nodes wait with their callers until there is room: none is
 //! acknowledged before.
 
+pub(crate) mod author;
 mod durable;
 mod writer;
 
@@ -603,8 +604,10 @@ impl Ledger {
 fn encoded<T: prost::Message>(
     decide: impl FnOnce(&State, i64) -> Result<Decision<T>, Failure> + Send + 'static,
 ) -> DecisionFunction {
+    let author = author::current();
     Box::new(move |state, now_ms| {
-        let decided = decide(state, now_ms)?;
+        let mut decided = decide(state, now_ms)?;
+        author::credit(&mut decided.changes, &author, now_ms);
         Ok(Decision {
             answer: decided.answer.encode_to_vec(),
             changes: decided.changes,

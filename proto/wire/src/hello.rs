@@ -19,6 +19,10 @@ pub const GENERATIONS: &str = "generations";
 /// A daemon that has `ListParts`.
 pub const LIST_PARTS: &str = "list-parts";
 
+/// Field of a call's head in which a view that types command lines names itself; an earlier daemon
+/// leaves it unread.
+pub const AUTHOR_FIELD: &str = "neronet-author";
+
 /// Capability of a daemon that makes the plots of experiments.
 pub const PLOTS: &str = "plots";
 

@@ -88,7 +88,11 @@ async def story():
         assert tried["documents"][0]["dry_run"], tried
         await until(client, "4", "aborted")
         history = (await good(client, "show", what="4"))["history"]
-        assert any("abort asked by mcp" in line for line in history), history
+        for line in ["abort asked by mcp", "4.1: asked for by mcp"]:
+            assert any(line in one for one in history), (line, history)
+        tried, answer = await done(client, "note", "4", "too long")
+        history = (await good(client, "show", what="4"))["history"]
+        assert any("too long" in line and line.endswith("by mcp") for line in history), history
         assert (await good(client, "rule_why", select="4"))["rules"] == []
         assert (await good(client, "nodes"))["nodes"]
 

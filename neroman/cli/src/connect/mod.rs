@@ -18,11 +18,13 @@ use nero_model::{Home, VERSION};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{Hello, Role};
 use nero_wire::{DialError, dial, hello};
+use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::fault::Fault;
 use crate::say::Out;
+use crate::session::AUTHOR;
 
 pub use environment::for_jobs;
 pub use silence::{Silence, Whose};
@@ -244,7 +246,11 @@ impl Client {
             .hint("`neroman daemon logs` shows what it does")
         };
         for again in [true, false] {
-            let sent = send(&mut self.man, Request::new(request.clone()));
+            let mut call = Request::new(request.clone());
+            if let Some(author) = view_author() {
+                call.metadata_mut().insert(hello::AUTHOR_FIELD, author);
+            }
+            let sent = send(&mut self.man, call);
             // If the caller is dropped, this stays set: the daemon goes on.
             self.changing.set(change);
             let answer = tokio::time::timeout(deadline, sent).await.map_err(late)?;
@@ -305,6 +311,11 @@ impl Client {
         *self = fresh;
         Ok(())
     }
+}
+
+/// The view that executes this line, for the history.
+fn view_author() -> Option<AsciiMetadataValue> {
+    std::env::var(AUTHOR).ok()?.parse().ok()
 }
 
 /// The next item of a stream.

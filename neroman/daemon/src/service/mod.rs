@@ -69,7 +69,7 @@ use tonic::{Request, Response, Status};
 use crate::cells::Books;
 use crate::clock::Clock;
 use crate::failure::Failure;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, author};
 use crate::node::Nodes;
 use crate::outside::{Agents, Freezer};
 use crate::processing::Modules;
@@ -105,6 +105,8 @@ pub(crate) struct Man {
 /// Messages of a stream that wait for a slow client; a full stream delays that
 /// client alone.
 const STREAM_MAILBOX: usize = 8;
+/// Characters of the name of a view.
+const AUTHOR_MAX: usize = 32;
 
 type ReplyStream<T> = Pin<Box<dyn tokio_stream::Stream<Item = Result<T, Status>> + Send>>;
 /// Receives the messages of a streaming call.
@@ -159,16 +161,27 @@ fn answer<T>(result: Result<T, Failure>) -> Result<Response<T>, Status> {
 /// Answers a call that changes something. The call runs in a task of its own,
 /// so that it is completed even if its client leaves.
 async fn carried_out<T: Send + 'static>(
+    author: String,
     work: impl Future<Output = Result<T, Failure>> + Send + 'static,
 ) -> Result<Response<T>, Status> {
     #[expect(
         clippy::disallowed_methods,
         reason = "awaited at once, unless the client leaves"
     )]
-    let done = tokio::spawn(work).await;
+    let done = tokio::spawn(author::scope(author, work)).await;
     let ended_early =
         |error| Err(Failure::bug("this command ended early in the daemon").caused_by(&error));
     answer(done.unwrap_or_else(ended_early))
+}
+
+/// The view that makes a call; empty: none named itself.
+fn author_of<T>(request: &Request<T>) -> String {
+    let named = request.metadata().get(hello::AUTHOR_FIELD);
+    let named = named
+        .and_then(|name| name.to_str().ok())
+        .unwrap_or_default();
+    let is_plain = |c: &char| c.is_ascii_alphanumeric() || "-_".contains(*c);
+    named.chars().filter(is_plain).take(AUTHOR_MAX).collect()
 }
 
 #[tonic::async_trait]
@@ -192,7 +205,10 @@ impl v1::man_server::Man for Man {
         request: Request<v1::AddRequest>,
     ) -> Result<Response<v1::AddReply>, Status> {
         let man = self.clone();
-        carried_out(async move { man.add(request.into_inner()).await }).await
+        carried_out(author_of(&request), async move {
+            man.add(request.into_inner()).await
+        })
+        .await
     }
 
     async fn list(
@@ -226,7 +242,10 @@ impl v1::man_server::Man for Man {
         request: Request<v1::StartRequest>,
     ) -> Result<Response<v1::StartReply>, Status> {
         let man = self.clone();
-        carried_out(async move { man.start(request.into_inner()).await }).await
+        carried_out(author_of(&request), async move {
+            man.start(request.into_inner()).await
+        })
+        .await
     }
 
     async fn abort(
@@ -234,7 +253,10 @@ impl v1::man_server::Man for Man {
         request: Request<v1::AbortRequest>,
     ) -> Result<Response<v1::AbortReply>, Status> {
         let man = self.clone();
-        carried_out(async move { man.abort(request.into_inner()).await }).await
+        carried_out(author_of(&request), async move {
+            man.abort(request.into_inner()).await
+        })
+        .await
     }
 
     async fn pause(
@@ -242,7 +264,10 @@ impl v1::man_server::Man for Man {
         request: Request<v1::PauseRequest>,
     ) -> Result<Response<v1::PauseReply>, Status> {
         let man = self.clone();
-        carried_out(async move { man.pause(request.into_inner()).await }).await
+        carried_out(author_of(&request), async move {
+            man.pause(request.into_inner()).await
+        })
+        .await
     }
 
     async fn adopt(
@@ -250,7 +275,10 @@ impl v1::man_server::Man for Man {
         request: Request<v1::AdoptRequest>,
     ) -> Result<Response<v1::AdoptReply>, Status> {
         let man = self.clone();
-        carried_out(async move { man.adopt_jobs(request.into_inner()).await }).await
+        carried_out(author_of(&request), async move {
+            man.adopt_jobs(request.into_inner()).await
+        })
+        .await
     }
 
     async fn remove(
@@ -258,7 +286,10 @@ impl v1::man_server::Man for Man {
         request: Request<v1::RemoveRequest>,
     ) -> Result<Response<v1::RemoveReply>, Status> {
         let man = self.clone();
-        carried_out(async move { man.remove(request.into_inner()).await }).await
+        carried_out(author_of(&request), async move {
+            man.remove(request.into_inner()).await
+        })
+        .await
     }
 
     async fn annotate(
@@ -266,7 +297,10 @@ impl v1::man_server::Man for Man {
         request: Request<v1::AnnotateRequest>,
     ) -> Result<Response<v1::AnnotateReply>, Status> {
         let man = self.clone();
-        carried_out(async move { man.annotate(request.into_inner()).await }).await
+        carried_out(author_of(&request), async move {
+            man.annotate(request.into_inner()).await
+        })
+        .await
     }
 
     async fn edit(
@@ -274,7 +308,10 @@ impl v1::man_server::Man for Man {
         request: Request<v1::EditRequest>,
     ) -> Result<Response<v1::EditReply>, Status> {
         let man = self.clone();
-        carried_out(async move { man.edit(request.into_inner()).await }).await
+        carried_out(author_of(&request), async move {
+            man.edit(request.into_inner()).await
+        })
+        .await
     }
 
     type WaitStream = ReplyStream<v1::WaitEvent>;
@@ -376,7 +413,10 @@ impl v1::man_server::Man for Man {
         request: Request<v1::RuleAddRequest>,
     ) -> Result<Response<v1::RuleChangeReply>, Status> {
         let man = self.clone();
-        carried_out(async move { man.rule_add(request.into_inner()).await }).await
+        carried_out(author_of(&request), async move {
+            man.rule_add(request.into_inner()).await
+        })
+        .await
     }
 
     async fn rule_remove(
@@ -384,7 +424,10 @@ impl v1::man_server::Man for Man {
         request: Request<v1::RuleRemoveRequest>,
     ) -> Result<Response<v1::RuleChangeReply>, Status> {
         let man = self.clone();
-        carried_out(async move { man.rule_remove(request.into_inner()).await }).await
+        carried_out(author_of(&request), async move {
+            man.rule_remove(request.into_inner()).await
+        })
+        .await
     }
 
     async fn mail_list(
@@ -399,7 +442,10 @@ impl v1::man_server::Man for Man {
         request: Request<v1::MailRetryRequest>,
     ) -> Result<Response<v1::MailRetryReply>, Status> {
         let man = self.clone();
-        carried_out(async move { man.mail_retry(request.into_inner()).await }).await
+        carried_out(author_of(&request), async move {
+            man.mail_retry(request.into_inner()).await
+        })
+        .await
     }
 
     async fn nodes(
@@ -428,7 +474,10 @@ impl v1::man_server::Man for Man {
         request: Request<v1::BackupRequest>,
     ) -> Result<Response<v1::BackupReply>, Status> {
         let man = self.clone();
-        carried_out(async move { man.backup(request.into_inner()).await }).await
+        carried_out(author_of(&request), async move {
+            man.backup(request.into_inner()).await
+        })
+        .await
     }
 
     async fn daemon_stop(
@@ -456,7 +505,10 @@ impl v1::man_server::Man for Man {
         request: Request<v1::NodeRemoveRequest>,
     ) -> Result<Response<v1::NodeRemoveReply>, Status> {
         let man = self.clone();
-        carried_out(async move { man.node_remove(request.into_inner()).await }).await
+        carried_out(author_of(&request), async move {
+            man.node_remove(request.into_inner()).await
+        })
+        .await
     }
 
     type NodeReadyStream = ReplyStream<v1::NodeEvent>;
@@ -526,7 +578,10 @@ impl v1::man_server::Man for Man {
         request: Request<v1::NodeGoneRequest>,
     ) -> Result<Response<v1::NodeGoneReply>, Status> {
         let man = self.clone();
-        carried_out(async move { man.node_gone(request.into_inner()).await }).await
+        carried_out(author_of(&request), async move {
+            man.node_gone(request.into_inner()).await
+        })
+        .await
     }
 
     type NodeTakeOverStream = ReplyStream<v1::NodeEvent>;
@@ -558,7 +613,10 @@ impl v1::man_server::Man for Man {
         request: Request<v1::CleanAskRequest>,
     ) -> Result<Response<v1::CleanAskReply>, Status> {
         let man = self.clone();
-        carried_out(async move { man.clean(request.into_inner()).await }).await
+        carried_out(author_of(&request), async move {
+            man.clean(request.into_inner()).await
+        })
+        .await
     }
 
     async fn du(&self, request: Request<v1::DuRequest>) -> Result<Response<v1::DuReply>, Status> {

@@ -37,13 +37,13 @@ pub fn svg(plot: &Plot, theme: Theme) -> String {
 
 /// Draws a plot so wide.
 pub fn svg_of_width(plot: &Plot, theme: Theme, wide: f64) -> String {
-    let Layout {
+    let PictureLayout {
         x,
         panels,
         left,
         right,
         below,
-    } = Layout::new(plot, wide);
+    } = PictureLayout::new(plot, wide);
     let mut picture = Picture {
         plot,
         theme,
@@ -70,7 +70,7 @@ pub fn svg_of_width(plot: &Plot, theme: Theme, wide: f64) -> String {
 
 /// The place of the first panel in a picture of this width; `None` without a point.
 pub fn plot_area(plot: &Plot, wide: f64) -> Option<PlotArea> {
-    let layout = Layout::new(plot, wide);
+    let layout = PictureLayout::new(plot, wide);
     let panel = layout.panels.first()?;
     Some(PlotArea {
         left: layout.left,
@@ -100,7 +100,7 @@ pub struct PlotArea {
 }
 
 /// Where the parts of a picture are.
-struct Layout<'a> {
+struct PictureLayout<'a> {
     x: Option<Scale>,
     panels: Vec<Frame<'a>>,
     left: f64,
@@ -109,7 +109,7 @@ struct Layout<'a> {
     below: f64,
 }
 
-impl<'a> Layout<'a> {
+impl<'a> PictureLayout<'a> {
     fn new(plot: &'a Plot, wide: f64) -> Self {
         let x = scale::across(plot);
         let height = match plot.panels.len() {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 /// Where an answer goes. A browser that left has dropped the other end.
-pub type Answer<T> = oneshot::Sender<Result<T, Refusal>>;
+pub type CallAnswer<T> = oneshot::Sender<Result<T, Refusal>>;
 
 /// An error as a document of docs/json.md.
 #[derive(Clone, Debug)]
@@ -55,21 +55,21 @@ pub enum RowsMessage {
 
 /// A question of the server.
 #[derive(Debug)]
-pub enum Call {
+pub enum ViewCall {
     /// Experiments.
-    List(ListRequest, Answer<ListReply>),
+    List(ListRequest, CallAnswer<ListReply>),
     /// Experiments, and what changes of them, until the other end is dropped.
     Watch(WatchRequest, mpsc::Sender<RowsMessage>),
     /// Points.
-    Metrics(MetricsRequest, Answer<MetricsReply>),
+    Metrics(MetricsRequest, CallAnswer<MetricsReply>),
     /// Rules, for thresholds in pictures.
-    Rules(RuleListRequest, Answer<RuleListReply>),
+    Rules(RuleListRequest, CallAnswer<RuleListReply>),
     /// A part of a log of at most so many bytes.
-    Log(LogsRequest, usize, Answer<Vec<LogChunk>>),
+    Log(LogsRequest, usize, CallAnswer<Vec<LogChunk>>),
     /// Where results lie.
-    Paths(PathsRequest, Answer<PathsReply>),
+    Paths(PathsRequest, CallAnswer<PathsReply>),
     /// Words that may stand next.
-    Complete(CompleteRequest, Answer<CompleteReply>),
+    Complete(CompleteRequest, CallAnswer<CompleteReply>),
     /// A line, executed.
-    Line(LineRequest, Answer<LineResult>),
+    Line(LineRequest, CallAnswer<LineResult>),
 }

@@ -9,7 +9,7 @@ use nero_views::json;
 use nero_wire::v1::{ListRequest, MetricsReply, MetricsRequest, RuleListRequest};
 use serde_json::{Value, json};
 
-use crate::call::{Call, Refusal};
+use crate::call::{Refusal, ViewCall};
 use crate::query::Query;
 use crate::reply::{Reply, body, document, fault, refusal};
 use crate::server::Site;
@@ -92,9 +92,15 @@ impl WantedPicture {
             selection: picked.clone(),
             ..ListRequest::default()
         };
-        let listed = site.caller.ask(|answer| Call::List(asked, answer)).await?;
+        let listed = site
+            .caller
+            .ask(|answer| ViewCall::List(asked, answer))
+            .await?;
         let asked = RuleListRequest { selection: picked };
-        let rules = site.caller.ask(|answer| Call::Rules(asked, answer)).await?;
+        let rules = site
+            .caller
+            .ask(|answer| ViewCall::Rules(asked, answer))
+            .await?;
         let plot = curves::plot(
             &self.wanted,
             &reply.series,
@@ -131,7 +137,9 @@ impl WantedPicture {
             from_step: self.from.filter(|_| is_by_step),
             to_step: self.to.filter(|_| is_by_step),
         };
-        site.caller.ask(|answer| Call::Metrics(asked, answer)).await
+        site.caller
+            .ask(|answer| ViewCall::Metrics(asked, answer))
+            .await
     }
 
     /// Leaves out what is outside the range.

@@ -14,7 +14,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use serde_json::json;
 use tokio::io::AsyncReadExt as _;
 
-use crate::call::{Call, Refusal};
+use crate::call::{Refusal, ViewCall};
 use crate::query::Query;
 use crate::reply::{Reply, SANDBOX, body, document, error, fault, refusal};
 use crate::server::{Caller, Site};
@@ -94,7 +94,9 @@ pub(crate) async fn log_part(
     most: usize,
 ) -> Result<LogPart, Refusal> {
     let begin = asked.offset.unsigned_abs();
-    let chunks = caller.ask(|answer| Call::Log(asked, most, answer)).await?;
+    let chunks = caller
+        .ask(|answer| ViewCall::Log(asked, most, answer))
+        .await?;
     let first = chunks.iter().find(|chunk| !chunk.data.is_empty());
     let notices = chunks.iter().map(|chunk| chunk.notice.as_str());
     let notices: Vec<&str> = notices.filter(|notice| !notice.is_empty()).collect();
@@ -116,7 +118,10 @@ async fn results_of(site: &Site, run: &str) -> Result<PathBuf, Refusal> {
         selection: Some((site.caller.settings.select)(run)),
         work: false,
     };
-    let reply = site.caller.ask(|answer| Call::Paths(asked, answer)).await?;
+    let reply = site
+        .caller
+        .ask(|answer| ViewCall::Paths(asked, answer))
+        .await?;
     match reply.paths.as_slice() {
         [one] if !one.path.is_empty() && one.node.is_empty() => Ok(PathBuf::from(&one.path)),
         [one] => Err(fault(

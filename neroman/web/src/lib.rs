@@ -2,7 +2,7 @@
 //!
 //! [`serve`] answers a browser over HTTP/1: static pages, documents, pictures, logs, and one stream
 //! of a window for each tab. It knows neither the daemon nor how a line is executed: each request
-//! becomes a [`Call`], which the caller answers. [`guard`] decides who is answered.
+//! becomes a [`ViewCall`], which the caller answers. [`guard`] decides who is answered.
 
 mod accept;
 mod call;
@@ -19,10 +19,10 @@ mod server;
 mod window;
 
 pub use accept::{Door, DoorError, serve};
-pub use call::{Answer, Call, LineRequest, LineResult, Refusal, RowsMessage};
+pub use call::{CallAnswer, LineRequest, LineResult, Refusal, RowsMessage, ViewCall};
 pub use mcp::AgentTools;
 pub use query::encoded;
-pub use server::{Caller, Settings, Site};
+pub use server::{Caller, Site, ViewSettings};
 
 #[cfg(test)]
 mod tests;

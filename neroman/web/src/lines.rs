@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use nero_views::json;
 use serde_json::{Value, json};
 
-use crate::call::{Call, LineRequest, LineResult, Refusal};
+use crate::call::{LineRequest, LineResult, Refusal, ViewCall};
 use crate::query::Query;
 use crate::reply::{Reply, body, document, fault, refusal, with_status};
 use crate::server::{Caller, Site};
@@ -234,7 +234,7 @@ fn line_of(bytes: &[u8]) -> Result<(Vec<String>, bool), Refusal> {
 }
 
 async fn executed(caller: &Caller, line: LineRequest) -> Result<LineResult, Refusal> {
-    let result = caller.ask(|answer| Call::Line(line, answer)).await?;
+    let result = caller.ask(|answer| ViewCall::Line(line, answer)).await?;
     if result.is_cut {
         return Err(fault("the answer is too long", "pick fewer experiments"));
     }

@@ -10,7 +10,7 @@ use axum::routing::{get, post};
 use nero_wire::v1::Selection;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::call::{Answer, Call, Refusal};
+use crate::call::{CallAnswer, Refusal, ViewCall};
 use crate::guard::{self, Guard};
 use crate::reply::fault;
 use crate::{curves, files, lines, pages, window};
@@ -20,7 +20,7 @@ const BODY_MAX: usize = 1 << 20;
 
 /// What a person chose.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct ViewSettings {
     /// Whether nothing can be changed from the page.
     pub is_read_only: bool,
     /// Makes a selection of typed text, in the time zone of the person.
@@ -30,8 +30,8 @@ pub struct Settings {
 /// The way to the program around the server.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    pub(crate) settings: Settings,
-    calls: mpsc::Sender<Call>,
+    pub(crate) settings: ViewSettings,
+    calls: mpsc::Sender<ViewCall>,
 }
 
 /// What every request of a browser is answered from.
@@ -86,14 +86,14 @@ impl Site {
 
 impl Caller {
     /// A way over which the other end gets these calls.
-    pub fn new(settings: Settings, calls: mpsc::Sender<Call>) -> Self {
+    pub fn new(settings: ViewSettings, calls: mpsc::Sender<ViewCall>) -> Self {
         Self { settings, calls }
     }
 
     /// Asks the program around the server.
     pub(crate) async fn ask<T>(
         &self,
-        question: impl FnOnce(Answer<T>) -> Call,
+        question: impl FnOnce(CallAnswer<T>) -> ViewCall,
     ) -> Result<T, Refusal> {
         let (answer, answered) = oneshot::channel();
         let ends = || fault("`neroman web` is ending", "");
@@ -102,7 +102,7 @@ impl Caller {
     }
 
     /// Hands a question on.
-    pub(crate) async fn send(&self, call: Call) -> Result<(), Refusal> {
+    pub(crate) async fn send(&self, call: ViewCall) -> Result<(), Refusal> {
         let sent = self.calls.send(call).await;
         sent.map_err(|_| fault("`neroman web` is ending", ""))
     }

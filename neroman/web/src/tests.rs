@@ -15,8 +15,8 @@ use nero_wire::v1::{ExperimentView, ListReply, LogChunk, PathsReply, Selection, 
 use tokio::sync::{mpsc, oneshot};
 
 use crate::accept::serve_by;
-use crate::call::{Call, LineResult, RowsMessage};
-use crate::{Caller, Door, Settings, Site};
+use crate::call::{LineResult, RowsMessage, ViewCall};
+use crate::{Caller, Door, Site, ViewSettings};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -52,7 +52,7 @@ impl Rig {
                 };
                 let door = door.expect("a door");
                 let (sender, calls) = mpsc::channel(8);
-                let settings = Settings {
+                let settings = ViewSettings {
                     is_read_only: options.is_read_only,
                     select: |text| Selection {
                         text: text.to_owned(),
@@ -129,7 +129,7 @@ impl Drop for Rig {
 }
 
 /// What the daemon and the lines answer here.
-async fn answer(mut calls: mpsc::Receiver<Call>, results: PathBuf) {
+async fn answer(mut calls: mpsc::Receiver<ViewCall>, results: PathBuf) {
     let view = ExperimentView {
         id: 7,
         name: "<script>alert(1)</script>".to_owned(),
@@ -138,14 +138,14 @@ async fn answer(mut calls: mpsc::Receiver<Call>, results: PathBuf) {
     };
     while let Some(call) = calls.recv().await {
         match call {
-            Call::List(_, answer) => {
+            ViewCall::List(_, answer) => {
                 let reply = ListReply {
                     experiments: vec![view.clone()],
                     ..ListReply::default()
                 };
                 let _ = answer.send(Ok(reply));
             }
-            Call::Watch(_, events) => {
+            ViewCall::Watch(_, events) => {
                 let event = WatchEvent {
                     experiments: vec![view.clone()],
                     window: Some(nero_wire::v1::WindowRows {
@@ -157,7 +157,7 @@ async fn answer(mut calls: mpsc::Receiver<Call>, results: PathBuf) {
                 };
                 let _ = events.send(RowsMessage::Rows(Box::new(event))).await;
             }
-            Call::Line(line, answer) => {
+            ViewCall::Line(line, answer) => {
                 let document =
                     serde_json::json!({"schema": 1, "words": line.words, "options": line.options});
                 let _ = answer.send(Ok(LineResult {
@@ -166,7 +166,7 @@ async fn answer(mut calls: mpsc::Receiver<Call>, results: PathBuf) {
                     ..LineResult::default()
                 }));
             }
-            Call::Paths(_, answer) => {
+            ViewCall::Paths(_, answer) => {
                 let path = results.display().to_string();
                 let paths = vec![One {
                     path,
@@ -174,7 +174,7 @@ async fn answer(mut calls: mpsc::Receiver<Call>, results: PathBuf) {
                 }];
                 let _ = answer.send(Ok(PathsReply { paths }));
             }
-            Call::Log(asked, most, answer) => {
+            ViewCall::Log(asked, most, answer) => {
                 let chunk = LogChunk {
                     offset: 40,
                     data: format!("{} {most}", asked.lines).into_bytes(),

@@ -16,10 +16,10 @@ use nero_wire::v1::{
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::call::{Call, Refusal, RowsMessage};
+use crate::call::{Refusal, RowsMessage, ViewCall};
 use crate::query::Query;
 use crate::reply::{Reply, body, document, fault, refusal};
-use crate::server::{Caller, Settings, Site};
+use crate::server::{Caller, Site, ViewSettings};
 
 /// Rows of a window that names no number of them.
 const ROWS: u64 = 100;
@@ -87,7 +87,7 @@ impl PageWindow {
             totals: true,
             ..ListRequest::default()
         };
-        let listed = caller.ask(|answer| Call::List(asked, answer)).await?;
+        let listed = caller.ask(|answer| ViewCall::List(asked, answer)).await?;
         Ok(WindowRows {
             rows: listed.experiments,
             totals: listed.totals.unwrap_or_default(),
@@ -129,7 +129,7 @@ pub(crate) async fn live(State(site): State<Site>, RawQuery(raw): RawQuery) -> R
     };
     // Two messages that nobody has read keep the daemon from sending more.
     let (sender, messages) = mpsc::channel(1);
-    if let Err(refused) = site.caller.send(Call::Watch(asked, sender)).await {
+    if let Err(refused) = site.caller.send(ViewCall::Watch(asked, sender)).await {
         return refusal(&refused);
     }
     let watched = WatchedWindow {
@@ -150,7 +150,7 @@ struct WatchedWindow {
     messages: mpsc::Receiver<RowsMessage>,
     views: HashMap<u64, ExperimentView>,
     columns: Vec<String>,
-    settings: Settings,
+    settings: ViewSettings,
 }
 
 impl WatchedWindow {
@@ -200,7 +200,7 @@ pub(crate) struct WindowRows {
 }
 
 impl WindowRows {
-    fn document(mut self, names: &[String], settings: Settings) -> Value {
+    fn document(mut self, names: &[String], settings: ViewSettings) -> Value {
         let columns = self.columns(names);
         let rows = self.rows.iter().map(|view| {
             let mut row = json::experiment(view);
@@ -339,7 +339,7 @@ pub(crate) async fn complete(State(site): State<Site>, RawQuery(raw): RawQuery) 
         };
         let reply = site
             .caller
-            .ask(|answer| Call::Complete(asked, answer))
+            .ask(|answer| ViewCall::Complete(asked, answer))
             .await?;
         let words = reply.words.iter();
         let words = words.map(|word| json!({"text": word.word, "note": word.about}));

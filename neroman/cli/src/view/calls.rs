@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use nero_web::{Answer, Call, LineRequest, LineResult, Refusal};
+use nero_web::{CallAnswer, LineRequest, LineResult, Refusal, ViewCall};
 use nero_wire::v1::{LogChunk, LogsRequest, WatchRequest};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinSet, LocalSet};
@@ -21,15 +21,15 @@ const READING_MAX: usize = 4;
 const CHANGING_MAX: usize = 16;
 
 /// The lines that may be executed now.
-struct Places {
+struct LinePlaces {
     author: &'static str,
     reading: Semaphore,
     changing: Semaphore,
 }
 
 /// Answers until it is dropped. The history names the author of what lines change.
-pub async fn answer(session: &Session, mut calls: mpsc::Receiver<Call>, author: &'static str) {
-    let places = Rc::new(Places {
+pub async fn answer(session: &Session, mut calls: mpsc::Receiver<ViewCall>, author: &'static str) {
+    let places = Rc::new(LinePlaces {
         author,
         reading: Semaphore::new(READING_MAX),
         changing: Semaphore::new(CHANGING_MAX),
@@ -45,7 +45,7 @@ pub async fn answer(session: &Session, mut calls: mpsc::Receiver<Call>, author: 
     LocalSet::new().run_until(all).await;
 }
 
-async fn make(mut session: Session, places: &Places, call: Call) {
+async fn make(mut session: Session, places: &LinePlaces, call: ViewCall) {
     macro_rules! call {
         ($asked:expr, $answer:expr, $method:ident) => {{
             let asked = async {
@@ -60,26 +60,26 @@ async fn make(mut session: Session, places: &Places, call: Call) {
         }};
     }
     match call {
-        Call::List(asked, answer) => call!(asked, answer, list),
-        Call::Metrics(asked, answer) => call!(asked, answer, metrics),
-        Call::Rules(asked, answer) => call!(asked, answer, rule_list),
-        Call::Paths(asked, answer) => call!(asked, answer, paths),
-        Call::Complete(asked, answer) => call!(asked, answer, complete),
-        Call::Log(asked, most, answer) => reply(answer, log(&mut session, asked, most)).await,
-        Call::Watch(asked, events) => watch(session, asked, events).await,
-        Call::Line(asked, answer) if asked.changes => {
+        ViewCall::List(asked, answer) => call!(asked, answer, list),
+        ViewCall::Metrics(asked, answer) => call!(asked, answer, metrics),
+        ViewCall::Rules(asked, answer) => call!(asked, answer, rule_list),
+        ViewCall::Paths(asked, answer) => call!(asked, answer, paths),
+        ViewCall::Complete(asked, answer) => call!(asked, answer, complete),
+        ViewCall::Log(asked, most, answer) => reply(answer, log(&mut session, asked, most)).await,
+        ViewCall::Watch(asked, events) => watch(session, asked, events).await,
+        ViewCall::Line(asked, answer) if asked.changes => {
             // It goes on when the browser has left.
             let done = execute(&places.changing, places.author, &asked).await;
             let _ = answer.send(done.map_err(|fault| refusal(&fault)));
         }
-        Call::Line(asked, answer) => {
+        ViewCall::Line(asked, answer) => {
             reply(answer, execute(&places.reading, places.author, &asked)).await
         }
     }
 }
 
 /// Sends an answer, unless the browser leaves before.
-async fn reply<T>(mut answer: Answer<T>, work: impl Future<Output = Result<T, Fault>>) {
+async fn reply<T>(mut answer: CallAnswer<T>, work: impl Future<Output = Result<T, Fault>>) {
     let answered = tokio::select! {
         () = answer.closed() => return,
         answered = work => answered,

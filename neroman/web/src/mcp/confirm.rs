@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use serde_json::{Value, json};
 
-use super::fields::Fields;
+use super::fields::ToolFields;
 use crate::call::Refusal;
 use crate::guard;
 use crate::lines;
@@ -23,7 +23,7 @@ impl Confirmations {
     ///
     /// # Errors
     /// A line that an agent may not do; a token of another line.
-    pub async fn execute(&self, caller: &Caller, fields: &Fields) -> Result<Value, Refusal> {
+    pub async fn execute(&self, caller: &Caller, fields: &ToolFields) -> Result<Value, Refusal> {
         let words = fields.texts("words");
         lines::permit(caller, &words)?;
         if let Some(token) = fields.text("token") {

@@ -8,9 +8,9 @@ use crate::reply::fault;
 
 /// Fields that fit their tool.
 #[derive(Debug)]
-pub(super) struct Fields(JsonObject);
+pub(super) struct ToolFields(JsonObject);
 
-impl Fields {
+impl ToolFields {
     /// Checks the fields by the schema of the tool.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ use crate::call::Refusal;
 use crate::lines;
 use crate::server::Caller;
 use confirm::Confirmations;
-use fields::Fields;
+use fields::ToolFields;
 
 /// The address of a page of help.
 const HELP: &str = "neroman://help/";
@@ -79,7 +79,7 @@ impl AgentTools {
             .filter(move |tool| !(is_read_only && tool.name == DO))
     }
 
-    async fn answer(&self, name: &str, fields: &Fields) -> Result<Value, Refusal> {
+    async fn answer(&self, name: &str, fields: &ToolFields) -> Result<Value, Refusal> {
         match name {
             "status" => reading::status(&self.caller, fields, &self.picked).await,
             "logs" => reading::logs(&self.caller, fields).await,
@@ -120,7 +120,7 @@ impl ServerHandler for AgentTools {
             let text = format!("there is no tool `{}`", request.name);
             return Err(ErrorData::invalid_params(text, None));
         };
-        let fields = Fields::read(request.arguments.unwrap_or_default(), &tool.input_schema);
+        let fields = ToolFields::read(request.arguments.unwrap_or_default(), &tool.input_schema);
         let answered = match fields {
             Ok(fields) => self.answer(&tool.name, &fields).await,
             Err(refused) => Err(refused),

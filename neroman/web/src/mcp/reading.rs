@@ -6,8 +6,8 @@ use nero_wire::v1::metrics_reply::Series;
 use nero_wire::v1::{LogsRequest, MetricsRequest};
 use serde_json::{Value, json};
 
-use super::fields::Fields;
-use crate::call::{Call, Refusal};
+use super::fields::ToolFields;
+use crate::call::{Refusal, ViewCall};
 use crate::reply::fault;
 use crate::server::Caller;
 use crate::window::PageWindow;
@@ -27,7 +27,7 @@ const POINTS_OF_COLUMN: u32 = 4;
 /// `status`.
 pub(super) async fn status(
     caller: &Caller,
-    fields: &Fields,
+    fields: &ToolFields,
     picked: &str,
 ) -> Result<Value, Refusal> {
     let names = fields.texts("columns");
@@ -65,7 +65,7 @@ pub(super) async fn status(
 }
 
 /// `logs`.
-pub(super) async fn logs(caller: &Caller, fields: &Fields) -> Result<Value, Refusal> {
+pub(super) async fn logs(caller: &Caller, fields: &ToolFields) -> Result<Value, Refusal> {
     let from = fields.number("from");
     let asked = LogsRequest {
         what: fields.text("what").unwrap_or_default().to_owned(),
@@ -88,7 +88,7 @@ pub(super) async fn logs(caller: &Caller, fields: &Fields) -> Result<Value, Refu
 /// `metrics`.
 pub(super) async fn metrics(
     caller: &Caller,
-    fields: &Fields,
+    fields: &ToolFields,
     picked: &str,
 ) -> Result<Value, Refusal> {
     let selection = fields.text("select").unwrap_or(picked);
@@ -102,7 +102,9 @@ pub(super) async fn metrics(
         width: wanted / POINTS_OF_COLUMN,
         ..MetricsRequest::default()
     };
-    let reply = caller.ask(|answer| Call::Metrics(asked, answer)).await?;
+    let reply = caller
+        .ask(|answer| ViewCall::Metrics(asked, answer))
+        .await?;
     let share = ALL_POINTS_MAX / u32::try_from(reply.series.len()).unwrap_or(u32::MAX).max(1);
     let points = wanted.min(share).max(POINTS_OF_COLUMN);
     let series: Vec<Value> = reply
@@ -148,7 +150,7 @@ fn of_series(one: &Series, points: u32) -> Value {
 pub(super) async fn line(
     caller: &Caller,
     tool: &str,
-    fields: &Fields,
+    fields: &ToolFields,
     picked: &str,
 ) -> Result<Value, Refusal> {
     let select = || {

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 
-use nero_web::{AgentTools, Caller, Settings};
+use nero_web::{AgentTools, Caller, ViewSettings};
 use tokio::sync::mpsc;
 
 use super::help;
@@ -24,7 +24,7 @@ pub async fn run(session: &mut Session, args: &args::Mcp) -> Result<u8, Stop> {
         session.out.note(text);
     }
     let (sender, calls) = mpsc::channel(calls::WAITING_MAX);
-    let settings = Settings {
+    let settings = ViewSettings {
         is_read_only: args.read_only,
         select: |text| selection(&[text.to_owned()]),
     };

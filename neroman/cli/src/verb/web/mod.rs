@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use nero_web::{Caller, Door, DoorError, Settings, Site};
+use nero_web::{Caller, Door, DoorError, Site, ViewSettings};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -25,7 +25,7 @@ pub async fn run(session: &mut Session, args: &args::Web) -> Result<u8, Stop> {
     rows::check(session, &picked).await?;
     let door = door(args).await?;
     let (sender, calls) = mpsc::channel(calls::WAITING_MAX);
-    let settings = Settings {
+    let settings = ViewSettings {
         is_read_only: args.read_only,
         select: |text| selection(&[text.to_owned()]),
     };

@@ -637,7 +637,7 @@ pub enum Daemon {
     },
     /// A systemd unit that keeps it running
     #[command(
-        after_help = "Examples:\n  neroman daemon unit > ~/.config/systemd/user/neronet.service\n  systemctl --user enable --now neronet"
+        after_help = "Examples:\n  neroman daemon unit\n  neroman daemon unit > ~/.config/systemd/user/neronet.service"
     )]
     Unit,
 }

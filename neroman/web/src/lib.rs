@@ -2,7 +2,7 @@
 //!
 //! [`serve`] answers a browser over HTTP/1: static pages, documents, pictures, logs, and one stream
 //! of a window for each tab. It knows neither the daemon nor how a line is executed: each request
-//! becomes a [`ViewCall`], which the caller answers. [`guard`] decides who is answered.
+//! becomes a [`ViewCall`], which the caller answers. `guard` decides who is answered.
 
 mod accept;
 mod call;

@@ -86,8 +86,10 @@ struct RunSeen {
     overlaps: u32,
     /// Jobs that ended by themselves.
     ends: u32,
-    /// When the last of these did.
-    ended: Option<Instant>,
+    /// When the last of these did, by the paused clock and by the machine's.
+    ended: Option<(Instant, std::time::Instant)>,
+    /// Whether it was told to be late.
+    is_late: bool,
     /// Jobs that were stopped because a later start of the task came.
     stops: u32,
     /// Jobs whose hosts died.

@@ -306,7 +306,7 @@ impl Launcher<'_> {
                 world.note(run, "ended by itself", |seen| {
                     seen.live -= 1;
                     seen.ends += 1;
-                    seen.ended = Some(Instant::now());
+                    seen.ended = Some((Instant::now(), std::time::Instant::now()));
                 });
             }
         }

@@ -31,6 +31,9 @@ const SOON: Duration = Duration::from_secs(28);
 const EVERY: Duration = Duration::from_secs(30);
 /// Longest time from a run's own end until it is told.
 const UNTOLD: Duration = Duration::from_secs(900);
+/// The paused clock goes on while a busy machine writes a file: so long of the machine's own time
+/// has to pass, too, before something is late.
+const STALL: Duration = Duration::from_secs(3);
 /// Longest time for which a copy waits beside its original while the scheduler answers.
 const BESIDE: Duration = Duration::from_secs(600);
 
@@ -449,9 +452,12 @@ impl World {
 
     /// Tells of runs that ended by themselves long ago, and were not told.
     fn see_untold(&self) {
-        for (run, seen) in self.seen.borrow().iter() {
-            let since = seen.ended.map(|at| at.elapsed()).unwrap_or_default();
-            if !seen.is_told && since > UNTOLD && since <= UNTOLD + EVERY {
+        for (run, seen) in self.seen.borrow_mut().iter_mut() {
+            let is_late = |(at, really): (Instant, std::time::Instant)| {
+                at.elapsed() > UNTOLD && really.elapsed() > STALL
+            };
+            if !seen.is_told && !seen.is_late && seen.ended.is_some_and(is_late) {
+                seen.is_late = true;
                 let what = format!("run {run} is not told: {seen:?}");
                 self.wrong.borrow_mut().push(what);
             }

@@ -91,7 +91,7 @@ pub(crate) struct Man {
     pub modules: Modules,
     /// Between the walks for windows.
     pub walks: WalkRest,
-    /// Curves that somebody looks at.
+    /// Thinned curves of the last pictures that views asked for.
     pub curves: CurveCache,
     /// Held while rows are added to a file.
     pub rows: Arc<tokio::sync::Mutex<()>>,

@@ -27,7 +27,7 @@ const HOSTS: [&str; 2] = ["config.sh", "infra.csv"];
 pub(super) struct Project {
     /// The folder in which commands begin.
     pub(super) framework: PathBuf,
-    /// The project's name in the framework's folder: that of its Python package.
+    /// The name of the project's Python package, which is its folder's name in mlframework.
     name: String,
     hosts: Option<MlframeworkHosts>,
     /// The file that names these.

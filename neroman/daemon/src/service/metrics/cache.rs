@@ -1,11 +1,12 @@
-//! Curves that somebody looks at, thinned: the next picture of one reads what was appended since.
+//! A memory of thinned curves. When a view asks for a curve again, the daemon reads only the points
+//! that were appended since its last picture.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nero_plot::by_column;
 use nero_store::{Point, RunKey, Series, SeriesCursor, SeriesReader, StoreError};
 
-/// Curves in memory; the one that was not looked at for longest goes first.
+/// The most curves in memory. A further curve takes the place of the one whose last picture is oldest.
 const CURVES_MAX: usize = 256;
 
 /// Columns for which a curve is kept: what the widest picture has.
@@ -39,7 +40,7 @@ impl Default for StepRange {
     }
 }
 
-/// The curves in memory, the one that was looked at last at the end.
+/// The curves in memory, in the order of their last pictures.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CurveCache {
     curves: Arc<Mutex<Vec<CachedCurve>>>,

@@ -55,6 +55,7 @@ pub const LEFT_OUT: &[(&str, &[&str])] = &[
             "infra",
             "joined",
             "local_steps",
+            "manual_hosts",
             "neighbours",
             "noodles_ssh",
             "roots",

@@ -36,6 +36,7 @@ mod local_steps;
 mod mail;
 mod mail_test;
 mod manual;
+mod manual_hosts;
 mod mlframework;
 mod multihost;
 mod neighbours;

@@ -4,8 +4,11 @@
 //! A comment above a block says on which stage it is played, or why it is not:
 //! `<!-- played: empty -->`, `<!-- not played: it sends a mail -->`. A stage goes on through a page.
 //! `<!-- file: train.py -->` above any other block makes it a file of the page's folder. On the page
-//! `…` stands for any text, a line of it for any lines; numbers may differ.
+//! `…` stands for any text, a line of it for any lines; numbers may differ. Other blocks of YAML are
+//! read as a description or a configuration unless `<!-- not read: WHY -->` stands above them, those
+//! of Python are compiled.
 
+use std::any::Any;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -31,13 +34,23 @@ fn root() -> PathBuf {
         .to_path_buf()
 }
 
+/// The README and the pages of the manual, but for those of its design.
 fn pages() -> Vec<String> {
-    let entries = fs::read_dir(root().join("docs")).unwrap();
-    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut pages: Vec<String> = names.filter(|name| name.ends_with(".md")).collect();
+    let mut pages = vec!["README.md".to_owned()];
+    let mut folders = vec!["docs".to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root().join(&folder)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let path = format!("{folder}/{name}");
+            if root().join(&path).is_dir() && name != "design" {
+                folders.push(path);
+            } else if name.ends_with(".md") {
+                pages.push(path);
+            }
+        }
+    }
     pages.sort();
-    let pages = pages.into_iter().map(|name| format!("docs/{name}"));
-    pages.chain(["README.md".to_owned()]).collect()
+    pages
 }
 
 fn blocks(page: &str) -> Vec<Block> {
@@ -141,51 +154,89 @@ fn all_fit(wanted: &[String], printed: &[&str]) -> bool {
     }
 }
 
+/// The name of a stage, and what makes it; `None` where only root can have its machines.
+pub type Opening = (&'static str, fn() -> Option<Stage>);
+
+/// Stages that need nothing but this machine.
+const ALONE: [Opening; 3] = [
+    ("empty", || Some(Stage::of(Home::new(), ()))),
+    ("sweep", || Some(sweep())),
+    ("penguins", || {
+        let stage = Stage::of(Home::new(), ());
+        copy_folder(&root().join("examples/penguins"), &stage.folder);
+        Some(stage)
+    }),
+];
+
+/// Those and the stages of `manual_hosts`.
+const STAGES: [&str; 5] = ["empty", "sweep", "penguins", "hosts", "slurm"];
+
 /// Where the blocks of a page are played.
-struct Stage {
+pub struct Stage {
+    // Dropped first, so that connections end before the machines do.
     home: Home,
     folder: PathBuf,
+    _machines: Box<dyn Any>,
 }
 
 impl Stage {
-    fn new(name: &str) -> Self {
-        let home = Home::new();
+    /// A stage of this home and of the machines that it reaches.
+    pub fn of(home: Home, machines: impl Any) -> Self {
         let folder = home.path().join("page");
         fs::create_dir(&folder).unwrap();
-        match name {
-            "empty" => {}
-            "sweep" => sweep(&home, &folder),
-            "penguins" => copy_folder(&root().join("examples/penguins"), &folder),
-            name => panic!("there is no stage {name}"),
+        Self {
+            home,
+            folder,
+            _machines: Box::new(machines),
         }
-        Self { home, folder }
     }
 
-    fn play(&self, block: &Block) {
+    /// Makes a block a file of the page's folder; a script can be executed.
+    fn write(&self, name: &str, text: &str) {
+        let path = self.folder.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        if text.starts_with("#!") {
+            self.home.script(&path, text);
+        } else {
+            fs::write(path, text).unwrap();
+        }
+    }
+
+    /// Plays a block; returns what is not as the page shows it.
+    fn play(&self, block: &Block) -> Vec<String> {
+        let mut wrong = Vec::new();
         for (command, wanted) in commands(block) {
             let place = format!("{}:{}: {command}", block.page, block.line);
             let mut shell = self.home.in_environment("sh");
             let programs = self.home.neroman().parent().unwrap();
             let path = std::env::var("PATH").unwrap_or_default();
+            // As on a terminal, where both streams are one.
             shell
-                .args(["-c", &command])
+                .args(["-c", &format!("exec 2>&1\n{command}")])
                 .current_dir(&self.folder)
                 .env("PATH", format!("{}:{path}", programs.display()))
                 .stdin(Stdio::null());
             let output = shell.output().unwrap();
             let out = String::from_utf8_lossy(&output.stdout).into_owned();
-            let err = String::from_utf8_lossy(&output.stderr).into_owned();
             // A selector may pick nothing on this stage.
-            let is_empty = output.status.code() == Some(1) && err.contains("picks nothing");
-            assert!(output.status.success() || is_empty, "{place}\n{out}{err}");
-            let lines: Vec<&str> = out.lines().chain(err.lines()).collect();
-            let shown = wanted.join("\n");
-            assert!(
-                wanted.is_empty() || all_fit(&wanted, &lines),
-                "{place}\nthe page shows:\n{shown}\nnow it is:\n{out}{err}"
-            );
+            let is_empty = output.status.code() == Some(1) && out.contains("picks nothing");
+            let lines: Vec<&str> = out.lines().filter(|line| !is_progress(line)).collect();
+            if !output.status.success() && !is_empty {
+                wrong.push(format!("{place}\n{out}"));
+            } else if !wanted.is_empty() && !all_fit(&wanted, &lines) {
+                let shown = wanted.join("\n");
+                wrong.push(format!(
+                    "{place}\nthe page shows:\n{shown}\nnow it is:\n{out}"
+                ));
+            }
         }
+        wrong
     }
+}
+
+/// Whether a line tells only that something takes long, as it does on a busy machine.
+fn is_progress(line: &str) -> bool {
+    line.contains(": sending the agents: ") || line.ends_with(" …")
 }
 
 fn copy_folder(from: &Path, to: &Path) {
@@ -202,55 +253,136 @@ fn copy_folder(from: &Path, to: &Path) {
 }
 
 /// 208 experiments with losses, of which some have run.
-fn sweep(home: &Home, folder: &Path) {
+fn sweep() -> Stage {
+    let stage = Stage::of(Home::new(), ());
     let job = "for i in 1 2 3; do echo \"step $i loss $1.$i val loss $1.5 acc 0.$i err 0.2\"; done";
     let yaml = format!(
         "collection: sweep\n+train:\n  command: [sh, -c, '{job}', job, '{{layers}}']\n  \
          parameters: {{rate: [0.1, 0.01, 0.002, 0.05], layers: [1, 2], lr: [1, 2], seed: {{range: [1, 13]}}}}\n"
     );
-    fs::write(folder.join("neronet.yaml"), yaml).unwrap();
-    home.ok(&["add", folder.to_str().unwrap()]);
-    home.ok(&["start", "1-8,124-186", "--wait"]);
+    stage.write("neronet.yaml", &yaml);
+    stage.home.ok(&["add", stage.folder.to_str().unwrap()]);
+    stage.home.ok(&["start", "1-8,124-186", "--wait"]);
+    stage
 }
 
-/// Plays the blocks of the pages that `is_here` picks.
-fn play(is_here: impl Fn(&str) -> bool) {
-    let mut count = 0;
-    for page in pages().into_iter().filter(|page| is_here(page)) {
-        let mut stage: Option<(String, Stage)> = None;
-        let mut files: Vec<(String, String)> = Vec::new();
-        for block in blocks(&page) {
-            let Some((what, more)) = &block.note else {
+/// Plays a page's blocks of these stages; returns what each printed otherwise than shown.
+fn play_page(page: &str, openings: &[Opening]) -> Vec<Vec<String>> {
+    let mut played = Vec::new();
+    let mut stage: Option<(&str, Option<Stage>)> = None;
+    let mut files: Vec<(String, String)> = Vec::new();
+    for block in blocks(page) {
+        let Some((what, more)) = &block.note else {
+            continue;
+        };
+        if what == "file" {
+            files.push((more.clone(), block.text.clone()));
+            continue;
+        }
+        let opening = openings.iter().find(|(name, _)| name == more);
+        if let Some((name, open)) = opening.filter(|_| what == "played") {
+            if stage.as_ref().is_none_or(|(present, _)| present != name) {
+                stage = Some((name, open()));
+            }
+            let Some((_, Some(stage))) = &stage else {
+                played.push(Vec::new());
                 continue;
             };
-            match what.as_str() {
-                "file" => files.push((more.clone(), block.text.clone())),
-                "played" => {
-                    if stage.as_ref().is_none_or(|(name, _)| name != more) {
-                        stage = Some((more.clone(), Stage::new(more)));
-                    }
-                    let (_, stage) = stage.as_ref().unwrap();
-                    for (name, text) in files.drain(..) {
-                        fs::write(stage.folder.join(name), text).unwrap();
-                    }
-                    stage.play(&block);
-                    count += 1;
-                }
-                _ => {}
+            for (name, text) in files.drain(..) {
+                stage.write(&name, &text);
             }
+            played.push(stage.play(&block));
         }
     }
-    assert!(count > 0);
+    played
+}
+
+/// Plays the blocks of these stages on the pages that `is_here` picks.
+pub fn play(openings: &[Opening], is_here: impl Fn(&str) -> bool) {
+    let pages = pages().into_iter().filter(|page| is_here(page));
+    let played: Vec<Vec<String>> = pages.flat_map(|page| play_page(&page, openings)).collect();
+    assert!(!played.is_empty(), "no block is played");
+    let wrong: Vec<String> = played.into_iter().flatten().collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
 #[test]
 fn the_readme_and_the_first_hour_do_what_they_show() {
-    play(|page| ["README.md", "docs/start.md"].contains(&page));
+    play(&ALONE, |page| {
+        ["README.md", "docs/start.md"].contains(&page)
+    });
 }
 
 #[test]
-fn the_pages_of_the_manual_do_what_they_show() {
-    play(|page| page != "README.md" && page != "docs/start.md");
+fn the_pages_of_tasks_do_what_they_show() {
+    play(&ALONE, |page| page.starts_with("docs/how-to/"));
+}
+
+#[test]
+fn the_pages_of_the_reference_do_what_they_show() {
+    let is_other = |page: &str| {
+        ["docs/how-to/", "docs/coming-from/"]
+            .iter()
+            .any(|of| page.starts_with(of))
+    };
+    play(&ALONE, |page| {
+        page != "README.md" && page != "docs/start.md" && !is_other(page)
+    });
+}
+
+/// What a part of a configuration may need of the rest.
+const CONFIGURED: [(&str, &str); 3] = [
+    ("user:", "user: {email: ada@example.org}\n"),
+    ("mail:", "mail: {smtp: smtp.example.org}\n"),
+    ("nodes:", "nodes: {alpha: {address: alpha}}\n"),
+];
+
+/// Reads a block as the description of an experiment, with a command where it has none, else as a
+/// configuration. Returns what neroman says against it.
+fn mistakes(described: &Home, configured: &Home, text: &str) -> Option<String> {
+    let mut said = String::new();
+    for text in [text, &format!("command: 'true'\n{text}")] {
+        let folder = described.experiment("block", text).display().to_string();
+        let ran = described.run(&["add", &folder, "--dry-run"]);
+        if ran.code == Some(0) {
+            return None;
+        }
+        said += &ran.err;
+    }
+    let missing = CONFIGURED.iter().filter(|(word, _)| !text.contains(word));
+    let others: String = missing.map(|(_, line)| *line).collect();
+    configured.configure(&(others + text));
+    let ran = configured.run(&["config", "show"]);
+    (ran.code != Some(0)).then_some(said + &ran.err)
+}
+
+#[test]
+fn each_block_of_yaml_and_python_is_read() {
+    let (described, configured) = (Home::new(), Home::new());
+    let mut wrong = Vec::new();
+    for block in pages().iter().flat_map(|page| blocks(page)) {
+        let place = format!("{}:{}", block.page, block.line);
+        let note = block.note.as_ref().map(|(what, _)| what.as_str());
+        if matches!(note, Some("file" | "not read")) {
+            continue;
+        }
+        match block.language.as_str() {
+            "yaml" => {
+                let said = mistakes(&described, &configured, &block.text);
+                wrong.extend(said.map(|said| format!("{place}: {said}")));
+            }
+            "python" => {
+                let mut python = described.in_environment("python3");
+                let compiled = python.args(["-c", "import sys; compile(sys.argv[1], '', 'exec')"]);
+                let compiled = compiled.arg(&block.text).output().unwrap();
+                if !compiled.status.success() {
+                    wrong.push(format!("{place}: {compiled:?}"));
+                }
+            }
+            _ => {}
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
@@ -258,11 +390,13 @@ fn each_console_block_is_played_or_tells_why_it_is_not() {
     for block in pages().iter().flat_map(|page| blocks(page)) {
         let place = format!("{}:{}", block.page, block.line);
         if block.language == "console" {
-            let note = block.note.as_ref().map(|(what, _)| what.as_str());
-            assert!(
-                matches!(note, Some("played" | "not played")),
-                "{place} has no comment"
-            );
+            let (what, more) = block
+                .note
+                .as_ref()
+                .unwrap_or_else(|| panic!("{place} has no comment"));
+            let is_right =
+                what == "not played" || what == "played" && STAGES.contains(&more.as_str());
+            assert!(is_right, "{place}: {what}: {more}");
         }
     }
 }

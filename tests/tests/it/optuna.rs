@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use nero_tests::Home;
 
-const MANUAL: &str = include_str!("../../../docs/format.md");
+const MANUAL: &str = include_str!("../../../docs/how-to/proposals.md");
 
 /// What pip installs.
 const OPTUNA: &str = "optuna==4.5.0";

@@ -319,6 +319,11 @@ fn the_pages_of_tasks_do_what_they_show() {
 }
 
 #[test]
+fn the_pages_for_people_of_other_tools_do_what_they_show() {
+    play(&ALONE, |page| page.starts_with("docs/coming-from/"));
+}
+
+#[test]
 fn the_pages_of_the_reference_do_what_they_show() {
     let is_other = |page: &str| {
         ["docs/how-to/", "docs/coming-from/"]

@@ -4,6 +4,7 @@
 pub(crate) mod block;
 pub(crate) mod command;
 pub(crate) mod define;
+pub(crate) mod directives;
 pub(crate) mod doubts;
 pub(crate) mod expand;
 pub(crate) mod fields;

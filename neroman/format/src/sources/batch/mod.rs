@@ -4,26 +4,20 @@
 //! The result is the tree that a YAML file of the same meaning would have; its marks lie
 //! in the script, so that a mistake is shown at the option that it comes from.
 
-mod options;
-mod slurm;
-
-mod engine;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::rc::Rc;
 
-use nero_model::safe::quoted;
 use nero_yaml::{Entry, Kind, Mark, Node};
 
-use self::options::{Directive, directives};
 use crate::definition::problem::Problem;
+use crate::read::directives::{
+    Dialect, ScriptRequest, ScriptValue, TASKS_MAX, directives, engine, slurm,
+};
 use crate::read::text::Text;
 
 /// Endings of files that are read as batch scripts.
 pub(crate) const ENDINGS: [&str; 5] = ["slurm", "sbatch", "sge", "job", "sh"];
-/// Most tasks of an array that become experiments.
-const TASKS_MAX: u64 = 100_000;
 /// The parameter that an array's index becomes.
 const TASK: &str = "task";
 
@@ -33,21 +27,7 @@ pub(crate) fn is_script(file: &Path) -> bool {
     ending.is_some_and(|ending| ENDINGS.contains(&ending))
 }
 
-/// A scheduler whose options a script has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Dialect {
-    Slurm,
-    GridEngine,
-}
-
 impl Dialect {
-    fn prefix(self) -> &'static str {
-        match self {
-            Self::Slurm => "#SBATCH",
-            Self::GridEngine => "#$",
-        }
-    }
-
     /// The variable that has the index of an array's task.
     fn task_variable(self) -> &'static str {
         match self {
@@ -86,57 +66,6 @@ impl Dialect {
             Self::GridEngine => "SGE_O_WORKDIR",
         }
     }
-}
-
-/// What a script asks for, in our words; each with the option that it comes from.
-#[derive(Debug, Default)]
-struct ScriptRequest {
-    /// Fields of the experiment.
-    fields: Vec<(&'static str, ScriptValue<String>)>,
-    /// Fields of `resources`.
-    resources: Vec<(&'static str, ScriptValue<String>)>,
-    /// Options that are passed on.
-    passed: Vec<ScriptValue<String>>,
-    /// The interpreter, where an option names it.
-    shell: Option<String>,
-    /// Indexes of an array.
-    tasks: Option<ScriptValue<Vec<u64>>>,
-    /// The step between them; 0: there is no array.
-    step: u64,
-    /// What becomes of the other options.
-    notes: Vec<(Mark, String)>,
-}
-
-/// A value and where it stands.
-#[derive(Clone, Debug)]
-struct ScriptValue<T> {
-    value: T,
-    mark: Mark,
-}
-
-impl ScriptRequest {
-    fn field(&mut self, word: &'static str, mark: Mark, value: impl Into<String>) {
-        put(&mut self.fields, word, mark, value.into());
-    }
-
-    fn resource(&mut self, word: &'static str, mark: Mark, value: impl Into<String>) {
-        put(&mut self.resources, word, mark, value.into());
-    }
-
-    fn note(&mut self, mark: Mark, text: impl Into<String>) {
-        self.notes.push((mark, text.into()));
-    }
-}
-
-/// The last value of a word counts, as it does for schedulers.
-fn put(
-    fields: &mut Vec<(&'static str, ScriptValue<String>)>,
-    word: &'static str,
-    mark: Mark,
-    value: String,
-) {
-    fields.retain(|(known, _)| *known != word);
-    fields.push((word, ScriptValue { value, mark }));
 }
 
 /// The tree of a script, and notes about what is left out of it.
@@ -291,11 +220,6 @@ fn module_line(text: &str) -> Option<Mark> {
         line: u32::try_from(line + 1).ok()?,
         column: 1,
     })
-}
-
-/// A note about an option that is not taken over.
-fn left_out(directive: &Directive, why: &str) -> String {
-    format!("{} is left out: {why}", quoted(&directive.name))
 }
 
 fn scalar(text: String, mark: Mark) -> Rc<Node> {

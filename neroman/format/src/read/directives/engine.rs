@@ -6,7 +6,7 @@ use super::options::{Directive, indexes, step};
 use super::{ScriptRequest, ScriptValue, left_out};
 
 /// What the options ask for.
-pub(super) fn wanted(options: &[Directive]) -> ScriptRequest {
+pub(crate) fn wanted(options: &[Directive]) -> ScriptRequest {
     let mut wanted = ScriptRequest::default();
     let mut slots = 1;
     let mut per_slot: Option<ScriptValue<String>> = None;

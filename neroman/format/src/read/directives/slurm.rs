@@ -34,7 +34,7 @@ struct Size {
 }
 
 /// What the options ask for.
-pub(super) fn wanted(options: &[Directive]) -> ScriptRequest {
+pub(crate) fn wanted(options: &[Directive]) -> ScriptRequest {
     let mut wanted = ScriptRequest::default();
     let mut size = Size {
         hosts: hosts(options),

@@ -6,13 +6,13 @@ use super::Dialect;
 
 /// An option of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Directive {
+pub(crate) struct Directive {
     /// Its name, `--time` or `-t`.
-    pub name: String,
+    pub(crate) name: String,
     /// Its value; empty: none.
-    pub value: String,
+    pub(crate) value: String,
     /// Where it stands.
-    pub mark: Mark,
+    pub(crate) mark: Mark,
 }
 
 /// Options of one letter of `sbatch` that have no value.
@@ -26,7 +26,7 @@ const ENGINE_PAIRS: &[&str] = &["-pe"];
 
 /// All options, in the order in which they stand. Those of SLURM end at the first
 /// command, as they do for `sbatch`.
-pub(super) fn directives(text: &str, dialect: Dialect) -> Vec<Directive> {
+pub(crate) fn directives(text: &str, dialect: Dialect) -> Vec<Directive> {
     let mut found = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let is_comment = line.starts_with('#') || line.trim().is_empty();
@@ -105,7 +105,7 @@ fn wants(name: &str, value: &str, dialect: Dialect) -> usize {
 }
 
 /// The step of indexes: of a single range `1-9:2` its own, else 1.
-pub(super) fn step(text: &str) -> u64 {
+pub(crate) fn step(text: &str) -> u64 {
     let list = text.split('%').next().unwrap_or_default();
     let step = list.split_once(':').filter(|_| !list.contains(','));
     step.and_then(|(_, step)| step.parse().ok()).unwrap_or(1)
@@ -113,7 +113,7 @@ pub(super) fn step(text: &str) -> u64 {
 
 /// The indexes of `1-10`, `1,3,5-9:2` and `0-9%4`, with the part behind `%`; `None`: it
 /// is none of these.
-pub(super) fn indexes(text: &str) -> Option<(Vec<u64>, Option<String>)> {
+pub(crate) fn indexes(text: &str) -> Option<(Vec<u64>, Option<String>)> {
     let (list, at_once) = match text.split_once('%') {
         Some((list, at_once)) => (list, Some(at_once.to_owned())),
         None => (text, None),
@@ -131,7 +131,7 @@ pub(super) fn indexes(text: &str) -> Option<(Vec<u64>, Option<String>)> {
                 (one, one)
             }
         };
-        let room = usize::try_from(crate::sources::batch::TASKS_MAX + 1)
+        let room = usize::try_from(super::TASKS_MAX + 1)
             .ok()?
             .saturating_sub(all.len());
         all.extend((first..=last).step_by(step).take(room));
@@ -141,7 +141,7 @@ pub(super) fn indexes(text: &str) -> Option<(Vec<u64>, Option<String>)> {
 
 /// The seconds of `minutes`, `minutes:seconds`, `hours:minutes:seconds`, `days-hours` and
 /// `days-hours:minutes:seconds`.
-pub(super) fn slurm_seconds(text: &str) -> Option<u64> {
+pub(crate) fn slurm_seconds(text: &str) -> Option<u64> {
     let (days, rest) = match text.split_once('-') {
         Some((days, rest)) => (Some(u64::from(days.parse::<u32>().ok()?)), rest),
         None => (None, text),

@@ -22,7 +22,6 @@ mod infra;
 mod listed;
 mod logs;
 mod mail;
-mod man;
 mod mcp;
 mod metrics;
 mod node;
@@ -114,7 +113,7 @@ async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
         Verb::Completions { shell } => completions::run(&session.out, *shell),
         Verb::Help {
             man: Some(folder), ..
-        } => man::run(&session.out, folder),
+        } => help::man::run(&session.out, folder),
         Verb::Help { topic, man: None } => help::run(&session.out, topic.as_deref()),
         Verb::Version(json) => help::version(&session.out, json.json),
     }

@@ -1,5 +1,7 @@
 //! `help` and `version`: answered without a daemon.
 
+pub mod man;
+
 use nero_model::VERSION;
 use nero_views::json;
 use serde_json::json;
@@ -68,17 +70,17 @@ const GROUPS: [VerbGroup; 6] = [
     },
 ];
 
-const SELECTORS: &str = include_str!("../../../../docs/selectors.md");
-const NODES: &str = include_str!("../../../../docs/nodes.md");
-const MAIL: &str = include_str!("../../../../docs/mail.md");
-const FORMAT: &str = include_str!("../../../../docs/format.md");
-const METRICS: &str = include_str!("../../../../docs/metrics.md");
-const GPUS: &str = include_str!("../../../../docs/gpus.md");
-const TOP: &str = include_str!("../../../../docs/top.md");
-const MCP: &str = include_str!("../../../../docs/mcp.md");
-const WEB: &str = include_str!("../../../../docs/web.md");
-const CONTAINERS: &str = include_str!("../../../../docs/containers.md");
-const INFRA: &str = include_str!("../../../../docs/infra.md");
+const SELECTORS: &str = include_str!("../../../../../docs/selectors.md");
+const NODES: &str = include_str!("../../../../../docs/nodes.md");
+const MAIL: &str = include_str!("../../../../../docs/mail.md");
+const FORMAT: &str = include_str!("../../../../../docs/format.md");
+const METRICS: &str = include_str!("../../../../../docs/metrics.md");
+const GPUS: &str = include_str!("../../../../../docs/gpus.md");
+const TOP: &str = include_str!("../../../../../docs/top.md");
+const MCP: &str = include_str!("../../../../../docs/mcp.md");
+const WEB: &str = include_str!("../../../../../docs/web.md");
+const CONTAINERS: &str = include_str!("../../../../../docs/containers.md");
+const INFRA: &str = include_str!("../../../../../docs/infra.md");
 
 /// Something that help explains beside verbs.
 struct Topic {

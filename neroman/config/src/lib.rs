@@ -21,6 +21,7 @@ mod owner;
 mod read;
 mod recipe;
 mod scheduling;
+mod setting;
 mod target;
 mod values;
 
@@ -35,4 +36,5 @@ pub use nero_warden::Kind as Warden;
 pub use nero_yaml::{Mistake, Mistakes};
 pub use notify::{Notify, NotifyEvent, QuietHours, Webhook};
 pub use origin::{From, NODE_VARIABLE, Origin};
+pub use setting::{GROUP_SETTINGS, NODE_SETTINGS, SETTINGS};
 pub use target::{Target, UnknownTarget};

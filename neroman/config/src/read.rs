@@ -21,7 +21,7 @@ use crate::scheduling;
 use crate::values::{entries, odd_word, text};
 
 /// Words of the file.
-const WORDS: &[&str] = &[
+pub(crate) const WORDS: &[&str] = &[
     "nodes",
     "groups",
     "default_node",
@@ -33,7 +33,7 @@ const WORDS: &[&str] = &[
     "defaults",
 ];
 /// Words of a node, as in [`Node::fields`].
-const NODE_WORDS: &[&str] = &[
+pub(crate) const NODE_WORDS: &[&str] = &[
     "address",
     "key",
     "root",
@@ -51,7 +51,7 @@ const NODE_WORDS: &[&str] = &[
 const NODE_WORDS_LATER: &[&str] = &["slots", "data"];
 
 /// The words of a group.
-const GROUP_WORDS: &[&str] = &["nodes", "balance"];
+pub(crate) const GROUP_WORDS: &[&str] = &["nodes", "balance"];
 const BALANCE: &[(&str, bool)] = &[("on", true), ("off", false)];
 
 /// Words of `listen`.

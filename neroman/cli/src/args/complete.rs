@@ -6,7 +6,7 @@ mod picks;
 use std::ffi::OsStr;
 
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
-use nero_config::{ANY, Config, NotifyEvent};
+use nero_config::{ANY, Config, NODE_SETTINGS, NotifyEvent, SETTINGS};
 use nero_model::Home;
 
 pub use picks::{
@@ -53,13 +53,13 @@ pub fn node_or_run() -> ArgValueCompleter {
 /// Completes a key of `config set`.
 pub fn config_key() -> ArgValueCompleter {
     ArgValueCompleter::new(|begun: &OsStr| {
-        let own = KEYS.map(|(key, about)| (key.to_owned(), about.to_owned()));
+        let own = SETTINGS.map(|(key, about)| (key.to_owned(), about.to_owned()));
         let config = config();
         let others = config.iter().flat_map(|config| {
             let groups = groups(config).map(|(name, of)| (format!("groups.{name}"), of));
             let fields = config.nodes.iter().flat_map(|(name, node)| {
                 let local = node.address.is_none();
-                let fields = FIELDS
+                let fields = NODE_SETTINGS
                     .iter()
                     .filter(move |(field, _)| !(local && ["address", "key"].contains(field)));
                 fields.map(move |(field, about)| {
@@ -72,94 +72,12 @@ pub fn config_key() -> ArgValueCompleter {
     })
 }
 
-/// What can be set beside nodes and groups.
-const KEYS: [(&str, &str); 21] = [
-    ("default_node", "where runs go"),
-    ("results_max", "how much of a run comes home, as 100M"),
-    ("results_min_free", "how much stays free where results lie"),
-    ("user.name", "your name"),
-    ("user.email", "your address"),
-    ("mail.smtp", "the mail server, as smtp.example.org:587"),
-    ("mail.security", "starttls, tls or none"),
-    (
-        "mail.ca",
-        "certificates to trust beside those of the system",
-    ),
-    ("mail.login", "your account there"),
-    (
-        "mail.password_command",
-        "prints the password, as pass show mail",
-    ),
-    ("mail.sendmail", "a program in place of a server"),
-    ("mail.from", "the sender, unless it is user.email"),
-    (
-        "mail.relay",
-        "the node that writes while this machine is away",
-    ),
-    ("mail.relay_after", "how long it is away by then, as 15m"),
-    ("notify.events", "what is told, as crashed,done"),
-    ("notify.to", "who gets mail, unless it is user.email"),
-    ("notify.digest", "how often a digest goes out, as 8h"),
-    ("notify.quiet", "no mail meanwhile, as 22:00-07:00"),
-    ("notify.limit", "most mails in an hour"),
-    ("notify.webhook", "a server that is told of each event"),
-    ("notify.command", "a program that gets each event"),
-];
-
 /// Every key and every field of a node, for the test of help.
 #[cfg(test)]
 pub fn keys() -> Vec<&'static str> {
-    let all = KEYS.iter().chain(FIELDS);
+    let all = SETTINGS.iter().chain(&NODE_SETTINGS);
     all.map(|(key, _)| *key).collect()
 }
-
-/// The settings of a node.
-const FIELDS: &[(&str, &str)] = &[
-    ("address", "whatever ssh accepts"),
-    ("root", "folder for our files there"),
-    ("key", "a private key that ssh tries, too"),
-    ("cpus", "CPUs that runs may use"),
-    ("memory", "memory that runs may use, as 64G"),
-    (
-        "gpus",
-        "GPUs that runs may have: the first 4, or [0, 2] by number",
-    ),
-    ("min_free", "nothing new starts below this much free disk"),
-    ("shared", "whether other machines use the same root"),
-    ("listen", "auto or never"),
-    ("warden", "its scheduler: none, slurm, oge or generic"),
-    (
-        "scheduler",
-        "how a generic one is asked: a recipe such as pbs",
-    ),
-    ("max_queued", "most jobs and tasks of yours in its queue"),
-    ("max_running", "most tasks of one array that run at once"),
-    (
-        "partition",
-        "partition of its runs, unless they name one (SLURM)",
-    ),
-    ("account", "account of its runs, unless they name one"),
-    ("qos", "quality of service of its runs (SLURM)"),
-    ("constraint", "features of the hosts of its runs (SLURM)"),
-    (
-        "queue",
-        "queue of its runs, unless they name one (Grid Engine)",
-    ),
-    (
-        "parallel_env",
-        "parallel environment of its runs (Grid Engine)",
-    ),
-    ("gpu_type", "type of GPU, for runs that ask for GPUs"),
-    (
-        "launcher",
-        "program that starts the command of its runs: srun, mpirun",
-    ),
-    ("exclusive", "true: no other job on the hosts of its runs"),
-    ("setup", "lines of the shell before each of its runs"),
-    ("sbatch_args", "further options of its jobs (SLURM)"),
-    ("qsub_args", "further options of its jobs (Grid Engine)"),
-    ("notes", "whatever you like"),
-];
 
 /// Completes the value of `config set`, as the key before it wants it.
 pub fn config_value() -> ArgValueCompleter {

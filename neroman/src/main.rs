@@ -2,6 +2,8 @@
 //! which the file of a table is read, its rows numbered, results written into it, a workbook
 //! made, modules of people run, or a picture turned into PNG. Each knows the others as other processes alone.
 
+mod facts;
+
 use std::process::ExitCode;
 
 use nero_cli::{ServeError, Served};
@@ -20,7 +22,7 @@ fn main() -> ExitCode {
         }
         Some(verb) if verb == nero_python::VERB => nero_python::answer(arguments),
         Some(verb) if verb == nero_plot::child::VERB => nero_raster::answer(arguments),
-        _ => nero_cli::main(daemon),
+        _ => nero_cli::main(daemon, facts::facts),
     }
 }
 

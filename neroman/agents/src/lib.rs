@@ -59,6 +59,45 @@ pub fn nerokid() -> Result<std::path::PathBuf, AgentError> {
     Ok(supply::for_this_machine()?.join("nerokid"))
 }
 
+/// The lowest glibc that a program runs with; `None`: it runs with any C library.
+///
+/// # Errors
+/// When the file cannot be read, or is no 64-bit program.
+pub fn glibc_of(program: &Path) -> std::io::Result<Option<Glibc>> {
+    Ok(elf::needs(program)?.glibc)
+}
+
+/// Agents that can be sent to nodes.
+#[derive(Clone, Debug)]
+pub struct AgentSet {
+    /// The folder of the programs.
+    pub folder: std::path::PathBuf,
+    /// Machine, as `uname -m` prints it.
+    pub arch: &'static str,
+    /// The oldest C library that they run with; `None`: any.
+    pub glibc: Option<Glibc>,
+    /// Name of neromum in greetings.
+    pub program: String,
+}
+
+/// All agents that this program finds, the preferred first. Blocks.
+///
+/// # Errors
+/// When there are none, or one of them cannot be read.
+pub fn sets() -> Result<Vec<AgentSet>, AgentError> {
+    let supplies = supply::all(&supply::folders()?)?;
+    let sets = supplies.into_iter().map(|supply| AgentSet {
+        folder: supply.programs[0]
+            .parent()
+            .unwrap_or(Path::new("/"))
+            .to_path_buf(),
+        arch: supply.arch,
+        glibc: supply.glibc,
+        program: supply.mum,
+    });
+    Ok(sets.collect())
+}
+
 /// The share of the machine that runs may use; `None`: all that it has.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgentOptions {

@@ -269,9 +269,9 @@ pub enum Verb {
         #[arg(long, value_name = "DIR", conflicts_with = "topic")]
         man: Option<String>,
     },
-    /// The version of this program
-    #[command(after_help = "Examples:\n  neroman version\n  neroman --version --json")]
-    Version(Json),
+    /// The version of this program; --verbose: what a report of a bug needs
+    #[command(after_help = "Examples:\n  neroman version\n  neroman --version --verbose")]
+    Version(Version),
 }
 
 /// Machine-readable output.
@@ -280,6 +280,16 @@ pub struct Json {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `version`.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Version {
+    /// Also print revision, target, C library, protocol, stored formats, agents
+    #[arg(long)]
+    pub verbose: bool,
+    #[command(flatten)]
+    pub json: Json,
 }
 
 /// `template`.

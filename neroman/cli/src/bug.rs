@@ -23,7 +23,8 @@ pub fn report_panics() {
         let _ = write!(
             std::io::stderr().lock(),
             "error: neroman {VERSION} has a bug: {}\ncaused by: {place}\n\
-             hint: no run was harmed; please report these lines and what was typed (`{} …`)\n",
+             hint: no run was harmed; please report these lines, `neroman --version --verbose`, \
+             and what was typed (`{} …`)\n",
             Safe::line(what),
             Safe::line(&verb),
         );

@@ -9,6 +9,7 @@ mod args;
 mod bug;
 mod completion;
 mod connect;
+mod facts;
 mod fault;
 mod line;
 mod mistakes;
@@ -27,22 +28,23 @@ use connect::Change;
 use fault::{Fault, Stop, code};
 use session::{Left, Session};
 
+pub use facts::{BuildFact, FactsFunction};
 pub use verb::daemon::{ServeError, ServeFunction, Served};
 
 /// Runs the command line with the process's own arguments; `daemon run` calls
-/// `daemon`.
-pub fn main(daemon: ServeFunction) -> ExitCode {
+/// `daemon`, and `--version --verbose` prints `facts`.
+pub fn main(daemon: ServeFunction, facts: FactsFunction) -> ExitCode {
     bug::report_panics();
     if completion::answer() {
         return ExitCode::SUCCESS;
     }
-    match std::panic::catch_unwind(|| run(daemon)) {
+    match std::panic::catch_unwind(|| run(daemon, facts)) {
         Ok(code) => ExitCode::from(code),
         Err(_) => ExitCode::from(code::BUG),
     }
 }
 
-fn run(daemon: ServeFunction) -> u8 {
+fn run(daemon: ServeFunction, facts: FactsFunction) -> u8 {
     let words: Result<Vec<String>, Fault> = std::env::args_os()
         .skip(1)
         .map(|word| {
@@ -62,7 +64,7 @@ fn run(daemon: ServeFunction) -> u8 {
     });
     let verbs = words.and_then(|words| verbs(&words));
     match verbs {
-        Ok(verbs) => follow(verbs, daemon),
+        Ok(verbs) => follow(verbs, daemon, facts),
         Err(fault) => {
             let json = std::env::args_os().any(|word| word == "--json");
             tell(fault, json)
@@ -76,14 +78,14 @@ fn verbs(words: &[String]) -> Result<Vec<read::Read>, Fault> {
 }
 
 /// Does the steps in order; the first that fails ends the line.
-fn follow(verbs: Vec<read::Read>, daemon: ServeFunction) -> u8 {
+fn follow(verbs: Vec<read::Read>, daemon: ServeFunction, facts: FactsFunction) -> u8 {
     if let [read::Read::Do(only)] = verbs.as_slice()
         && let args::Verb::Daemon(args::Daemon::Run { own_session }) = only.verb
     {
         let served = verb::daemon::serve(own_session, daemon);
         return served.unwrap_or_else(|fault| tell(fault, false));
     }
-    let mut session = Session::new();
+    let mut session = Session::new(facts);
     let changing = session.changing();
     let left = session.interrupted();
     let runtime = match tokio::runtime::Builder::new_current_thread()

@@ -10,6 +10,7 @@ use nero_model::{Home, RequestId};
 use nero_wire::v1::Selection;
 
 use crate::connect::{Change, Client, Program, Silence, Whose};
+use crate::facts::FactsFunction;
 use crate::fault::Fault;
 use crate::say::{Out, Screen};
 
@@ -34,6 +35,8 @@ impl Left {
 pub struct Session {
     /// The outputs of the steps.
     pub out: Out,
+    /// What is known of this build.
+    pub facts: FactsFunction,
     client: Option<Client>,
     /// The change that the daemon was asked for and has not answered.
     changing: Rc<Cell<Change>>,
@@ -46,11 +49,12 @@ pub struct Session {
 
 impl Session {
     /// A session that has looked up the terminal only.
-    pub fn new() -> Self {
+    pub fn new(facts: FactsFunction) -> Self {
         Self {
             out: Out {
                 screen: Screen::find(),
             },
+            facts,
             client: None,
             changing: Rc::default(),
             asks_ssh: false,
@@ -74,6 +78,7 @@ impl Session {
             out: Out {
                 screen: self.out.screen,
             },
+            facts: self.facts,
             client: self.client.clone(),
             changing: Rc::clone(&self.changing),
             interrupted: Rc::clone(&self.interrupted),

@@ -39,6 +39,12 @@ mod table;
 mod tx;
 mod wal;
 
+/// What is stored, and the version that this build writes.
+pub const VERSIONS: [(&str, i64); 2] = [
+    ("home", migrate::STATE.version()),
+    ("metrics", migrate::SERIES.version()),
+];
+
 pub use backup::{backup, copy_series, folder as backup_folder};
 pub use error::StoreError;
 pub use place::{Verdict, verdict};

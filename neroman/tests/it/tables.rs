@@ -541,6 +541,35 @@ fn help_lists_what_is_there() {
 }
 
 #[test]
+fn the_version_with_verbose_has_what_a_report_of_a_bug_needs() {
+    let fake = Fake::new(Answers::default());
+    let own = fake.ok(&["--version"]);
+    assert_eq!(own.lines().count(), 1, "{own}");
+    let verbose = fake.ok(&["--version", "--verbose"]);
+    assert!(verbose.starts_with(&own), "{verbose}");
+    let document = fake.ok(&["--version", "--verbose", "--json"]);
+    let document: serde_json::Value = serde_json::from_str(&document).expect("JSON");
+    let facts = document["facts"].as_array().expect("facts");
+    let names = [
+        "revision",
+        "target",
+        "C library",
+        "protocol",
+        "stored formats",
+        "agents",
+    ];
+    for name in names {
+        assert!(
+            facts.iter().any(|fact| fact[0] == name),
+            "{name}: {document}"
+        );
+        let stands = |line: &str| line.starts_with(&format!("{name} "));
+        assert!(verbose.lines().any(stands), "{name}: {verbose}");
+    }
+    assert!(fake.requests().is_empty());
+}
+
+#[test]
 fn foreign_text_never_reaches_the_screen_raw() {
     let fake = Fake::new(Answers {
         list: ListReply {

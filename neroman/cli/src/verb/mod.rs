@@ -115,6 +115,6 @@ async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
             man: Some(folder), ..
         } => help::man::run(&session.out, folder),
         Verb::Help { topic, man: None } => help::run(&session.out, topic.as_deref()),
-        Verb::Version(json) => help::version(&session.out, json.json),
+        Verb::Version(args) => help::version::run(session, args),
     }
 }

@@ -1,10 +1,7 @@
 //! `help` and `version`: answered without a daemon.
 
 pub mod man;
-
-use nero_model::VERSION;
-use nero_views::json;
-use serde_json::json;
+pub mod version;
 
 use crate::fault::{Fault, Stop, code};
 use crate::line;
@@ -187,16 +184,6 @@ pub fn run(out: &Out, wanted: Option<&str>) -> Result<u8, Stop> {
     };
     let parts: Vec<String> = verb.into_iter().chain(page).collect();
     out.text(&parts.join("\n"))?;
-    Ok(code::OK)
-}
-
-/// `--version`.
-pub fn version(out: &Out, as_json: bool) -> Result<u8, Stop> {
-    if as_json {
-        out.json(&json::document(json!({"version": VERSION})))?;
-    } else {
-        out.line(&format!("neroman {VERSION}"))?;
-    }
     Ok(code::OK)
 }
 

@@ -77,11 +77,61 @@ fn ranges_processors_and_plots_are_read() {
         Some("--time=0-00:10:00 --mem-per-cpu=500")
     );
     assert!(definition.not_built.is_empty(), "{definition:?}");
-    // Notes: `sbatch_args` counts on a cluster only, and
-    // its `--time` has to be written as `resources.time`.
-    assert_eq!(loaded.notes.len(), 2, "{:?}", loaded.notes);
+    let notes: Vec<&str> = loaded.notes.iter().map(|note| &*note.text).collect();
+    let read = "`sbatch_args` is read as `resources.time: 600s`, `resources.memory: 500M`";
+    assert_eq!(notes, [read]);
+    assert_eq!(definition.resources.time_ms, Some(600_000));
+    assert_eq!(definition.resources.memory_bytes, Some(500 << 20));
+    assert!(definition.scheduling.is_empty());
     assert_eq!(definition.processing.outputs.len(), 2);
     assert_eq!(definition.processing.plots[0].name, "values.svg");
+}
+
+/// What a block with this line beside its command asks for, and what is told about it.
+fn with_line(line: &str) -> (nero_format::Definition, Vec<String>) {
+    let loaded = load(&format!("+one:\n  command: run\n  {line}\n"));
+    let notes = loaded.notes.into_iter().map(|note| note.text);
+    (loaded.definitions[0].clone(), notes.collect())
+}
+
+#[test]
+fn options_of_sbatch_in_one_text_become_the_fields_of_the_same_meaning() {
+    let line = "sbatch_args: '-p gpu,long --time 2-0 -c 4 --mem-per-cpu=1G --exclude=n7 -J x'";
+    let (one, notes) = with_line(line);
+    assert_eq!(one.resources.time_ms, Some(2 * 86_400_000));
+    assert_eq!(one.resources.cpus, 4.0);
+    assert_eq!(one.resources.memory_bytes, Some(4 << 30));
+    assert_eq!(one.scheduling.partition.on("any").unwrap(), "gpu");
+    let passed = one.scheduling.sbatch_args.on("any").unwrap();
+    assert_eq!(*passed, ["--exclude=n7"]);
+    let told = |part: &str| notes.iter().any(|note| note.contains(part));
+    for part in [
+        "is read as `partition: gpu`, `resources.time: 172800s`, `resources.cpus: 4`, `resources.memory: 4G",
+        "`sbatch_args`: `-p` is left out: a run names one partition: gpu",
+        "`sbatch_args`: `-J` is left out: the job's name",
+    ] {
+        assert!(told(part), "{part}: {notes:#?}");
+    }
+}
+
+#[test]
+fn a_field_beside_the_text_of_sbatch_counts_more() {
+    let line = "resources: {cpus: 2, time: 1h}\n  sbatch_args: '--time=5 --mem-per-cpu=300'";
+    let (one, notes) = with_line(line);
+    assert_eq!(one.resources.time_ms, Some(3_600_000));
+    assert_eq!(one.resources.memory_bytes, Some(600 << 20));
+    assert!(
+        notes.iter().any(|note| note.contains("option for `time`")),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn an_array_in_the_text_of_sbatch_is_refused() {
+    let text = "+one:\n  command: run\n  sbatch_args: --time=5 --array=1-9\n";
+    let report = crate::report(text);
+    assert!(report.contains("--array is set by Neronet"), "{report}");
+    assert!(report.contains(":3:"), "{report}");
 }
 
 #[test]

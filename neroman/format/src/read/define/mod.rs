@@ -7,6 +7,7 @@ use crate::definition::{Buffering, Definition, Monitor, NotBuilt, RenderDef, Res
 use crate::read::block::{Given, Scope};
 use crate::read::command::style::{self, Style};
 use crate::read::command::{self, Command, render};
+use crate::read::directives::one_text;
 use crate::read::fields::Field;
 use crate::read::groups::outputs::TravelEntry;
 use crate::read::groups::{
@@ -37,6 +38,15 @@ pub(crate) struct Draft {
 
 /// Reads all fields that hold in a block.
 pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Mark) -> Draft {
+    let spread = one_text::spread(reader, scope);
+    let mut draft = read_fields(reader, spread.as_ref().unwrap_or(scope), name, mark);
+    let written = scope.get(Field::SbatchArgs);
+    let written = written.and_then(|given| given.value.scalar());
+    draft.common.sbatch_args = written.map(str::to_owned);
+    draft
+}
+
+fn read_fields(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Mark) -> Draft {
     let mut not_built = Vec::new();
     let mut program = program(reader, scope, name, mark, &mut not_built);
     let rules = rules::read(reader, scope, &mut not_built);
@@ -114,8 +124,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
             .get(Field::Keep)
             .and_then(|given| reader.duration_ms(&given.key, &given.value, Zero::Allowed)),
         custom_msg: text(reader, scope, Field::CustomMsg),
-        sbatch_args: (scope.get(Field::SbatchArgs))
-            .and_then(|given| given.value.scalar().map(str::to_owned)),
+        sbatch_args: None,
         scheduling,
         again,
         priority: settings::priority(reader, scope).unwrap_or_default(),

@@ -2,6 +2,7 @@
 //! fields of an experiment, resources, options that are passed on, and notes about the rest.
 
 pub(crate) mod engine;
+pub(crate) mod one_text;
 pub(crate) mod options;
 pub(crate) mod slurm;
 

@@ -1,6 +1,7 @@
 //! Reads a tree of blocks into definitions: the text of a file, blocks with what they inherit, their
 //! fields, and the experiments that their parameters multiply to. Knows no file of a source.
 
+pub(crate) mod about;
 pub(crate) mod block;
 pub(crate) mod command;
 pub(crate) mod define;

@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::about::about;
 use super::fields::{FIELDS, Field, RESOURCES};
 use nero_expr::ACTIONS;
 
@@ -25,7 +26,9 @@ pub fn schema() -> Value {
 fn block() -> Value {
     let mut properties = Map::new();
     for (word, field) in FIELDS {
-        properties.insert((*word).to_owned(), shape(*field));
+        let mut shape = shape(*field);
+        shape["description"] = about(word).into();
+        properties.insert((*word).to_owned(), shape);
     }
     let inner = any(&[
         json!({"$ref": "#/definitions/block"}),

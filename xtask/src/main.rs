@@ -11,6 +11,7 @@ mod dist;
 mod elf;
 mod guards;
 mod junit;
+mod manual;
 mod names;
 mod packages;
 mod pictures;
@@ -149,8 +150,13 @@ enum Task {
     },
     /// Make the pictures of docs/views.md anew, of a real sweep
     Pictures,
-    /// Count what docs/design/rooms.md bounds: circles of imports, lines, long functions
+    /// Count what docs/design/rooms.md bounds: circles of imports, lines, long functions and sentences
     Guards,
+    /// Write docs/reference from the code (--check only compares)
+    Manual {
+        #[arg(long)]
+        check: bool,
+    },
     /// Generate the Rust of proto/*.proto (--check only compares)
     Codegen {
         #[arg(long)]
@@ -260,6 +266,7 @@ fn main() -> ExitCode {
         Task::Skew { revision } => skew::run(&mut steps, &revision),
         Task::Pictures => pictures::run(&steps),
         Task::Guards => guards::check(&root),
+        Task::Manual { check } => manual::run(&steps, check),
         Task::Codegen { check } => codegen::run(&steps, check),
     };
     match outcome {

@@ -7,10 +7,16 @@ use std::process::Command;
 
 use crate::rings::{LEFT_OUT, Selection, of_modes};
 use crate::steps::{PROGRAMS, Steps, execute, has_cargo_command};
-use crate::{binaries, chaos, codegen, deps, guards, junit, names, packages, sweep};
+use crate::{binaries, chaos, codegen, deps, guards, junit, manual, names, packages, sweep};
 
-/// Package that the first two rings do not build: it generates code.
-const CODEGEN: &[&str] = &["--workspace", "--exclude", "nero-codegen"];
+/// Packages that the first two rings do not build: they generate code and pages.
+const GENERATORS: &[&str] = &[
+    "--workspace",
+    "--exclude",
+    "nero-codegen",
+    "--exclude",
+    "nero-manual",
+];
 
 /// How much is tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,8 +36,8 @@ pub fn run(steps: &mut Steps, ring: Ring, swap_umask: bool) -> Result<(), String
     });
     steps.attempt("sockets of killed tests are removed", |_| sweep::sockets());
     let workspace = match ring {
-        Ring::Ci => &CODEGEN[..1],
-        Ring::First | Ring::All => CODEGEN,
+        Ring::Ci => &GENERATORS[..1],
+        Ring::First | Ring::All => GENERATORS,
     };
     if ring == Ring::Ci {
         steps.attempt_command("format", steps.cargo(&["fmt", "--all", "--check"]));
@@ -60,6 +66,9 @@ pub fn run(steps: &mut Steps, ring: Ring, swap_umask: bool) -> Result<(), String
         tests(steps, ring, workspace, swap_umask);
     }
     if is_built && ring == Ring::Ci {
+        steps.attempt("the reference has the words of the code", |steps| {
+            manual::run(steps, true)
+        });
         chaos::of_day(steps);
     }
     print_left_out(ring);

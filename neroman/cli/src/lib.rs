@@ -31,6 +31,11 @@ use session::{Left, Session};
 pub use facts::{BuildFact, FactsFunction};
 pub use verb::daemon::{ServeError, ServeFunction, Served};
 
+/// All verbs with their options, for the manual.
+pub fn command() -> clap::Command {
+    line::all_with_options()
+}
+
 /// Runs the command line with the process's own arguments; `daemon run` calls
 /// `daemon`, and `--version --verbose` prints `facts`.
 pub fn main(daemon: ServeFunction, facts: FactsFunction) -> ExitCode {

@@ -159,8 +159,8 @@ pub enum EndReason {
     Signalled { signal: i32, core_dumped: bool },
     /// A write failed for want of space (exit code given).
     DiskFull { code: i32 },
-    /// SIGKILL ended it (0), or a process whose shell then ended with this code,
-    /// while the kernel ended processes of its cgroup for memory.
+    /// The kernel ended processes of its cgroup for memory meanwhile. SIGKILL ended the job (code
+    /// 0), or a process whose shell then ended with this code.
     OutOfMemory {
         #[serde(default)]
         code: i32,

@@ -21,7 +21,7 @@ pub enum Fact {
     Path,
     /// Node of the newest run.
     Node,
-    /// One of the state words of [`crate::words::state::State`].
+    /// State of the experiment: one of the words of its column.
     State,
     /// Number of the run in its experiment: 1, 2 ….
     Attempt,

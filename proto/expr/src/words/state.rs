@@ -8,31 +8,31 @@ use super::known::KnowledgeHolder;
 /// A state, or a word for several, that stands as a condition of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Never ran.
+    /// It never ran.
     Defined,
-    /// Decided, not begun.
+    /// Accepted and on disk, not sent yet.
     Queued,
-    /// Content on its way to the node.
+    /// Its files travel to the node.
     Staging,
-    /// Handed to the warden.
+    /// Handed to the node.
     Submitted,
-    /// Waiting at the warden.
+    /// The node has it and waits for room.
     Pending,
-    /// Its job is alive.
+    /// Its job was started.
     Running,
-    /// The job's leader has ended; other processes of it may live.
+    /// Its main process ended, or was asked to; something of it may be alive.
     Ending,
     /// Ended with exit code 0.
     Finished,
-    /// Ended otherwise.
+    /// Any other end by itself: exit code, signal, could not be started.
     Crashed,
-    /// Ended by a person or a rule.
+    /// Ended by a person, a rule, or its scheduler.
     Aborted,
     /// Ended by a time limit.
     Timeout,
-    /// No evidence for longer than the lease.
+    /// Nothing can tell how it ended, or whether it did.
     Lost,
-    /// Held back.
+    /// Its processes are stopped, or it is kept from being started.
     Paused,
     /// `queued` … `ending`, and `paused`.
     Live,

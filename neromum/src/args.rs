@@ -31,7 +31,7 @@ Usage:
 serve    serves in the foreground; ends at once when another one serves there
 dial     joins stdin and stdout to its socket; starts one when nobody answers
 job      starts the runs of one task of a submission, in an allocation of a
-         scheduler; see docs/design/schedulers.md
+         scheduler; see `neroman help schedulers`
 door     (in an allocation) has other hosts of the cluster reach a worker's socket
          until stdin ends; prints its number and its addresses
 call     joins stdin and stdout to the worker behind a door
@@ -51,7 +51,7 @@ Options:
   --warden NAME     the node's scheduler: none, slurm, oge, generic (none)
   --max-queued N    jobs of this user in its queue at most
   --max-running N   tasks of an array that run at once at most
-  --recipe TEXT     how a generic scheduler is asked; see docs/schedulers.md
+  --recipe TEXT     how a generic scheduler is asked: neroman help schedulers
   --beat S          renew the lease of a shared root every so many seconds (15)
   --over EPOCH      (serve) lead though the leader of this epoch may live
   --because TEXT    (serve) why it cannot be reached

@@ -22,7 +22,7 @@ pub(crate) fn read(fields: &mut Fields, full: &str, node: &Node) -> Option<Recip
         return None;
     }
     if let Err(error) = Generic::new(&recipe) {
-        fields.wrong(node.mark, of(full, &error), "see docs/schedulers.md");
+        fields.wrong(node.mark, of(full, &error), "see `neroman help schedulers`");
         return None;
     }
     Some(recipe)
@@ -34,7 +34,7 @@ pub(crate) fn check(fields: &mut Fields, name: &str, node: &crate::Node) {
     match (node.warden, at("warden"), at("scheduler")) {
         (Warden::Generic, Some(place), None) => {
             let message = format!("`nodes.{name}.warden: generic` needs `scheduler:`");
-            let hint = "a recipe such as `scheduler: pbs`, or the scheduler's commands: docs/schedulers.md";
+            let hint = "a recipe such as `scheduler: pbs`, or the scheduler's commands: `neroman help schedulers`";
             fields.wrong(place, message, hint);
         }
         (Warden::None | Warden::Slurm | Warden::Oge, _, Some(place)) => {
@@ -96,7 +96,7 @@ fn is_known(word: &str) -> bool {
 fn set(fields: &mut Fields, full: &str, word: &str, entry: &Entry, recipe: &mut Recipe) {
     let Some(value) = value(&entry.value) else {
         let message = format!("`{full}.{word}` takes a text or a list of texts");
-        fields.wrong(entry.value.mark, message, "see docs/schedulers.md");
+        fields.wrong(entry.value.mark, message, "see `neroman help schedulers`");
         return;
     };
     match recipe.set(word, value) {

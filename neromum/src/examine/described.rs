@@ -11,7 +11,7 @@ use crate::warden::runner::Runner;
 
 /// Lines of the list that are quoted.
 const LINES_MAX: usize = 5;
-const HINT: &str = "the words of `scheduler:` in the configuration: docs/schedulers.md";
+const HINT: &str = "the words of `scheduler:` in the configuration: `neroman help schedulers`";
 
 pub async fn look(findings: &mut Findings, login: &Login, warden: &dyn Warden) {
     let name = &*warden.name();

@@ -3,6 +3,8 @@
 
 /// Wider lines are hard to read.
 const WIDTH_MAX: usize = 100;
+/// The beginning of a link to a topic of help.
+pub const HELP: &str = "help:";
 /// Of a table: where the second column begins.
 const SECOND: usize = 34;
 
@@ -169,7 +171,8 @@ fn filled(text: &str, begin: &str, indent: usize, width: usize) -> String {
 }
 
 /// Without the marks that a browser would show in another way. Backticks stay:
-/// they say where a word begins and ends. `[x](format.md)` becomes x (docs/format.md).
+/// they say where a word begins and ends. `[x](format.md)` becomes x (docs/format.md), and
+/// `[x](help:format)` x (`neroman help format`).
 fn inline(text: &str) -> String {
     let text = text.replace("**", "").replace("`` ", "").replace(" ``", "");
     let mut shown = String::new();
@@ -179,7 +182,10 @@ fn inline(text: &str) -> String {
         shown.push_str(name);
         // A link within the page names only its place.
         if let Some(page) = page.split('#').next().filter(|page| !page.is_empty()) {
-            shown.push_str(&format!(" (docs/{page})"));
+            shown.push_str(&match page.strip_prefix(HELP) {
+                Some(topic) => format!(" (`neroman help {topic}`)"),
+                None => format!(" (docs/{page})"),
+            });
         }
         rest = after;
     }
@@ -200,10 +206,10 @@ mod tests {
 
     #[test]
     fn a_page_is_shown_as_text() {
-        let page = "# Title\n\nOne [two](x.md#y) **three**\n[four](#z).\n\n| a | b |\n|---|---|\n| `1` | first of all |\n\
+        let page = "# Title\n\nOne [two](x.md#y) **three**\n[four](#z), [five](help:z#y).\n\n| a | b |\n|---|---|\n| `1` | first of all |\n\
                     | `` `odd` `` | other \\| more |\n\n* an item\n  goes on\n* next\n\n```yaml\nkey:  1\n```\n\n## Part\n\nEnd.\n";
         let shown = plain(section(page, ""), 44);
-        let want = "One two (docs/x.md) three four.\n\n  \
+        let want = "One two (docs/x.md) three four, five\n(`neroman help z`).\n\n  \
                     `1`                             first of\n                                  all\n  \
                     `odd`                           other \\|\n                                  more\n\n\
                     * an item goes on\n* next\n\n    key:  1\n";

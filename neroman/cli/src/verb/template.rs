@@ -74,7 +74,7 @@ fn text(name: &str, command: &[String]) -> String {
 
 const HEAD: &str = "\
 # Experiments for neronet: `neroman add .` registers them, `neroman start all` starts them.
-# Lines without a # in front are in force. More: docs/format.md
+# Lines without a # in front are in force. More: neroman help format
 
 # collection: digits         # unless given: the name of this folder
 ";

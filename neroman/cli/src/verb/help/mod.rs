@@ -77,6 +77,9 @@ const TOP: &str = include_str!("../../../../../docs/top.md");
 const MCP: &str = include_str!("../../../../../docs/mcp.md");
 const WEB: &str = include_str!("../../../../../docs/web.md");
 const CONTAINERS: &str = include_str!("../../../../../docs/containers.md");
+const SCHEDULERS: &str = include_str!("../../../../../docs/schedulers.md");
+const MESSAGES: &str = include_str!("../../../../../docs/messages.md");
+const VARIABLES: &str = include_str!("../../../../../docs/reference/variables.md");
 const INFRA: &str = include_str!("../../../../../docs/infra.md");
 
 /// Something that help explains beside verbs.
@@ -102,7 +105,7 @@ const fn topic(
     }
 }
 
-const TOPICS: [Topic; 15] = [
+const TOPICS: [Topic; 19] = [
     topic("selectors", "How experiments are picked", SELECTORS, ""),
     topic(
         "expressions",
@@ -152,6 +155,20 @@ const TOPICS: [Topic; 15] = [
     ),
     topic("gpus", "Who gets which card", GPUS, ""),
     topic("config", "What stands in config.yaml", NODES, "config.yaml"),
+    topic("nodes", "Machines, groups, and the way to them", NODES, ALL),
+    topic(
+        "schedulers",
+        "Nodes with SLURM, Grid Engine or another scheduler",
+        SCHEDULERS,
+        ALL,
+    ),
+    topic(
+        "messages",
+        "What messages mean, and what to do",
+        MESSAGES,
+        ALL,
+    ),
+    topic("variables", "Environment variables", VARIABLES, ALL),
     topic("mail", "Who is told what, and how", MAIL, ""),
 ];
 
@@ -165,6 +182,17 @@ impl Topic {
             heading => page::section(self.page, heading),
         }
     }
+
+    /// The text for a terminal. A link to a page that is a topic, too, names that: an installed
+    /// program has no pages.
+    fn rendered(&self, width: u16) -> String {
+        let mut text = self.text().replace("](../", "](");
+        for Topic { name, .. } in &TOPICS {
+            let (file, topic) = (format!("]({name}.md"), format!("]({}{name}", page::HELP));
+            text = text.replace(&file, &topic);
+        }
+        page::plain(&text, width)
+    }
 }
 
 /// `help [VERB|TOPIC]`.
@@ -175,7 +203,7 @@ pub fn run(out: &Out, wanted: Option<&str>) -> Result<u8, Stop> {
     };
     let wanted = wanted.trim_start_matches('-');
     let topic = TOPICS.iter().find(|topic| topic.name == wanted);
-    let page = topic.map(|topic| page::plain(topic.text(), out.screen.width));
+    let page = topic.map(|topic| topic.rendered(out.screen.width));
     // `config` and `metrics` are verbs and topics.
     let verb = match (of(wanted), &page) {
         (Ok(verb), _) => Some(verb),
@@ -268,7 +296,7 @@ mod tests {
     fn shown(name: &str) -> String {
         let topic = TOPICS.iter().find(|topic| topic.name == name);
         let topic = topic.unwrap_or_else(|| panic!("no topic {name}"));
-        page::plain(topic.text(), 80)
+        topic.rendered(80)
     }
 
     /// The words between backticks, and those that stand in a list there.

@@ -78,7 +78,7 @@ async fn add(session: &mut Session, args: &NodeAdd) -> Result<u8, Stop> {
         let fault = Fault::usage("--warden generic needs the commands of its scheduler");
         return Err(fault
             .hint(
-                "write `warden: generic` and `scheduler:` into config.yaml, as docs/schedulers.md shows",
+                "write `warden: generic` and `scheduler:` into config.yaml, as `neroman help schedulers` shows",
             )
             .into());
     }

@@ -4,6 +4,7 @@
 mod functions;
 mod imports;
 mod names;
+mod pages;
 mod source;
 
 use std::collections::BTreeMap;
@@ -83,7 +84,8 @@ struct Row {
 pub fn check(root: &Path) -> Result<(), String> {
     let path = root.join(PAGE);
     let page = fs::read_to_string(&path).map_err(|error| format!("{PAGE}: {error}"))?;
-    let measures = measures(&source::crates(root)?);
+    let mut measures = measures(&source::crates(root)?);
+    measures.extend(pages::measures(root)?);
     compare(&page, &measures)
 }
 

@@ -170,76 +170,113 @@ fn small(picture: &[u8]) -> Vec<u8> {
     packed
 }
 
-/// `top` in a terminal of tmux, in two sizes.
+/// `top` in a terminal, in two sizes, and `status --watch`, light and dark.
 fn screens(home: &Home, out: &Path) {
     let many = ["Space", "Space", "Space", "Space", "Space", "Space", "3"];
-    for (name, width, height, keys) in [
-        ("top-80x24.svg", 80, 24, &["Down", "3"][..]),
-        ("top-200x60.svg", 200, 60, &many[..]),
+    for (name, size, keys) in [
+        ("top-80x24.svg", (80, 24), &["Down", "3"][..]),
+        ("top-200x60.svg", (200, 60), &many[..]),
     ] {
-        let socket = home
-            .base()
-            .join(format!("tmux{width}"))
-            .display()
-            .to_string();
-        let tmux = |words: &[&str]| {
-            let output = home
-                .in_environment("tmux")
-                .args(["-f", "/dev/null", "-u", "-S", &socket])
-                .args(words)
-                .output();
-            String::from_utf8(output.expect("tmux is installed").stdout).expect("UTF-8")
-        };
-        let (columns, lines) = (width.to_string(), height.to_string());
-        let program = format!(
-            "LC_ALL=C.UTF-8 TERM=tmux-256color {} top",
-            home.neroman().display()
-        );
-        tmux(&[
-            "new-session",
-            "-d",
-            "-x",
-            &columns,
-            "-y",
-            &lines,
-            "sh",
-            "-c",
-            &program,
-        ]);
-        let shows = |words: &str| {
-            until(&format!("the screen to show {words}"), || {
-                let screen = tmux(&["capture-pane", "-p"]);
-                if screen.contains(words) {
-                    Ok(())
-                } else {
-                    Err(screen)
-                }
-            });
-        };
-        shows("30 experiments");
+        let terminal = Terminal::start(home, size, "top");
+        terminal.shows("30 experiments");
         for key in keys {
-            tmux(&["send-keys", key]);
+            terminal.tmux(&["send-keys", key]);
         }
-        shows("┤");
-        let frame = tmux(&["capture-pane", "-e", "-p"]);
-        tmux(&["kill-server"]);
-        write(out, name, drawing(&frame, width, height).as_bytes());
+        terminal.shows("┤");
+        write(
+            out,
+            name,
+            drawing(&terminal.frame(), size, &DARK).as_bytes(),
+        );
+    }
+    let size = (112, 17);
+    let terminal = Terminal::start(home, size, "status --watch");
+    for words in ["needs you", "waits for CPUs", "runtime"] {
+        terminal.shows(words);
+    }
+    let frame = terminal.frame();
+    for (name, look) in [("watch-light.svg", &LIGHT), ("watch-dark.svg", &DARK)] {
+        let drawing = drawing(&frame, size, look);
+        assert!(
+            drawing.len() <= 40_000,
+            "{name} has {} bytes",
+            drawing.len()
+        );
+        write(out, name, drawing.as_bytes());
     }
 }
 
-/// Ground and text of a dark terminal, and its sixteen colours.
-const GROUND: &str = "#16181c";
-const TEXT: &str = "#e3e6ea";
-const COLORS: [&str; 16] = [
-    GROUND, "#ff8a80", "#4fd6a5", "#f0bf4c", "#6cb8f0", "#e5a3cb", "#5ad4e6", TEXT, "#98a1ad",
-    "#ff8a80", "#4fd6a5", "#f0bf4c", "#6cb8f0", "#e5a3cb", "#5ad4e6", "#ffffff",
+/// neroman in a terminal of tmux.
+struct Terminal<'a> {
+    home: &'a Home,
+    socket: String,
+}
+
+impl<'a> Terminal<'a> {
+    /// Executes a line of neroman in so many columns and lines.
+    fn start(home: &'a Home, (columns, lines): (usize, usize), line: &str) -> Self {
+        let socket = home.base().join(format!("tmux{columns}"));
+        let terminal = Self {
+            home,
+            socket: socket.display().to_string(),
+        };
+        let program = format!(
+            "LC_ALL=C.UTF-8 TERM=tmux-256color {} {line}",
+            home.neroman().display()
+        );
+        let (columns, lines) = (columns.to_string(), lines.to_string());
+        let size = ["-x", &columns, "-y", &lines];
+        terminal.tmux(&[&["new-session", "-d"], &size[..], &["sh", "-c", &program]].concat());
+        terminal
+    }
+
+    fn tmux(&self, words: &[&str]) -> String {
+        let output = self
+            .home
+            .in_environment("tmux")
+            .args(["-f", "/dev/null", "-u", "-S", &self.socket])
+            .args(words)
+            .output();
+        String::from_utf8(output.expect("tmux is installed").stdout).expect("UTF-8")
+    }
+
+    /// Waits until the screen shows these words.
+    fn shows(&self, words: &str) {
+        until(&format!("the screen to show {words}"), || {
+            let screen = self.tmux(&["capture-pane", "-p"]);
+            if screen.contains(words) {
+                Ok(())
+            } else {
+                Err(screen)
+            }
+        });
+    }
+
+    /// What stands on the screen, with its colours; ends the terminal.
+    fn frame(&self) -> String {
+        let frame = self.tmux(&["capture-pane", "-e", "-p"]);
+        self.tmux(&["kill-server"]);
+        frame
+    }
+}
+
+/// The sixteen colours of a terminal: its ground is the first, its text the eighth.
+type Palette = [&'static str; 16];
+
+const DARK: Palette = [
+    "#16181c", "#ff8a80", "#4fd6a5", "#f0bf4c", "#6cb8f0", "#e5a3cb", "#5ad4e6", "#e3e6ea",
+    "#98a1ad", "#ff8a80", "#4fd6a5", "#f0bf4c", "#6cb8f0", "#e5a3cb", "#5ad4e6", "#ffffff",
+];
+const LIGHT: Palette = [
+    "#fbfbfc", "#b3261e", "#0b7a4b", "#8a5a00", "#0b62a8", "#96306d", "#0b6f80", "#1d2126",
+    "#626b76", "#b3261e", "#0b7a4b", "#8a5a00", "#0b62a8", "#96306d", "#0b6f80", "#000000",
 ];
 
 /// One of the 256 colours of a terminal, which `38;5;N` names: behind the sixteen a cube, then greys.
-fn of_palette(at: usize) -> String {
+fn of_palette(at: usize, look: &Palette) -> String {
     let level = |step: usize| if step == 0 { 0 } else { 55 + 40 * step };
     let [red, green, blue] = match at {
-        0..16 => return COLORS[at].to_owned(),
+        0..16 => return look[at].to_owned(),
         16..232 => [(at - 16) / 36, (at - 16) / 6 % 6, (at - 16) % 6].map(level),
         _ => [8 + 10 * (at - 232); 3],
     };
@@ -247,14 +284,15 @@ fn of_palette(at: usize) -> String {
 }
 
 /// A frame of a terminal as SVG: each piece of text in its cells, whatever the fonts are.
-fn drawing(frame: &str, width: usize, height: usize) -> String {
+fn drawing(frame: &str, (width, height): (usize, usize), look: &Palette) -> String {
+    let (ground, text_color) = (look[0], look[7]);
     let (wide, high) = (width * CELL.0 + 16, height * CELL.1 + 16);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {wide} {high}\" width=\"{wide}\" height=\"{high}\" \
          font-family=\"DejaVu Sans Mono, Menlo, Consolas, monospace\" font-size=\"13\">\
-         <rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"{GROUND}\"/>\n"
+         <rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"{ground}\"/>\n"
     );
-    let (mut color, mut bold, mut is_reversed) = (TEXT.to_owned(), "", false);
+    let (mut color, mut bold, mut is_reversed) = (text_color.to_owned(), "", false);
     for (y, line) in frame.lines().enumerate() {
         let mut x = 0;
         for (at, part) in line.split("\u{1b}[").enumerate() {
@@ -265,13 +303,13 @@ fn drawing(frame: &str, width: usize, height: usize) -> String {
             let mut codes = codes.split(';').map(|code| code.parse().unwrap_or(0));
             while let Some(code) = codes.next().filter(|_| at > 0) {
                 match code {
-                    0 => (color, bold, is_reversed) = (TEXT.to_owned(), "", false),
+                    0 => (color, bold, is_reversed) = (text_color.to_owned(), "", false),
                     1 => bold = " font-weight=\"bold\"",
                     7 => is_reversed = true,
-                    39 => color = TEXT.to_owned(),
-                    30..=37 => color = COLORS[code - 30].to_owned(),
-                    90..=97 => color = COLORS[code - 82].to_owned(),
-                    38 => color = of_palette(codes.nth(1).unwrap_or(7)),
+                    39 => color = text_color.to_owned(),
+                    30..=37 => color = look[code - 30].to_owned(),
+                    90..=97 => color = look[code - 82].to_owned(),
+                    38 => color = of_palette(codes.nth(1).unwrap_or(7), look),
                     _ => {}
                 }
             }
@@ -288,7 +326,7 @@ fn drawing(frame: &str, width: usize, height: usize) -> String {
             if text.trim().is_empty() {
                 continue;
             }
-            let (fill, base) = (if is_reversed { GROUND } else { &color }, top + 13);
+            let (fill, base) = (if is_reversed { ground } else { &color }, top + 13);
             let text = text.replace('&', "&amp;").replace('<', "&lt;");
             let _ = writeln!(
                 svg,

@@ -169,7 +169,7 @@ const ALONE: [Opening; 3] = [
 ];
 
 /// Those and the stages of `manual_hosts`.
-const STAGES: [&str; 5] = ["empty", "sweep", "penguins", "hosts", "slurm"];
+const STAGES: [&str; 6] = ["empty", "sweep", "penguins", "hosts", "slurm", "gridengine"];
 
 /// Where the blocks of a page are played.
 pub struct Stage {

@@ -13,8 +13,8 @@ fn with_hosts() -> Option<Stage> {
     Some(Stage::of(Home::with_hosts(&hosts), hosts))
 }
 
-fn with_a_cluster() -> Option<Stage> {
-    let nodes = LoginNodes::up(Scheduler::Slurm, 1, &[])?;
+fn with_a_cluster(scheduler: Scheduler) -> Option<Stage> {
+    let nodes = LoginNodes::up(scheduler, 1, &[])?;
     nodes.hosts.alias("login.example.org", "h1");
     Some(Stage::of(nodes.home, (nodes.cluster, nodes.hosts)))
 }
@@ -25,6 +25,12 @@ fn pages_with_hosts_do_what_they_show() {
 }
 
 #[test]
-fn pages_with_a_cluster_do_what_they_show() {
-    play(&[("slurm", with_a_cluster)], |_| true);
+fn pages_with_slurm_do_what_they_show() {
+    play(&[("slurm", || with_a_cluster(Scheduler::Slurm))], |_| true);
+}
+
+#[test]
+fn pages_with_grid_engine_do_what_they_show() {
+    let opening = || with_a_cluster(Scheduler::GridEngine);
+    play(&[("gridengine", opening)], |_| true);
 }

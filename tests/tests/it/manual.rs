@@ -8,7 +8,6 @@
 //! read as a description or a configuration unless `<!-- not read: WHY -->` stands above them, those
 //! of Python are compiled.
 
-use std::any::Any;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -154,17 +153,17 @@ fn all_fit(wanted: &[String], printed: &[&str]) -> bool {
     }
 }
 
-/// The name of a stage, and what makes it; `None` where only root can have its machines.
-pub type Opening = (&'static str, fn() -> Option<Stage>);
+/// The name of a stage, and what makes one for a page.
+pub type Opening<'a> = (&'static str, &'a dyn Fn() -> Stage);
 
 /// Stages that need nothing but this machine.
-const ALONE: [Opening; 3] = [
-    ("empty", || Some(Stage::of(Home::new(), ()))),
-    ("sweep", || Some(sweep())),
-    ("penguins", || {
-        let stage = Stage::of(Home::new(), ());
+const ALONE: [Opening<'_>; 3] = [
+    ("empty", &|| Stage::of(Home::new())),
+    ("sweep", &sweep),
+    ("penguins", &|| {
+        let stage = Stage::of(Home::new());
         copy_folder(&root().join("examples/penguins"), &stage.folder);
-        Some(stage)
+        stage
     }),
 ];
 
@@ -173,22 +172,16 @@ const STAGES: [&str; 6] = ["empty", "sweep", "penguins", "hosts", "slurm", "grid
 
 /// Where the blocks of a page are played.
 pub struct Stage {
-    // Dropped first, so that connections end before the machines do.
     home: Home,
     folder: PathBuf,
-    _machines: Box<dyn Any>,
 }
 
 impl Stage {
-    /// A stage of this home and of the machines that it reaches.
-    pub fn of(home: Home, machines: impl Any) -> Self {
+    /// A stage of this home.
+    pub fn of(home: Home) -> Self {
         let folder = home.path().join("page");
         fs::create_dir(&folder).unwrap();
-        Self {
-            home,
-            folder,
-            _machines: Box::new(machines),
-        }
+        Self { home, folder }
     }
 
     /// Makes a block a file of the page's folder; a script can be executed.
@@ -254,7 +247,7 @@ fn copy_folder(from: &Path, to: &Path) {
 
 /// 208 experiments with losses, of which some have run.
 fn sweep() -> Stage {
-    let stage = Stage::of(Home::new(), ());
+    let stage = Stage::of(Home::new());
     let job = "for i in 1 2 3; do echo \"step $i loss $1.$i val loss $1.5 acc 0.$i err 0.2\"; done";
     let yaml = format!(
         "collection: sweep\n+train:\n  command: [sh, -c, '{job}', job, '{{layers}}']\n  \
@@ -267,9 +260,9 @@ fn sweep() -> Stage {
 }
 
 /// Plays a page's blocks of these stages; returns what each printed otherwise than shown.
-fn play_page(page: &str, openings: &[Opening]) -> Vec<Vec<String>> {
+fn play_page(page: &str, openings: &[Opening<'_>]) -> Vec<Vec<String>> {
     let mut played = Vec::new();
-    let mut stage: Option<(&str, Option<Stage>)> = None;
+    let mut present: Option<(&str, Stage)> = None;
     let mut files: Vec<(String, String)> = Vec::new();
     for block in blocks(page) {
         let Some((what, more)) = &block.note else {
@@ -280,25 +273,23 @@ fn play_page(page: &str, openings: &[Opening]) -> Vec<Vec<String>> {
             continue;
         }
         let opening = openings.iter().find(|(name, _)| name == more);
-        if let Some((name, open)) = opening.filter(|_| what == "played") {
-            if stage.as_ref().is_none_or(|(present, _)| present != name) {
-                stage = Some((name, open()));
-            }
-            let Some((_, Some(stage))) = &stage else {
-                played.push(Vec::new());
-                continue;
-            };
-            for (name, text) in files.drain(..) {
-                stage.write(&name, &text);
-            }
-            played.push(stage.play(&block));
+        let Some((name, open)) = opening.filter(|_| what == "played") else {
+            continue;
+        };
+        let (_, stage) = match present.take() {
+            Some(stage) if stage.0 == *name => present.insert(stage),
+            _ => present.insert((name, open())),
+        };
+        for (name, text) in files.drain(..) {
+            stage.write(&name, &text);
         }
+        played.push(stage.play(&block));
     }
     played
 }
 
 /// Plays the blocks of these stages on the pages that `is_here` picks.
-pub fn play(openings: &[Opening], is_here: impl Fn(&str) -> bool) {
+pub fn play(openings: &[Opening<'_>], is_here: impl Fn(&str) -> bool) {
     let pages = pages().into_iter().filter(|page| is_here(page));
     let played: Vec<Vec<String>> = pages.flat_map(|page| play_page(&page, openings)).collect();
     assert!(!played.is_empty(), "no block is played");

@@ -6,31 +6,31 @@ use nero_tests::{Home, Hosts};
 
 use crate::manual::{Stage, play};
 
-fn with_hosts() -> Option<Stage> {
+#[test]
+fn pages_with_hosts_do_what_they_show() {
     let hosts = Hosts::up(2);
     hosts.alias("alpha.example.org", "h1");
     hosts.alias("beta.example.org", "h2");
-    Some(Stage::of(Home::with_hosts(&hosts), hosts))
+    let open = || Stage::of(Home::with_hosts(&hosts));
+    play(&[("hosts", &open)], |_| true);
 }
 
-fn with_a_cluster(scheduler: Scheduler) -> Option<Stage> {
-    let nodes = LoginNodes::up(scheduler, 1, &[])?;
+/// Plays the blocks whose stage is the login node of a cluster.
+fn play_at(scheduler: Scheduler, stage: &'static str) {
+    let Some(nodes) = LoginNodes::up(scheduler, 1, &[]) else {
+        return;
+    };
     nodes.hosts.alias("login.example.org", "h1");
-    Some(Stage::of(nodes.home, (nodes.cluster, nodes.hosts)))
-}
-
-#[test]
-fn pages_with_hosts_do_what_they_show() {
-    play(&[("hosts", with_hosts)], |_| true);
+    let open = || Stage::of(Home::with_hosts(&nodes.hosts));
+    play(&[(stage, &open)], |_| true);
 }
 
 #[test]
 fn pages_with_slurm_do_what_they_show() {
-    play(&[("slurm", || with_a_cluster(Scheduler::Slurm))], |_| true);
+    play_at(Scheduler::Slurm, "slurm");
 }
 
 #[test]
 fn pages_with_grid_engine_do_what_they_show() {
-    let opening = || with_a_cluster(Scheduler::GridEngine);
-    play(&[("gridengine", opening)], |_| true);
+    play_at(Scheduler::GridEngine, "gridengine");
 }

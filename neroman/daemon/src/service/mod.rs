@@ -37,6 +37,7 @@ pub(crate) mod paths;
 mod pause;
 mod per_node;
 mod plots;
+mod rank;
 mod remove;
 mod rules;
 mod scheduler;

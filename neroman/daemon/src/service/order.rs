@@ -1,11 +1,9 @@
 //! The order of the runs of one start: `--order`, `--pilot`, `--at-most`.
 
-use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use nero_expr::{Expr, ParseContext, Scope as _, Value};
+use nero_expr::{Expr, ParseContext, Scope as _};
 use nero_life::add::ranges;
-use nero_life::experiment::Experiment;
 use nero_life::now::Now;
 use nero_life::pasts;
 use nero_life::precedence::{AwaitedExperiment, Precedents};
@@ -16,6 +14,7 @@ use nero_life::state::State;
 use nero_model::{ExperimentId, RunId};
 
 use super::curve::bad;
+use super::rank::{Rank, Ranking};
 use super::{Man, counted};
 use crate::failure::Failure;
 
@@ -52,48 +51,25 @@ impl Order {
     ///
     /// # Errors
     /// When a name of the expression exists in none of the experiments.
-    fn sort(&self, state: &State, plans: &mut Vec<Plan>) -> Result<(), Failure> {
+    fn sort(&self, state: &State, plans: &mut [Plan]) -> Result<(), Failure> {
         let experiment = |plan: &Plan| {
             state.experiment(match plan {
                 Plan::Run { id, .. } => id.experiment,
                 Plan::Skip { id, .. } => *id,
             })
         };
-        let names = self.expr.candidates(false, |visit| {
+        let ranking = Ranking::new(&self.expr, false, |visit| {
             for experiment in plans.iter().filter_map(experiment) {
                 Sight::current(experiment, &self.now).visit_names(visit);
             }
         });
-        names.map_err(|error| bad(&self.text, &error))?;
-        let mut keyed: Vec<(SortKey, Plan)> = std::mem::take(plans)
-            .into_iter()
-            .map(|plan| {
-                (
-                    experiment(&plan).map_or(SortKey::Unknown, |one| self.key(one)),
-                    plan,
-                )
-            })
-            .collect();
-        // Stable: equal ones stay in the order of their numbers.
-        keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
-        plans.extend(keyed.into_iter().map(|(_, plan)| plan));
+        let ranking = ranking.map_err(|error| bad(&self.text, &error))?;
+        // Equal ones stay in the order of their numbers.
+        plans.sort_by_cached_key(|plan| {
+            let sight = experiment(plan).map(|one| Sight::current(one, &self.now));
+            sight.map_or(Rank::Missing, |sight| ranking.rank(&sight))
+        });
         Ok(())
-    }
-
-    fn key(&self, experiment: &Experiment) -> SortKey {
-        let sight = Sight::current(experiment, &self.now);
-        // A name that this experiment does not have.
-        let Ok(bindings) = self.expr.bind(&sight) else {
-            return SortKey::Unknown;
-        };
-        match self.expr.value(&bindings, &sight) {
-            Value::Unknown => SortKey::Unknown,
-            Value::Number(number, _) if number.is_nan() => SortKey::Unknown,
-            Value::Number(number, _) => SortKey::Number(number),
-            Value::Bool(truth, _) => SortKey::Number(f64::from(u8::from(truth))),
-            Value::Time(ms) => SortKey::Number(ms as f64),
-            Value::Text(text) => SortKey::Text(text.to_owned()),
-        }
     }
 }
 
@@ -109,31 +85,6 @@ pub(super) fn planned(
         order.sort(state, &mut plans)?;
     }
     Ok(plans)
-}
-
-/// A value by which plans are sorted.
-enum SortKey {
-    Number(f64),
-    Text(String),
-    Unknown,
-}
-
-impl SortKey {
-    fn cmp(&self, other: &Self) -> Ordering {
-        match (self, other) {
-            (Self::Number(a), Self::Number(b)) => a.total_cmp(b),
-            (Self::Text(a), Self::Text(b)) => a.cmp(b),
-            (a, b) => a.kind().cmp(&b.kind()),
-        }
-    }
-
-    fn kind(&self) -> u8 {
-        match self {
-            Self::Number(_) => 0,
-            Self::Text(_) => 1,
-            Self::Unknown => 2,
-        }
-    }
 }
 
 /// A run's place among those of its start.

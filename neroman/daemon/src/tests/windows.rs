@@ -22,7 +22,19 @@ async fn a_window_is_a_part_of_the_sorted_list_and_totals_are_of_all() {
         ..v1::ListRequest::default()
     };
     for sort in [
-        "", "x", "-x", "word", "-word", "name", "-id", "state", "node", "x * 2", "-(x < 5)",
+        "",
+        "x",
+        "-x",
+        "word",
+        "-word",
+        "name",
+        "-id",
+        "state",
+        "node",
+        "x * 2",
+        "-(x < 5)",
+        "0 / (x - 9)",
+        "-(0 / (x - 9))",
     ] {
         let (is_backwards, name) = match sort.strip_prefix('-') {
             Some(name) => (true, name),

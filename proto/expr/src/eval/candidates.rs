@@ -46,6 +46,11 @@ impl Expr {
         self.evaluator(candidates, scope).truth(&self.root)
     }
 
+    /// The value for one of many experiments; of a condition true, false or unknown.
+    pub fn value_among<'s, S: Scope>(&'s self, candidates: &Candidates, scope: &'s S) -> Value<'s> {
+        self.evaluator(candidates, scope).value(&self.root)
+    }
+
     /// Looks through all names that exist anywhere: `visit_names` calls its
     /// argument with each, repeats allowed.
     ///

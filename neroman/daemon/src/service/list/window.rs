@@ -1,16 +1,16 @@
 //! The part of the picked experiments that a view shows: sorted by the value of an expression, and
 //! cut.
 
-use std::cmp::Ordering;
 use std::cmp::Reverse;
 
-use nero_expr::{Expr, Fact, ParseContext, Value};
+use nero_expr::{Expr, Fact, ParseContext};
 use nero_life::now::Now;
-use nero_life::scope;
+use nero_life::scope::Sight;
 use nero_life::state::State;
 use nero_wire::v1;
 
 use super::super::curve::bad;
+use super::super::rank::{Rank, Ranking};
 use super::super::select::ChosenRun;
 use crate::failure::Failure;
 
@@ -32,14 +32,6 @@ struct Sort {
 enum SortKey {
     Fact(Fact),
     Expr(Box<Expr>),
-}
-
-/// A value among others: numbers before text, missing ones last.
-#[derive(Clone, Debug)]
-enum Rank {
-    Number(f64),
-    Text(String),
-    Missing,
 }
 
 impl Window {
@@ -94,22 +86,16 @@ impl Window {
         now: &Now,
         mut chosen: Vec<ChosenRun>,
     ) -> Vec<ChosenRun> {
-        match &self.sort {
-            None => {}
-            Some(Sort {
-                key,
-                is_backwards: false,
-            }) => {
-                chosen.sort_by_cached_key(|one| key.rank(state, now, one));
-            }
-            Some(Sort {
-                key,
-                is_backwards: true,
-            }) => {
+        if let Some(sort) = &self.sort {
+            let ranking = sort.key.ranking(state);
+            let rank = |one: &ChosenRun| sort.key.rank(ranking.as_ref(), state, now, one);
+            if sort.is_backwards {
                 chosen.sort_by_cached_key(|one| {
-                    let rank = key.rank(state, now, one);
+                    let rank = rank(one);
                     (rank.is_missing(), Reverse(rank))
                 });
+            } else {
+                chosen.sort_by_cached_key(rank);
             }
         }
         let rows = chosen.into_iter().skip(self.offset);
@@ -118,72 +104,37 @@ impl Window {
 }
 
 impl SortKey {
-    fn rank(&self, state: &State, now: &Now, chosen: &ChosenRun) -> Rank {
+    /// `None` for a fact, and where a name of the expression exists nowhere.
+    fn ranking(&self, state: &State) -> Option<Ranking<'_>> {
+        match self {
+            Self::Fact(_) => None,
+            Self::Expr(expr) => Ranking::new(expr, true, |visit| {
+                for (kind, name) in state.known_names.iter() {
+                    visit(*kind, name);
+                }
+            })
+            .ok(),
+        }
+    }
+
+    fn rank(
+        &self,
+        ranking: Option<&Ranking<'_>>,
+        state: &State,
+        now: &Now,
+        chosen: &ChosenRun,
+    ) -> Rank {
         let Some(experiment) = state.experiment(chosen.id) else {
             return Rank::Missing;
         };
-        let scope = scope::Sight {
+        let sight = Sight {
             experiment,
             run: chosen.of(experiment),
             now,
         };
-        let value = match self {
-            Self::Fact(fact) => nero_expr::Scope::fact(&scope, *fact),
-            Self::Expr(expr) => match expr.bind(&scope) {
-                Ok(bindings) => return Rank::of(expr.value(&bindings, &scope)),
-                // The name means nothing there.
-                Err(_) => Value::Unknown,
-            },
-        };
-        Rank::of(value)
-    }
-}
-
-impl Rank {
-    fn of(value: Value<'_>) -> Self {
-        match value {
-            Value::Unknown => Self::Missing,
-            Value::Bool(truth, _) => Self::Text(truth.to_string()),
-            Value::Number(number, _) => Self::Number(number),
-            Value::Text(text) => Self::Text(text.to_owned()),
-            Value::Time(ms) => Self::Number(ms as f64),
-        }
-    }
-
-    /// Without a value it comes last in both directions.
-    fn is_missing(&self) -> bool {
-        matches!(self, Self::Missing)
-    }
-
-    fn kind(&self) -> u8 {
         match self {
-            Self::Number(_) => 0,
-            Self::Text(_) => 1,
-            Self::Missing => 2,
+            Self::Fact(fact) => Rank::of(nero_expr::Scope::fact(&sight, *fact)),
+            Self::Expr(_) => ranking.map_or(Rank::Missing, |ranking| ranking.rank(&sight)),
         }
     }
 }
-
-impl Ord for Rank {
-    fn cmp(&self, other: &Self) -> Ordering {
-        match (self, other) {
-            (Self::Number(one), Self::Number(other)) => one.total_cmp(other),
-            (Self::Text(one), Self::Text(other)) => one.cmp(other),
-            (one, other) => one.kind().cmp(&other.kind()),
-        }
-    }
-}
-
-impl PartialOrd for Rank {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Rank {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Rank {}

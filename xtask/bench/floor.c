@@ -5,6 +5,7 @@
  *   floor stamp FILE MS         writes the monotonic clock (ns) first thing,
  *                               waits MS, writes it again last thing
  *   floor lines N MS            prints the monotonic clock N times, MS apart
+ *   floor clock N MS            the same as a metric: ns=TIME
  *   floor metrics RATE SECONDS  prints RATE points a second
  *   floor flood LINES FILE      prints LINES lines of ten points as fast as it can,
  *                               writes the nanoseconds that it took into FILE
@@ -107,14 +108,14 @@ int main(int argc, char **argv) {
         return loop(atol(argv[2]), atol(argv[3]));
     if (argc == 4 && !strcmp(argv[1], "stamp"))
         return stamp(argv[2], atol(argv[3]));
-    if (argc == 4 && !strcmp(argv[1], "lines")) {
+    if (argc == 4 && (!strcmp(argv[1], "lines") || !strcmp(argv[1], "clock"))) {
         for (long i = atol(argv[2]); i > 0; i--) {
-            printf("%lld\n", now());
+            printf(!strcmp(argv[1], "clock") ? "ns=%lld\n" : "%lld\n", now());
             fflush(stdout);
             pause_ms(atol(argv[3]));
         }
         return 0;
     }
-    fprintf(stderr, "usage: floor loop N PARALLEL | stamp FILE MS | lines N MS | metrics RATE SECONDS | flood LINES FILE\n");
+    fprintf(stderr, "usage: floor loop N PARALLEL | stamp FILE MS | lines|clock N MS | metrics RATE SECONDS | flood LINES FILE\n");
     return 2;
 }

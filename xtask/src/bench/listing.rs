@@ -9,7 +9,7 @@ use super::stage::BenchHome;
 use super::{Row, median};
 
 /// How many experiments are listed.
-const EXPERIMENTS: usize = 100_000;
+pub const EXPERIMENTS: usize = 100_000;
 
 /// `status --json` of them: time, and the most memory of the command.
 pub fn listing(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>, String> {

@@ -21,6 +21,7 @@ mod rows;
 mod ssh;
 mod stage;
 mod table;
+mod views;
 mod watching;
 mod workbook;
 

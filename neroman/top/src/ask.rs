@@ -20,6 +20,14 @@ pub struct Query {
     pub facts: Vec<String>,
 }
 
+impl Query {
+    /// Whether it is another window over the same rows in the same order.
+    pub(crate) fn is_of_same_rows(&self, other: &Self) -> bool {
+        (&self.selection, &self.sort, self.descending)
+            == (&other.selection, &other.sort, other.descending)
+    }
+}
+
 /// A log, or the part of one that is new.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogRequest {

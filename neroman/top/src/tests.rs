@@ -340,3 +340,41 @@ fn the_first_row_by_a_metric_is_marked_as_the_best() {
     }
     panic!("no key sorts by the metric");
 }
+
+#[test]
+fn keys_that_are_typed_ahead_are_about_the_rows_that_come() {
+    let mut top = Top::new("", PLAIN, (80, 24));
+    let key = |code| Event::Key(KeyEvent::new(code, KeyModifiers::NONE));
+    let typed = "/b".chars().map(KeyCode::Char);
+    let ahead = " ja".chars().map(KeyCode::Char);
+    let mut asks = top.update(Event::Resize(80, 24));
+    let rows = |views: Vec<ExperimentView>| WatchEvent {
+        window: Some(WindowRows {
+            total: views.len() as u64,
+            offset: 0,
+            ids: views.iter().map(|view| view.id).collect(),
+        }),
+        experiments: views,
+        first: true,
+        ..WatchEvent::default()
+    };
+    let query = |asks: &[Ask]| {
+        let mut queries = asks.iter().filter_map(|ask| match ask {
+            Ask::Rows(query) => Some(query.clone()),
+            _ => None,
+        });
+        queries.next_back().unwrap()
+    };
+    top.update(Event::Rows(query(&asks), Box::new(rows(few()))));
+    asks.clear();
+    for code in typed.chain([KeyCode::Enter]).chain(ahead) {
+        asks.extend(top.update(key(code)));
+    }
+    assert!(
+        !asks.iter().any(|ask| matches!(ask, Ask::Try(_))),
+        "{asks:?}"
+    );
+    let picked = vec![view(2, "running", 0.5), view(4, "running", 0.5)];
+    let asks = top.update(Event::Rows(query(&asks), Box::new(rows(picked))));
+    assert!(asks.contains(&Ask::Try("abort 2".to_owned())), "{asks:?}");
+}

@@ -1,12 +1,15 @@
 //! The state of the screen.
 
+use std::collections::VecDeque;
+
 use nero_views::columns;
 use nero_wire::v1::{BatchView, Totals, WatchEvent};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::Rect;
 
 use crate::ask::{Ask, Event, LineAnswer, LogRequest, Query};
 use crate::draw::ScreenLayout;
-use crate::mode::{Mode, Prompt};
+use crate::mode::{Mode, Prompt, PromptKind};
 use crate::pane::{CurvesReply, PaneKind, Panes};
 use crate::style::TerminalLook;
 use crate::table::RowTable;
@@ -41,8 +44,12 @@ pub struct Top {
     /// Why the daemon does not answer.
     pub(crate) silent: Option<String>,
     asked: Option<Query>,
-    /// The query of the rows that are shown.
-    shown: Option<Query>,
+    /// Whether the selector and the order that were asked for last are still to be answered.
+    is_awaited: bool,
+    /// Keys about rows that are not there yet.
+    ahead: VecDeque<KeyEvent>,
+    /// The query of the rows that are shown; `None` until the first ones came.
+    pub(crate) shown: Option<Query>,
     asked_detail: Option<u64>,
     asked_curves: Option<(Vec<u64>, u32)>,
     is_first: bool,
@@ -68,6 +75,8 @@ impl Top {
             running: None,
             silent: None,
             asked: None,
+            is_awaited: true,
+            ahead: VecDeque::new(),
             shown: None,
             asked_detail: None,
             asked_curves: None,
@@ -79,14 +88,17 @@ impl Top {
     pub fn update(&mut self, event: Event) -> Vec<Ask> {
         let mut asks = Vec::new();
         match event {
-            Event::Key(key) => self.key(key, &mut asks),
+            Event::Key(key) if key.modifiers.contains(KeyModifiers::CONTROL) => {
+                self.key(key, &mut asks);
+            }
+            Event::Key(key) => self.ahead.push_back(key),
             Event::Mouse(mouse) => self.mouse(mouse),
             Event::Paste(text) => self.paste(&text),
             Event::Resize(width, height) => self.size = (width, height),
             Event::Rows(query, event) => self.rows(query, *event, &mut asks),
             Event::Refused(query, why) => {
                 if self.asked.as_ref() == Some(&query) {
-                    self.refused = Some(why);
+                    (self.refused, self.is_awaited) = (Some(why), false);
                 }
             }
             Event::Detail(id, reply) => self.panes.detail = Some((id, reply)),
@@ -123,10 +135,32 @@ impl Top {
                 }
             }
             Event::Done(answer) => self.done(answer),
-            Event::Daemon(why) => self.silent = why,
+            Event::Daemon(why) => {
+                self.is_awaited &= why.is_none();
+                self.silent = why;
+            }
         }
         self.follow(&mut asks);
+        // Over a slow line keys are typed ahead: each is about the rows that those before it picked.
+        while let Some(key) = self.ahead.front().copied()
+            && !self.is_about_rows_to_come(key)
+        {
+            self.ahead.pop_front();
+            self.key(key, &mut asks);
+            self.follow(&mut asks);
+        }
         asks
+    }
+
+    fn is_about_rows_to_come(&self, key: KeyEvent) -> bool {
+        let is_about_rows = match &self.mode {
+            Mode::Browse => !matches!(key.code, KeyCode::Char('q' | '?')),
+            Mode::Prompt(prompt) => {
+                prompt.kind == PromptKind::Selector && key.code == KeyCode::Enter
+            }
+            Mode::Confirm(_) | Mode::Help(_) | Mode::Answers(_) | Mode::Compare(_) => false,
+        };
+        self.is_awaited && is_about_rows
     }
 
     fn rows(&mut self, query: Query, event: WatchEvent, asks: &mut Vec<Ask>) {
@@ -135,7 +169,7 @@ impl Top {
         }
         let is_new = self.shown.as_ref() != Some(&query) || event.first;
         self.shown = Some(query);
-        self.refused = None;
+        (self.refused, self.is_awaited) = (None, false);
         self.silent = None;
         let before = self.table.current().cloned();
         self.live = event.live;
@@ -246,6 +280,8 @@ impl Top {
             facts: columns::asked_facts(chosen),
         };
         if self.asked.as_ref() != Some(&query) {
+            let same = |asked: &Query| asked.is_of_same_rows(&query);
+            self.is_awaited |= !self.asked.as_ref().is_some_and(same);
             self.asked = Some(query.clone());
             asks.push(Ask::Rows(query));
         }

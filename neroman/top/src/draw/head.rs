@@ -16,11 +16,11 @@ const BAR: usize = 6;
 impl Top {
     pub(super) fn draw_head(&self, buffer: &mut Buffer, layout: &ScreenLayout) {
         let total = usize::try_from(self.table.total()).unwrap_or(usize::MAX);
-        let mut spans = vec![
-            Span::styled("neronet  ", bold()),
-            Span::raw(text::plural(total, "experiment")),
-            Span::raw(format!(", {} live", self.live)),
-        ];
+        let mut spans = vec![Span::styled("neronet  ", bold())];
+        if self.shown.is_some() {
+            let count = text::plural(total, "experiment");
+            spans.push(Span::raw(format!("{count}, {} live", self.live)));
+        }
         for count in &self.totals.states {
             let text = format!(
                 "  {} {} {}",

@@ -38,10 +38,10 @@ impl Top {
         }
         put(buffer, layout.heading, &Line::from(heading));
         if rows.is_empty() {
-            let text = if self.selection.is_empty() {
-                "  nothing is added yet: `:add PATH`"
-            } else {
-                "  nothing is picked"
+            let text = match &self.shown {
+                None => "  …",
+                Some(_) if self.selection.is_empty() => "  nothing is added yet: `:add PATH`",
+                Some(_) => "  nothing is picked",
             };
             put(buffer, layout.rows, &Line::styled(text, self.look.faint()));
         }

@@ -2,6 +2,7 @@
 
 /** Names that are listed at once: a job may print thousands. */
 export const LISTED_MAX = 200;
+export const more = count => count > LISTED_MAX ? ` and ${count - LISTED_MAX} more` : '';
 /** Characters that could reorder or hide the text around them. */
 const ACTING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 

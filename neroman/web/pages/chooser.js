@@ -1,6 +1,6 @@
 // Chooses columns: names as `status --columns` takes them.
 
-import {LISTED_MAX, ask, el, safe} from './api.js';
+import {LISTED_MAX, ask, el, more, safe} from './api.js';
 
 /** Texts between the commas of a list; a comma in brackets is an expression's. */
 function names(list) {
@@ -29,8 +29,7 @@ export async function chooser(sel, shown) {
     const parts = [['Fields', fields], ['Parameters', parameters], ['Metrics', metrics]].map(([title, all]) => {
       const found = all.filter(name => safe(name).toLowerCase().includes(search.value.toLowerCase()));
       const boxes = found.slice(0, LISTED_MAX).map(name => el('label', {}, el('input', {type: 'checkbox', checked: chosen.includes(name), onchange: () => toggle(name)}), ` ${name}`));
-      const more = found.length > LISTED_MAX && el('p.quiet', {}, `and ${found.length - LISTED_MAX} more: search`);
-      return boxes.length > 0 && el('fieldset', {}, el('legend', {}, title), boxes, more);
+      return boxes.length > 0 && el('fieldset', {}, el('legend', {}, title + more(found.length)), boxes);
     });
     choices.replaceChildren(...parts.filter(Boolean));
   };

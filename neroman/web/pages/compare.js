@@ -1,6 +1,6 @@
 // The page that compares: what differs, curves over one another, any number over any other.
 
-import {LISTED_MAX, Live, ask, duration, el, faultText, later, ranges, short, stateMark} from './api.js';
+import {LISTED_MAX, Live, ask, duration, el, faultText, later, more, ranges, short, stateMark} from './api.js';
 import {Curves} from './curves.js';
 import {scatter} from './scatter.js';
 
@@ -72,8 +72,7 @@ class Compare {
     };
     const part = (title, all) => {
       const rows = all.filter(Boolean);
-      const more = rows.length > LISTED_MAX ? ` and ${rows.length - LISTED_MAX} more` : '';
-      return rows.length > 0 && [el('tr.part', {}, el('th', {scope: 'rowgroup', colspan: runs.length + 1}, title + more)), rows.slice(0, LISTED_MAX)];
+      return rows.length > 0 && [el('tr.part', {}, el('th', {scope: 'rowgroup', colspan: runs.length + 1}, title + more(rows.length))), rows.slice(0, LISTED_MAX)];
     };
     const {scrollLeft, scrollTop} = this.place;
     this.place.replaceChildren(el('table.rows', {'aria-label': 'what differs'},

@@ -155,7 +155,7 @@ export class CommandLine {
     this.isBusy = true;
     await this.#send(false);
     this.isBusy = false;
-    if (!this.input.value) this.back?.focus();
+    if (!this.input.value) this.leave(false);
   }
 
   async copy() {
@@ -169,9 +169,10 @@ export class CommandLine {
     }
   }
 
-  leave() {
+  leave(isSilent = true) {
     this.input.value = '';
-    this.say('');
+    if (isSilent) this.say('');
+    this.input.blur();
     this.back?.focus();
   }
 }

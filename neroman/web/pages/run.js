@@ -1,6 +1,6 @@
 // The page of one experiment or run: facts, log, curves with rules, code, files, history.
 
-import {LISTED_MAX, Live, ask, bytes, duration, el, faultText, later, moment, route, safe, stateMark} from './api.js';
+import {LISTED_MAX, Live, ask, bytes, duration, el, faultText, later, moment, more, route, safe, stateMark} from './api.js';
 import {Curves} from './curves.js';
 import {Log} from './log.js';
 import {quoted} from './line.js';
@@ -68,7 +68,7 @@ class Run {
     this.head.querySelectorAll('button')[focused]?.focus();
     const reason = state === 'finished' ? null : r?.reason ?? e.reason;
     this.news.replaceChildren(...[reason, r?.stderr_line ?? e.stderr_line, e.waiting_for && `waits: ${e.waiting_for}`, e.held, e.wish, e.contact, e.follows?.text, ...e.hints, ...e.warnings, ...all.notes, e.edited_since_run && 'its definition was edited since this run'].filter(Boolean).map(text => el('p', {}, text)));
-    const progress = r?.progress ?? e.progress;
+    const progress = r?.progress ?? e.progress, metrics = Object.keys(e.metrics);
     this.cards.replaceChildren(
       card('Facts', facts([
         ['collection', e.collection], ['run', r?.run], ['node', r?.node ?? e.node], ['hosts', e.hosts.join(' ')], ['image', e.image],
@@ -82,10 +82,10 @@ class Run {
         return [name, set ? el('span', {}, String(value), el('span.quiet', {}, ` set by you, ${set.source ?? 'none'} in its source`)) : typeof value === 'object' ? JSON.stringify(value) : String(value)];
       }))),
       card('Metrics', el('table.plain', {}, el('thead', {}, el('tr', {}, ['metric', 'last', 'min', 'max', 'points'].map((name, at) => el(at ? 'th.number' : 'th', {scope: 'col'}, name)))),
-        el('tbody', {}, Object.entries(e.metrics).slice(0, LISTED_MAX).map(([name, one]) => el('tr', {}, el('td', {}, name), [one.last, one.min, one.max, one.count].map(value => el('td.number', {}, String(value)))))))));
+        el('tbody', {}, Object.entries(e.metrics).slice(0, LISTED_MAX).map(([name, one]) => el('tr', {}, el('td', {}, name), [one.last, one.min, one.max, one.count].map(value => el('td.number', {}, String(value))))))),
+        el('p.quiet', {}, more(metrics.length))));
     if (!this.log && r) this.log = new Log(this.logCard, r.run);
     else this.log?.more();
-    const metrics = Object.keys(e.metrics);
     if (this.curves) this.curves.known(metrics);
     else if (metrics.length) this.curves = new Curves(this.curvesCard, this.app, r?.run ?? this.id, metrics);
     this.curvesCard.hidden = !this.curves;

@@ -43,15 +43,23 @@ impl Default for StepRange {
 /// The curves in memory, in the order of their last pictures.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CurveCache {
-    curves: Arc<Mutex<Vec<CachedCurve>>>,
+    curves: Arc<Mutex<Vec<(CurveKey, SharedCurve)>>>,
 }
 
-/// A curve in memory.
-#[derive(Debug)]
-struct CachedCurve {
+/// One reader reads a curve on; a second one at the same time waits for its points.
+type SharedCurve = Arc<Mutex<CachedCurve>>;
+
+/// A part of a series.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct CurveKey {
     run: RunKey,
     series: i64,
     range: StepRange,
+}
+
+/// A curve in memory.
+#[derive(Debug, Default)]
+struct CachedCurve {
     cursor: SeriesCursor,
     /// In the order of generations.
     points: Vec<Point>,
@@ -69,43 +77,37 @@ impl CurveCache {
         range: StepRange,
         columns: u32,
     ) -> Result<Vec<Point>, StoreError> {
-        let mut curve = self.take(series, range);
-        let added = reader.read_on(series, &mut curve.cursor)?;
-        curve.append(added);
-        let points = thinned(&curve.points, columns.min(COLUMNS_MAX));
-        self.put(curve);
-        Ok(points)
+        let curve = self.curve(CurveKey {
+            run: series.run,
+            series: series.id,
+            range,
+        });
+        let mut curve = curve.lock().unwrap_or_else(PoisonError::into_inner);
+        if !curve.cursor.is_in(series) {
+            *curve = CachedCurve::default();
+        }
+        // A cursor that failed half-way is not gone on from.
+        let mut read = std::mem::take(&mut *curve);
+        let added = reader.read_on(series, &mut read.cursor)?;
+        read.append(range, added);
+        *curve = read;
+        Ok(thinned(&curve.points, columns.min(COLUMNS_MAX)))
     }
 
-    /// The curve, which is no more in memory: a second reader at the same time reads it whole.
-    fn take(&self, series: &Series, range: StepRange) -> CachedCurve {
+    /// The curve of this key, which becomes the newest.
+    fn curve(&self, key: CurveKey) -> SharedCurve {
         let mut curves = self.curves.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_it = |curve: &CachedCurve| {
-            (curve.run, curve.series, curve.range) == (series.run, series.id, range)
-        };
-        let found = curves.iter().position(is_it).map(|at| curves.remove(at));
-        found
-            .filter(|curve| curve.cursor.is_in(series))
-            .unwrap_or_else(|| CachedCurve {
-                run: series.run,
-                series: series.id,
-                range,
-                cursor: SeriesCursor::default(),
-                points: Vec::new(),
-            })
-    }
-
-    fn put(&self, curve: CachedCurve) {
-        let mut curves = self.curves.lock().unwrap_or_else(PoisonError::into_inner);
-        curves.push(curve);
+        let found = curves.iter().position(|(other, _)| *other == key);
+        let (_, curve) = found.map_or_else(|| (key, Arc::default()), |at| curves.remove(at));
+        curves.push((key, Arc::clone(&curve)));
         let more = curves.len().saturating_sub(CURVES_MAX);
         curves.drain(..more);
+        curve
     }
 }
 
 impl CachedCurve {
-    fn append(&mut self, added: Vec<Point>) {
-        let range = self.range;
+    fn append(&mut self, range: StepRange, added: Vec<Point>) {
         self.points
             .extend(added.into_iter().filter(|point| range.has(point)));
         if !self.points.is_sorted_by_key(|point| point.generation) {
@@ -156,19 +158,9 @@ mod tests {
         }
     }
 
-    fn empty() -> CachedCurve {
-        CachedCurve {
-            run: RunKey(1),
-            series: 1,
-            range: StepRange::default(),
-            cursor: SeriesCursor::default(),
-            points: Vec::new(),
-        }
-    }
-
     #[test]
     fn a_curve_in_parts_keeps_every_spike_and_both_ends_and_stays_small() {
-        let mut curve = empty();
+        let mut curve = CachedCurve::default();
         for block in 0..600 {
             let steps = block * 1000..(block + 1) * 1000;
             let value = |step: i64| match step {
@@ -177,6 +169,7 @@ mod tests {
                 step => (step % 7) as f64 / 7.0,
             };
             curve.append(
+                StepRange::default(),
                 steps
                     .map(|step| point(step as f64, value(step), 0))
                     .collect(),
@@ -196,13 +189,14 @@ mod tests {
 
     #[test]
     fn what_falls_back_and_what_is_no_number_stays_bounded_and_apart() {
-        let mut curve = empty();
+        let mut curve = CachedCurve::default();
         let late = (0..100_000_u32).map(|at| point(f64::from(at % 2), f64::from(at), at / 2));
-        curve.append(late.collect());
+        curve.append(StepRange::default(), late.collect());
         assert!(curve.points.len() <= POINTS_MAX, "{}", curve.points.len());
-        let mut curve = empty();
+        let mut curve = CachedCurve::default();
         let value = |at: u32| if at == 70_000 { f64::NAN } else { 1.0 };
         curve.append(
+            StepRange::default(),
             (0..100_000)
                 .map(|at| point(f64::from(at), value(at), 0))
                 .collect(),
@@ -213,29 +207,40 @@ mod tests {
                 .any(|point| point.value.is_nan())
         );
         // Points of an earlier start that come late are before those of the next.
-        curve.append(vec![point(5.0, 1.0, 1), point(100_001.0, 1.0, 0)]);
+        curve.append(
+            StepRange::default(),
+            vec![point(5.0, 1.0, 1), point(100_001.0, 1.0, 0)],
+        );
         assert!(curve.points.is_sorted_by_key(|point| point.generation));
     }
 
     #[test]
     fn a_range_has_its_own_curve_and_the_oldest_goes() {
         let cache = CurveCache::default();
-        for id in 0..300 {
-            cache.put(CachedCurve {
-                series: id,
-                ..empty()
-            });
+        let key = |series| CurveKey {
+            run: RunKey(1),
+            series,
+            range: StepRange::default(),
+        };
+        let first = cache.curve(key(0));
+        assert!(Arc::ptr_eq(&first, &cache.curve(key(0))));
+        for series in 0..300 {
+            cache.curve(key(series));
         }
         let curves = cache.curves.lock().unwrap();
         assert_eq!(curves.len(), CURVES_MAX);
-        assert_eq!(curves[0].series, 44);
+        assert_eq!(curves[0].0, key(44));
         drop(curves);
+        assert!(!Arc::ptr_eq(&first, &cache.curve(key(0))));
         let range = StepRange {
             from: 10.0,
             to: 20.0,
         };
-        let mut curve = CachedCurve { range, ..empty() };
-        curve.append((0..100).map(|at| point(f64::from(at), 1.0, 0)).collect());
+        let mut curve = CachedCurve::default();
+        curve.append(
+            range,
+            (0..100).map(|at| point(f64::from(at), 1.0, 0)).collect(),
+        );
         assert_eq!(curve.points.len(), 11);
     }
 }

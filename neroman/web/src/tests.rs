@@ -18,6 +18,8 @@ use crate::accept::serve_by;
 use crate::call::{LineResult, RowsMessage, ViewCall};
 use crate::{Caller, Door, Site, ViewSettings};
 
+mod agreement;
+
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -35,6 +37,8 @@ struct Options {
     is_unguarded: bool,
     socket: Option<PathBuf>,
     results: PathBuf,
+    /// What the daemon has; empty: one hostile experiment.
+    views: Vec<ExperimentView>,
 }
 
 impl Rig {
@@ -70,7 +74,7 @@ impl Rig {
                 ready.send(told).expect("a test that waits");
                 tokio::select! {
                     () = serve_by(&door, &router) => {}
-                    () = answer(calls, options.results.clone()) => {}
+                    () = answer(calls, options.results.clone(), options.views) => {}
                     _ = ends => {}
                 }
             });
@@ -129,7 +133,7 @@ impl Drop for Rig {
 }
 
 /// What the daemon and the lines answer here.
-async fn answer(mut calls: mpsc::Receiver<ViewCall>, results: PathBuf) {
+async fn answer(mut calls: mpsc::Receiver<ViewCall>, results: PathBuf, views: Vec<ExperimentView>) {
     let view = ExperimentView {
         id: 7,
         name: "<script>alert(1)</script>".to_owned(),
@@ -139,8 +143,11 @@ async fn answer(mut calls: mpsc::Receiver<ViewCall>, results: PathBuf) {
     while let Some(call) = calls.recv().await {
         match call {
             ViewCall::List(_, answer) => {
+                let hostile = || vec![view.clone()];
                 let reply = ListReply {
-                    experiments: vec![view.clone()],
+                    experiments: Some(views.clone())
+                        .filter(|views| !views.is_empty())
+                        .unwrap_or_else(hostile),
                     ..ListReply::default()
                 };
                 let _ = answer.send(Ok(reply));

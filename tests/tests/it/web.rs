@@ -4,8 +4,8 @@ use std::fs::{self, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Child;
 
-use nero_tests::Home;
 use nero_tests::chromium::{Chromium, HeldKey};
+use nero_tests::{Home, Part};
 use serde_json::json;
 
 use crate::story::added;
@@ -179,6 +179,14 @@ resources: {{cpus: 0.02}}
     browser.press("a", HeldKey::None);
     does(&mut browser, "abort 47-50", "4");
     browser.shows("4 aborted");
+    web.is_quiet(&mut browser);
+    // The daemon is killed under the page, and started again by it.
+    home.kill(Part::Daemon);
+    browser.press("Escape", HeldKey::None);
+    browser.press(":", HeldKey::None);
+    browser.type_text("start 47");
+    does(&mut browser, "start 47", "would start");
+    browser.shows("3 aborted");
     web.is_quiet(&mut browser);
 }
 

@@ -5,6 +5,7 @@
 //! completions, the manual as text, and the licences of all that is linked. Equal programs give
 //! equal bytes, wherever and whenever they are packed.
 
+pub mod check;
 mod deb;
 mod licences;
 

@@ -102,6 +102,9 @@ enum Task {
         /// Where the release goes
         #[arg(long)]
         out: Option<PathBuf>,
+        /// Build nothing: install the release that is there on Debian 11, 12 and 13, and use it
+        #[arg(long, conflicts_with_all = ["arch", "programs"])]
+        check: bool,
     },
     /// Build neroman and its agents and install them for this user
     Install {
@@ -219,11 +222,18 @@ fn main() -> ExitCode {
             arch,
             programs,
             out,
+            check: false,
         } => {
             let source = programs
                 .as_deref()
                 .map_or(dist::ProgramSource::Sources, dist::ProgramSource::Folder);
             dist::run(&mut steps, &arch, &source, out)
+        }
+        Task::Dist {
+            out, check: true, ..
+        } => {
+            let out = out.unwrap_or_else(|| steps.target().join("dist"));
+            dist::check::run(&mut steps, &out)
         }
         Task::Install { prefix } => dist::install(&mut steps, prefix.as_deref()),
         Task::Chaos { all: true, .. } => chaos::all(&mut steps),

@@ -9,6 +9,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use clap::ValueEnum;
 use flate2::Compression;
@@ -102,13 +103,17 @@ pub fn neroman(steps: &mut Steps, arch: Arch) -> Result<PathBuf, String> {
     let out = target.join("portable/build");
     let triple = arch.triple("gnu");
     tools::need_std(&triple)?;
-    let mut build = steps.cargo(&["zigbuild", "--locked", "--release", "-p", NEROMAN]);
-    build
-        .args(["--target", &format!("{triple}.{GLIBC}"), "--target-dir"])
-        .arg(&out);
+    let mut build = compiler(
+        steps,
+        "zigbuild",
+        "dist",
+        &format!("{triple}.{GLIBC}"),
+        &out,
+    );
+    build.args(["-p", NEROMAN]);
     tools.lend(&mut build);
     steps.command(&format!("{NEROMAN} for {}", arch.name()), build)?;
-    let built = out.join(&triple).join("release").join(NEROMAN);
+    let built = out.join(&triple).join("dist").join(NEROMAN);
     let needs = elf::needs(&built).map_err(|error| format!("{}: {error}", built.display()))?;
     match faults(arch, NEROMAN, &needs) {
         faults if faults.is_empty() => Ok(built),
@@ -121,20 +126,17 @@ fn build(steps: &Steps, tools: &Tools, arch: Arch, target: &Path) -> Result<(), 
     let (gnu, musl) = (arch.triple("gnu"), arch.triple("musl"));
     tools::need_std(&gnu)?;
     tools::need_std(&musl)?;
-    let mut dynamic = steps.cargo(&["zigbuild", "--locked", "--profile", "kid"]);
+    let mut dynamic = compiler(steps, "zigbuild", "kid", &format!("{gnu}.{GLIBC}"), &out);
     for program in DYNAMIC {
         dynamic.args(["-p", program]);
     }
-    dynamic
-        .args(["--target", &format!("{gnu}.{GLIBC}"), "--target-dir"])
-        .arg(&out);
     tools.lend(&mut dynamic);
     execute(dynamic)?;
     // The toolchain alone links a static program for the machine it runs on.
     let own = std::env::consts::ARCH == arch.name();
     let verb = if own { "build" } else { "zigbuild" };
-    let mut shim = steps.cargo(&[verb, "--locked", "--profile", "kid", "-p", SHIM]);
-    shim.args(["--target", &musl, "--target-dir"]).arg(&out);
+    let mut shim = compiler(steps, verb, "kid", &musl, &out);
+    shim.args(["-p", SHIM]);
     if !own {
         tools.lend(&mut shim);
     }
@@ -151,6 +153,31 @@ fn build(steps: &Steps, tools: &Tools, arch: Arch, target: &Path) -> Result<(), 
     place(&programs, &folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     println!("these agents are in {}", folder.display());
     Ok(())
+}
+
+/// A call of cargo for this target. Programs name no folder of this machine, so that they are equal
+/// wherever they are built.
+fn compiler(steps: &Steps, verb: &str, profile: &str, target: &str, out: &Path) -> Command {
+    let mut build = steps.cargo(&[verb, "--locked", "--profile", profile]);
+    build.args(["--target", target, "--target-dir"]).arg(out);
+    let home = |name: &str, beside: &str| {
+        let own = std::env::var_os("HOME").map(|home| Path::new(&home).join(beside));
+        std::env::var_os(name).map(PathBuf::from).or(own)
+    };
+    let folders = [
+        (Some(out.to_path_buf()), "/target"),
+        (Some(steps.root().to_path_buf()), "/neronet"),
+        (home("CARGO_HOME", ".cargo"), "/cargo"),
+        (home("RUSTUP_HOME", ".rustup"), "/rustup"),
+    ];
+    let flags = folders.into_iter().filter_map(|(folder, name)| {
+        Some(format!("--remap-path-prefix={}={name}", folder?.display()))
+    });
+    // Of two prefixes that fit the later one counts.
+    let flags: Vec<String> = flags.collect();
+    let flags: Vec<&str> = flags.iter().rev().map(String::as_str).collect();
+    build.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
+    build
 }
 
 /// Prints the needs and the size of each program; refuses those that old systems

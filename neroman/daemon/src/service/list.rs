@@ -1,5 +1,6 @@
 //! `List`: the picked experiments, as they are now.
 
+pub(super) mod rank;
 mod window;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -37,7 +37,6 @@ pub(crate) mod paths;
 mod pause;
 mod per_node;
 mod plots;
-mod rank;
 mod remove;
 mod rules;
 mod scheduler;

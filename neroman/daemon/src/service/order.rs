@@ -14,7 +14,7 @@ use nero_life::state::State;
 use nero_model::{ExperimentId, RunId};
 
 use super::curve::bad;
-use super::rank::{Rank, Ranking};
+use super::list::rank::{Rank, SortOrder};
 use super::{Man, counted};
 use crate::failure::Failure;
 
@@ -58,7 +58,7 @@ impl Order {
                 Plan::Skip { id, .. } => *id,
             })
         };
-        let ranking = Ranking::new(&self.expr, false, |visit| {
+        let ranking = SortOrder::new(&self.expr, false, |visit| {
             for experiment in plans.iter().filter_map(experiment) {
                 Sight::current(experiment, &self.now).visit_names(visit);
             }

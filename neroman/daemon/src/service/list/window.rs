@@ -10,8 +10,8 @@ use nero_life::state::State;
 use nero_wire::v1;
 
 use super::super::curve::bad;
-use super::super::rank::{Rank, Ranking};
 use super::super::select::ChosenRun;
+use super::rank::{Rank, SortOrder};
 use crate::failure::Failure;
 
 /// Which rows are shown.
@@ -105,10 +105,10 @@ impl Window {
 
 impl SortKey {
     /// `None` for a fact, and where a name of the expression exists nowhere.
-    fn ranking(&self, state: &State) -> Option<Ranking<'_>> {
+    fn ranking(&self, state: &State) -> Option<SortOrder<'_>> {
         match self {
             Self::Fact(_) => None,
-            Self::Expr(expr) => Ranking::new(expr, true, |visit| {
+            Self::Expr(expr) => SortOrder::new(expr, true, |visit| {
                 for (kind, name) in state.known_names.iter() {
                     visit(*kind, name);
                 }
@@ -119,7 +119,7 @@ impl SortKey {
 
     fn rank(
         &self,
-        ranking: Option<&Ranking<'_>>,
+        ranking: Option<&SortOrder<'_>>,
         state: &State,
         now: &Now,
         chosen: &ChosenRun,

@@ -7,20 +7,20 @@ use nero_life::scope::Sight;
 
 /// An expression that many experiments are sorted by. The names that exist anywhere are searched
 /// once, not in each experiment.
-pub(super) struct Ranking<'e> {
+pub(in crate::service) struct SortOrder<'e> {
     expr: &'e Expr,
     names: Candidates,
 }
 
 /// A value among others: numbers, moments and truth in front of text, missing ones last.
 #[derive(Clone, Debug)]
-pub(super) enum Rank {
+pub(in crate::service) enum Rank {
     Number(f64),
     Text(String),
     Missing,
 }
 
-impl<'e> Ranking<'e> {
+impl<'e> SortOrder<'e> {
     /// `visit_names` calls its argument with each name that exists; `is_open`: whether a name that
     /// exists nowhere yet may still be printed.
     ///

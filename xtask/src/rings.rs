@@ -69,6 +69,7 @@ pub const LEFT_OUT: &[(&str, &[&str])] = &[
             "ssh_groups",
             "ssh_placed",
             "ssh_recalled",
+            "ssh_top",
             "take_over",
         ],
     ),

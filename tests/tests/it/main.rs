@@ -79,6 +79,7 @@ mod ssh_flows;
 mod ssh_groups;
 mod ssh_placed;
 mod ssh_recalled;
+mod ssh_top;
 mod story;
 mod submitted;
 mod submitted_kills;

@@ -390,7 +390,8 @@ fn windows(page: &Page, daemon: i32, rounds: usize) -> Result<Row, String> {
 fn curve(page: &Page, daemon: i32, rounds: usize) -> Result<Row, String> {
     let web = i32::try_from(page.child.id()).map_err(|error| error.to_string())?;
     let cpu = || cpu_seconds(daemon) + cpu_seconds(web);
-    let path = "/plot.svg?sel=long&y=a&width=900";
+    // As the page of a run asks: by its number.
+    let path = &format!("/plot.svg?sel={}&y=a&width=900", EXPERIMENTS - 1);
     let (before, (_, first)) = (cpu(), page.get(path)?);
     let cost = cpu() - before;
     let before = cpu();

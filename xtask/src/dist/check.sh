@@ -4,11 +4,13 @@
 # node over ssh, an upgrade below a live run, remove.
 set -eu
 root=$1
+# Its root is a mount, as that of every system is.
+mount --bind "$root" "$root"
 ip link set lo up
 mount -t proc proc "$root/proc"
 in_root() { chroot "$root" "$@"; }
-in_root id ada >/dev/null 2>&1 || in_root useradd -m -s /bin/sh ada
-in_root mkdir -p /run/sshd
+in_root id ada >/dev/null 2>&1 || in_root useradd -m -p '*' -s /bin/sh ada
+in_root sh -c "rm -rf /home/ada; cp -r /etc/skel /home/ada; chown -R ada: /home/ada; mkdir -p /run/sshd"
 in_root /usr/sbin/sshd -p 2222 -o PidFile=none -o UsePAM=no
 cat >"$root/dist/story.sh" <<'STORY'
 set -eu
@@ -28,14 +30,14 @@ collection: curve
   resources: {cpus: 0.1}
   rules:
     - abort: loss > 200
-+live: {command: sleep 5, resources: {cpus: 0.1}}
++sleeper: {command: sleep 5, resources: {cpus: 0.1}}
 YAML
 neroman add first
 neroman start 1-3
 neroman wait 1-3 || true
 neroman status
 neroman results all --best loss
-neroman results all --to first/results.xlsx
+neroman results all -o first/results.xlsx
 neroman plot 1-3 -o first/curve.png
 test "$(head -c 4 first/curve.png | tail -c 3)" = PNG
 test "$(neroman status --json 1-3 | grep -o '"state":"[a-z]*"' | sort | uniq -c | tr -d ' \n')" \
@@ -45,7 +47,7 @@ mkdir -p -m 700 .ssh
 [ -f .ssh/id_ed25519 ] || ssh-keygen -q -t ed25519 -N '' -f .ssh/id_ed25519
 cp .ssh/id_ed25519.pub .ssh/authorized_keys
 printf 'Host other\nHostName 127.0.0.1\nPort 2222\nStrictHostKeyChecking accept-new\n' >.ssh/config
-neroman node add other --root '~/elsewhere' --warden none
+neroman node add other other --root '~/elsewhere' --warden none
 neroman restart 1 --node other
 neroman wait 1
 told 'an upgrade below a live run'
@@ -58,4 +60,4 @@ sh /dist/install.sh --remove
 test ! -e .local/bin/neroman
 test -f first/results.xlsx
 STORY
-in_root su ada -c 'sh /dist/story.sh'
+in_root env -i /bin/su - ada -c 'sh /dist/story.sh'

@@ -2,6 +2,7 @@
 //! it, and no command is executed.
 
 mod commands;
+mod table;
 mod vanished;
 
 use nero_journal::v1::{
@@ -201,6 +202,11 @@ impl Node {
 
     /// Submits runs, each as one task; the scheduler has them as this job.
     fn submit(&self, runs: &[Planned], job: u64) -> Files {
+        self.submit_as(runs, &Answer::Job(job))
+    }
+
+    /// The same with another answer of the scheduler.
+    fn submit_as(&self, runs: &[Planned], answer: &Answer) -> Files {
         let (mut ledger, state) = self.ledger();
         for (run, order) in runs.iter().zip(state.next_order..) {
             if !state.runs.contains_key(&run.token) {
@@ -234,7 +240,9 @@ impl Node {
             answer: Answer::InDoubt,
         };
         ledger.submission(&intent).unwrap();
-        ledger.submitted(submission, &Answer::Job(job)).unwrap();
+        if *answer != Answer::InDoubt {
+            ledger.submitted(submission, answer).unwrap();
+        }
         files
     }
 

@@ -7,10 +7,10 @@ use super::*;
 use crate::agent::Allocation;
 
 /// More than three beats.
-const LONG: Duration = Duration::from_secs(100);
+pub(super) const LONG: Duration = Duration::from_secs(100);
 
 /// Nothing changed this file since.
-fn stood_still(path: &std::path::Path, ago: Duration) {
+pub(super) fn stood_still(path: &std::path::Path, ago: Duration) {
     let file = std::fs::File::options().write(true).open(path).unwrap();
     file.set_modified(std::time::SystemTime::now() - ago)
         .unwrap();

@@ -31,7 +31,6 @@ mod run;
 mod runs;
 mod service;
 mod staging;
-mod submission;
 mod warden;
 mod watch;
 

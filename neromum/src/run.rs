@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use nero_cluster::submission::{Files, PlanError};
 use nero_model::paths::{NodePaths, make_private, make_socket_folder};
 use nero_warden::Kind;
 use nero_wire::hello;
@@ -26,7 +27,6 @@ use crate::relay::door::Keeper;
 use crate::service::{Greeting, Service};
 use crate::staging::environment::Base;
 use crate::staging::store::Store;
-use crate::submission::{Files, PlanError};
 use crate::warden::bare::Launcher;
 use crate::warden::front::Front;
 use crate::warden::orders::{Orders, Watcher};

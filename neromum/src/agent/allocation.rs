@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use nero_cluster::submission::{Files, News, Planned, StartId};
 use nero_journal::v1::{
     EndAll, Granted, JobExited, JobNotStarted, Notice, ledger_exited::Copy, to_launcher,
 };
@@ -21,7 +22,6 @@ use crate::job::setup_output::SetupOutput;
 use crate::ledger::Kept;
 use crate::runs::control::{is_paused, newest_cancel};
 use crate::runs::{own, segments, spec};
-use crate::submission::{Files, News, Planned, StartId};
 
 /// Exit code of a shell for a program that cannot be executed, or is not there.
 const CANNOT_EXECUTE: i32 = 126;

@@ -48,6 +48,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use nero_cluster::submission::Planned;
 use nero_model::paths::NodePaths;
 use nero_model::{DeploymentId, RunId, RunToken};
 use tokio::sync::{mpsc, oneshot};
@@ -60,7 +61,6 @@ use crate::core::cards::Pool;
 use crate::ledger::{self, Ledger};
 use crate::letters::LetterDesk;
 use crate::runs::unreadable::Unreadable;
-use crate::submission::Planned;
 use crate::warden::bare;
 use crate::warden::orders::Orders;
 

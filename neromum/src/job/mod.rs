@@ -13,6 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nero_cluster::submission::{Files, News, Plan, PlanError, Task};
 use nero_journal::v1::{self, run_left};
 use nero_model::RunId;
 use nero_model::paths::{NodePaths, make_socket_folder, short_socket_folder};
@@ -25,7 +26,6 @@ use crate::run::Programs;
 use crate::staging::environment::Base;
 use crate::staging::hosts::AllocationHosts;
 use crate::staging::store::Store;
-use crate::submission::{Files, News, Plan, PlanError, Task};
 use crate::warden::bare::Launcher;
 use crate::warden::orders::{Orders, Watcher};
 use granted::Granted;

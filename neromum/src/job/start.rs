@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use nero_cluster::submission::{Files, News, Plan, StartId, sync_folder};
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{TaskLeft, TaskStart};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
@@ -19,7 +20,6 @@ use crate::lease::decide::{OLD_BEATS, ProcessPlace};
 use crate::lease::files::{modified, server_time, since};
 use crate::lease::host::Hosts;
 use crate::lease::{BEAT, Eye};
-use crate::submission::{Files, News, Plan, StartId, sync_folder};
 
 /// Number of beats for which a start waits until earlier ones are over.
 const PATIENCE_BEATS: u32 = 40;

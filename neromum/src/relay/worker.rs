@@ -4,6 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use nero_cluster::submission::{Files, Plan, PlanError};
 use nero_model::RunToken;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -13,7 +14,6 @@ use super::call::call;
 use super::door::{Door, Keeper, OpenDoor};
 use crate::dial::ends::{Output, Requests};
 use crate::lease::host::Host;
-use crate::submission::{Files, Plan, PlanError};
 
 /// Stands in certificates where a leader has its node: no node has this name.
 const NODE: &str = "a worker";

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use nero_cluster::submission::{AdoptedJob, Files, Plan, Planned};
 use nero_journal::Clocks;
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{
@@ -32,7 +33,6 @@ use crate::core::Stage;
 use crate::ledger::{Answer, Intent};
 use crate::runs::control::newest_cancel;
 use crate::runs::{own, segments, spec};
-use crate::submission::{AdoptedJob, Files, Plan, Planned};
 use crate::warden::runner::ends_with_neromum;
 
 /// The only start of an adopted job's run: the scheduler alone knows of others.
@@ -167,7 +167,7 @@ impl Agent {
             node: cluster.setup.node.clone(),
             root: self.setup.paths.root().to_path_buf(),
             beat: crate::lease::BEAT,
-            tasks: vec![crate::submission::Task {
+            tasks: vec![nero_cluster::submission::Task {
                 index: job.job.task.unwrap_or(0),
                 runs: vec![Planned { token, id }],
             }],

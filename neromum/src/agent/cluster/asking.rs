@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nero_cluster::submission::Files;
 use nero_model::SubmissionId;
 use nero_warden::standing::{Standing, Step};
 use nero_warden::{Call, End, JobName, Known, Said, Site};
@@ -12,7 +13,6 @@ use tokio::time::Instant;
 use super::{Agent, Cluster, Done, LIST_APART, PAUSES, SITE_FRESH, Submission};
 use crate::agent::off_reactor::Report;
 use crate::staging::environment::{local_user, user_in};
-use crate::submission::Files;
 use crate::warden::front::Front;
 
 /// What a command is asked for.

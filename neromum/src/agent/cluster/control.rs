@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nero_cluster::submission::sync_folder;
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{TaskOver, task_over};
 use nero_model::paths::run as names;
@@ -18,7 +19,6 @@ use super::{Agent, Cluster, Seen, Wanted};
 use crate::core::Stage;
 use crate::runs::control::newest_cancel;
 use crate::runs::{own, spec};
-use crate::submission::sync_folder;
 use crate::warden::orders::grace_ms;
 
 /// Pause before a task that is still listed is cancelled once more, and before a hold is

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use nero_cluster::submission::{self, Files, Plan, Planned};
 use nero_model::paths::NodePaths;
 use nero_model::{DeploymentId, RunId, RunToken, SubmissionId};
 use nero_warden::group::{Room, WaitingRun, group};
@@ -12,7 +13,6 @@ use nero_warden::{Order, Warden};
 
 use super::submit::remove;
 use crate::runs::spec;
-use crate::submission::{self, Files, Plan, Planned};
 use crate::warden::asked::{Asked, Shape};
 
 /// Specs that are read before the next look whether there is room for more.

@@ -25,6 +25,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nero_cluster::submission::{Files, News};
 use nero_model::{RunId, RunToken, SubmissionId};
 use nero_warden::standing::{Ms, Standing};
 use nero_warden::{JobId, JobName, Known, Listed, Order, Site, Warden};
@@ -36,7 +37,6 @@ use super::{Agent, Done};
 use crate::core::decide::TaskWord;
 use crate::core::{Run, Stage};
 use crate::ledger::{Answer, Intent};
-use crate::submission::{Files, News};
 use crate::warden::front::Front;
 pub(super) use adopted::CopiedLogs;
 pub(super) use asking::{Ask, CommandAnswers};

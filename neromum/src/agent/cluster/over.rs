@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
+use nero_cluster::submission::{Files, News, StartId, began, launched_by};
 use nero_journal::v1::{Lost, TaskOver, lost, task_over};
 use nero_model::RunToken;
 use nero_warden::Ended;
@@ -15,7 +16,6 @@ use crate::lease::decide::OLD_BEATS;
 use crate::lease::files::{modified, server_time, since};
 use crate::runs::own;
 use crate::staging::environment::local_user;
-use crate::submission::{Files, News, StartId, began, launched_by};
 
 impl Agent {
     /// What the scheduler calls gone is decided about by news that are read after its

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use nero_cluster::submission::{Files, Plan, Planned};
 use nero_model::paths::NodePaths;
 use nero_model::{RunId, RunToken, SubmissionId};
 use nero_warden::group::Room;
@@ -19,7 +20,6 @@ use crate::config;
 use crate::core::Stage;
 use crate::ledger::{Answer, Intent, LedgerState};
 use crate::runs::spec;
-use crate::submission::{Files, Plan, Planned};
 use crate::warden::asked::Asked;
 
 impl Cluster {

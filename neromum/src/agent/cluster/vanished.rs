@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use nero_cluster::submission::{Files, News, Planned, StartId, began, launched_by};
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{TaskLeft, run_left};
 use nero_model::paths::run as names;
@@ -22,7 +23,6 @@ use super::{Agent, Seen, Submission, Task};
 use crate::job::setup_output::SetupOutput;
 use crate::lease::files::{modified, server_time, since};
 use crate::runs::{own, segments, spec};
-use crate::submission::{Files, News, Planned, StartId, began, launched_by};
 
 /// Jobs of a run that fail before it begins, without a word, until it is refused.
 const SILENT_MAX: u8 = 3;

@@ -3,6 +3,7 @@
 
 use std::io;
 
+use nero_cluster::submission::{Files, News, StartId, began};
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::TaskStart;
 use nero_model::{RunToken, SubmissionId};
@@ -14,7 +15,6 @@ use super::submit::{in_doubt, needs_person};
 use super::waiting::{RowText, shown};
 use super::{Agent, Done, JobCounts, LIST_EVERY, LOOK_EVERY, Seen, Submission, Task};
 use crate::core::Stage;
-use crate::submission::{Files, News, StartId, began};
 
 /// Pause before the second listing that has to miss a task.
 const MISSED: std::time::Duration =

@@ -5,6 +5,7 @@ mod commands;
 mod table;
 mod vanished;
 
+use nero_cluster::submission::{Plan, Planned, StartId};
 use nero_journal::v1::{
     Claimed, JobExited, JobStarted, RecordKind, StopAsked, StopCause, TreeGone,
 };
@@ -21,7 +22,6 @@ use crate::ledger::Ledger;
 use crate::runs::{own, segments};
 use crate::staging::environment::Base;
 use crate::staging::store::Store;
-use crate::submission::{Plan, Planned, StartId};
 use crate::warden::bare::Launcher;
 use crate::warden::orders::{Orders, Watcher};
 
@@ -215,7 +215,7 @@ impl Node {
             }
         }
         let submission = SubmissionId::random();
-        let task = |(index, run): (u32, &Planned)| crate::submission::Task {
+        let task = |(index, run): (u32, &Planned)| nero_cluster::submission::Task {
             index,
             runs: vec![*run],
         };

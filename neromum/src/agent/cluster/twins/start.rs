@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
+use nero_cluster::submission::{Files, News, Plan, StartId};
 use nero_journal::v1::{
     Changed, FromLauncher, JobExited, Launch, LauncherHello, Listed as AllListed, RecordKind,
     TaskLeft, ToLauncher, TreeGone, changed, from_launcher, to_launcher,
@@ -31,7 +32,6 @@ use crate::job::start::{EarlierStarts, Start};
 use crate::lease::host::Host;
 use crate::lease::{BEAT, Eye};
 use crate::runs::segments;
-use crate::submission::{Files, News, Plan, StartId};
 
 /// What a start tells whose job is over.
 const OVER: &str = "its job is over";

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use nero_cluster::submission::{Files, News, Planned};
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken, SubmissionId};
 use nero_warden::{Accounting, Call, End, JobName, Said, Site};
@@ -18,7 +19,6 @@ use super::super::{Agent, Ask, CommandAnswers};
 use super::{Counts, Dice, Guard, RunSeen, start};
 use crate::agent::{Mailboxes, timers};
 use crate::runs::segments;
-use crate::submission::{Files, News, Planned};
 use nero_warden::standing::Standing;
 
 /// Longest time in which all runs of a world end.

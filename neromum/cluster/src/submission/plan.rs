@@ -15,6 +15,8 @@ const SUBMITS: u32 = 1;
 /// That of a plan with a job that a person submitted, and the highest that this build
 /// reads: an older one would submit its run.
 const ADOPTS: u32 = 2;
+/// The interval of beats where a plan tells none.
+const BEAT: Duration = Duration::from_secs(15);
 /// Bounds for the interval of beats, in ms.
 const BEAT_MS: std::ops::RangeInclusive<u32> = 50..=600_000;
 
@@ -167,7 +169,7 @@ impl Plan {
             return Err(wrong("its format, root or node is missing"));
         }
         let beat = match encoded.beat_ms {
-            0 => crate::lease::BEAT,
+            0 => BEAT,
             given if BEAT_MS.contains(&given) => Duration::from_millis(given.into()),
             _ => return Err(wrong("its interval of beats is out of range")),
         };

@@ -14,6 +14,7 @@ mod args;
 mod build_id;
 mod cards;
 mod clean;
+mod cluster;
 mod config;
 mod containers;
 mod core;

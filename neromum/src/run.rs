@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 
 use nero_cluster::submission::{Files, PlanError};
@@ -14,13 +15,14 @@ use nero_wire::listen::{OwnerOnly, Rebind};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
-use crate::agent::{Agent, AgentHandle, End, Mailboxes, Placer, Scheduler, Setup};
+use crate::agent::{Agent, AgentHandle, Bare, Driver, End, Placer, Setup};
 use crate::args::Options;
 use crate::cards::Cards;
 use crate::clean::purge;
+use crate::cluster::{Cluster, Scheduler};
 use crate::core::capacity::Capacity;
 use crate::lease::{self, Held};
-use crate::ledger::{Intent, Ledger};
+use crate::ledger::{Intent, Ledger, LedgerState};
 use crate::log::Log;
 use crate::relay::addresses::Listen;
 use crate::relay::door::Keeper;
@@ -240,7 +242,7 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
     let mut setup = setup(options, &paths, &programs, &seat)?;
     setup.orders.store.sweep();
     let front = Front::new(&options.warden, setup.orders.base.clone()).map(Arc::new);
-    setup.scheduler = front.clone().map(|front| Scheduler {
+    let scheduler = front.clone().map(|front| Scheduler {
         front,
         node: options.node.clone(),
         program: programs.own.clone(),
@@ -253,7 +255,10 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
         setup.cards = Some(Arc::new(cards));
     }
     let (orders, boot_id, cards) = (setup.orders.clone(), setup.boot_id, setup.cards.clone());
-    let (agent, handle, boxes) = Agent::new(setup, capacity, ledger, state);
+    let (agent, handle) = match scheduler {
+        Some(scheduler) => begin(setup, Cluster::new(scheduler), capacity, ledger, state),
+        None => begin(setup, Bare, capacity, ledger, state),
+    };
     // Bound only now, so that the first connection already finds the complete
     // state.
     let socket = seat.socket.clone();
@@ -292,7 +297,7 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
         held.clone(),
     );
     let bells = Bells::new(seat, rebind, lock_file)?;
-    let end = serve_agent(agent, handle, boxes, service, listener, bells).await?;
+    let end = serve_agent(agent, handle, service, listener, bells).await?;
     // While we lead, the path is ours.
     if held.is_none_or(|held| held.is_sure()) {
         let _ = std::fs::remove_file(&socket);
@@ -375,11 +380,26 @@ impl Bells {
     }
 }
 
+/// The agent at work, until its end.
+type RunningAgent = Pin<Box<dyn Future<Output = End>>>;
+
+/// The agent beside its driver, and its handle.
+fn begin<D: Driver>(
+    setup: Setup,
+    driver: D,
+    capacity: Capacity,
+    ledger: Ledger,
+    state: LedgerState,
+) -> (RunningAgent, AgentHandle) {
+    let (agent, handle, boxes) = Agent::new(setup, driver, capacity, ledger, state);
+    let running = agent.run(handle.clone(), boxes);
+    (Box::pin(async { running.await.why }), handle)
+}
+
 /// Runs agent, service and signals side by side until the agent ends.
 async fn serve_agent(
-    agent: Agent,
+    mut agent: RunningAgent,
     handle: AgentHandle,
-    boxes: Mailboxes,
     service: Service,
     listener: OwnerOnly,
     mut bells: Bells,
@@ -390,16 +410,15 @@ async fn serve_agent(
         // A dropped sender stops it, too.
         let _ = stopped.await;
     }));
-    let mut agent = std::pin::pin!(agent.run(handle.clone(), boxes));
     let mut told = false;
     let end = loop {
         tokio::select! {
-            end = &mut agent => break end.why,
+            end = &mut agent => break end,
             served = &mut serving => {
                 tracing::error!(?served, "the socket is not served any more");
                 let told = handle.stop();
-                tokio::select! { end = &mut agent => break end.why, _ = told => {} }
-                break agent.await.why;
+                tokio::select! { end = &mut agent => break end, _ = told => {} }
+                break agent.await;
             }
             () = bells.stop(told) => {}
         }
@@ -499,7 +518,6 @@ fn setup(
         },
         first_since_boot: false,
         lease: seat.held.clone(),
-        scheduler: None,
         cards: None,
     })
 }

@@ -241,7 +241,7 @@ mod tests {
     fn each_long_test_and_the_shorter_one_beside_it_exist() {
         for (module, path) in [
             ("reach", "neroman/life/src/tests/reach.rs"),
-            ("twins", "neromum/src/agent/cluster/twins/mod.rs"),
+            ("twins", "neromum/src/cluster/twins/mod.rs"),
         ] {
             let text = std::fs::read_to_string(root().join(path)).unwrap();
             let pairs = LONG.iter().flat_map(|(long, short)| [long, short]);

@@ -4,7 +4,7 @@ use nero_journal::v1::{CardShare, Launch, LedgerCards};
 use nero_model::RunToken;
 use tokio::time::Instant;
 
-use super::Agent;
+use super::{Agent, Driver};
 use crate::config;
 use crate::core::cards::{Card, Pool, Share};
 use crate::staging::container::VisibleCards;
@@ -18,7 +18,7 @@ const AMONG_AMD: [&str; 3] = [OF_NVIDIA, "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDI
 const ORDER: &str = "CUDA_DEVICE_ORDER";
 const BY_BUS: &str = "PCI_BUS_ID";
 
-impl Agent {
+impl<D: Driver> Agent<D> {
     /// Looks at the cards while a run waits for some, and now and then while a run has
     /// some: without readers the helper leaves.
     pub(super) fn see_to_cards(&mut self) {

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use nero_model::{RunId, RunToken};
 use tokio::sync::oneshot;
 
-use super::Agent;
+use super::{Agent, Driver};
 use crate::core::Stage;
 
 /// A run to be cleaned, with the facts from its folder.
@@ -28,7 +28,7 @@ pub struct Candidate {
 /// The reason why a run must stay; `None`: it may go.
 pub type Verdict = Option<String>;
 
-impl Agent {
+impl<D: Driver> Agent<D> {
     /// Decides about each run. Unless it is a rehearsal, the agent forgets
     /// those that may go, and does not take them up again before it is told that
     /// they are cleaned.

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 use super::follow::Adopted;
 use super::hand_over::NEVER_AGAIN;
-use super::{Agent, Refused};
+use super::{Agent, Driver, Refused};
 use crate::config;
 use crate::core::{Cancelled, Stage};
 use crate::runs::control::{first_free, keep_answer, keep_rules, newest_cancel};
@@ -140,7 +140,7 @@ impl Answers {
     }
 }
 
-impl Agent {
+impl<D: Driver> Agent<D> {
     pub(super) fn end(&mut self, ending: EndRequest, answer: OutcomesTo) {
         if let Some(known) = ending
             .request
@@ -290,9 +290,8 @@ impl Agent {
 
     /// Rings the run's supervisor on this host, so that it looks for cancel
     /// requests. On another host the run's watcher does.
-    pub(super) fn ring(&mut self, token: RunToken) {
-        if let Some(cluster) = self.cluster.as_mut().filter(|cluster| cluster.has(&token)) {
-            cluster.ring_at_scheduler(token);
+    pub(crate) fn ring(&mut self, token: RunToken) {
+        if self.driver.ring_elsewhere(token) {
             return;
         }
         let Some(entry) = self.entries.get(&token) else {

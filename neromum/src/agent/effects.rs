@@ -6,7 +6,7 @@ use nero_journal::{Clocks, RecordMessage};
 use nero_model::RunToken;
 use nero_model::paths::run::{self as names, ContainerVerb};
 
-use super::{Agent, Done};
+use super::{Agent, Done, Driver};
 use crate::config;
 use crate::core::decide::Tracking;
 use crate::core::facts::Fact;
@@ -21,12 +21,12 @@ const REMOVALS: u32 = 120;
 /// See [`REMOVALS`].
 const REMOVAL_PAUSE: std::time::Duration = std::time::Duration::from_secs(5);
 
-impl Agent {
+impl<D: Driver> Agent<D> {
     /// Starts runs that fit, unless the reserve of free disk is touched. Runs
     /// that do not fit get the reason why they wait.
     pub(super) fn start_what_fits(&mut self) {
-        let is_guarded = self.cluster.is_some();
-        if is_guarded || self.ending || !self.launchers.ready() || self.core.held().is_some() {
+        let can_start = D::STARTS_HERE && !self.ending && self.launchers.ready();
+        if !can_start || self.core.held().is_some() {
             return;
         }
         let now_ms = Clocks::now().mono_ns / 1_000_000;
@@ -41,7 +41,7 @@ impl Agent {
     }
 
     /// Reason why nothing may start now, and the pause until the next look.
-    pub(super) fn must_wait(&self) -> Option<(String, std::time::Duration)> {
+    pub(crate) fn must_wait(&self) -> Option<(String, std::time::Duration)> {
         if let Some(why) = self.disk_full() {
             return Some((why, config::HOLD_RETRY));
         }
@@ -71,7 +71,7 @@ impl Agent {
     }
 
     /// Carries out effects until none is left; an effect may cause further ones.
-    pub(super) fn carry_out(&mut self) {
+    pub(crate) fn carry_out(&mut self) {
         loop {
             let effects = self.core.take_effects();
             if effects.is_empty() {
@@ -84,7 +84,7 @@ impl Agent {
                     effect => self.effect(effect),
                 }
             }
-            self.vanished(&vanished);
+            D::vanished(self, &vanished);
             self.start_what_fits();
         }
     }
@@ -130,12 +130,12 @@ impl Agent {
                 self.report(token);
             }
             Effect::HoldStarts { why } => self.hold_starts(&why),
-            Effect::Vanished { token } => self.vanished(&[token]),
-            Effect::SayTaskOver { token, incarnation } => self.say_task_over(token, incarnation),
+            Effect::Vanished { token } => D::vanished(self, &[token]),
+            Effect::SayTaskOver { token, incarnation } => D::task_is_over(self, token, incarnation),
         }
     }
 
-    pub(super) fn hold_starts(&mut self, why: &str) {
+    pub(crate) fn hold_starts(&mut self, why: &str) {
         let pause = self
             .timers
             .vain_pause
@@ -211,10 +211,10 @@ impl Agent {
             self.core.not_launched(token, why);
             return;
         }
-        if !self.may_launch(token, incarnation) {
+        if !D::may_launch(self, token, incarnation) {
             return;
         }
-        self.give_cards(token, &mut start.launch.env);
+        D::give_cards(self, token, &mut start.launch.env);
         if !self.give_own_cards(token, incarnation, &mut start.launch) {
             return;
         }
@@ -228,7 +228,7 @@ impl Agent {
                 return;
             }
         }
-        let is_helped = self.note_granted(token, incarnation);
+        let is_helped = D::note_granted(self, token, incarnation);
         start.launch.is_step &= is_helped;
         self.core.prepared(token, incarnation);
         let launched = Stage::Starting {
@@ -253,24 +253,6 @@ impl Agent {
         entry.tracked = self.launchers.own_link();
         self.launchers
             .send_own(to_launcher::Message::Launch(start.launch));
-    }
-
-    /// Makes the launch known to the leader and to later starts, where there are such.
-    fn may_launch(&mut self, token: RunToken, incarnation: u32) -> bool {
-        let (Some(allocation), Some(entry)) = (&mut self.allocation, self.entries.get(&token))
-        else {
-            return true;
-        };
-        let why = match allocation.launches(entry.id, incarnation) {
-            Ok(true) => return true,
-            Ok(false) => {
-                self.start_no_more();
-                "the leader gave this task up".to_owned()
-            }
-            Err(error) => format!("a launch cannot be made known: {error}"),
-        };
-        self.core.not_launched(token, &why);
-        false
     }
 
     fn guard(&mut self, token: RunToken, incarnation: u32) {
@@ -382,7 +364,7 @@ impl Agent {
     }
 
     /// Appends a record to a segment of our own, then looks at the run anew.
-    pub(super) fn say<M: RecordMessage>(&mut self, token: RunToken, incarnation: u32, record: &M) {
+    pub(crate) fn say<M: RecordMessage>(&mut self, token: RunToken, incarnation: u32, record: &M) {
         let Some(entry) = self.entries.get(&token) else {
             return;
         };

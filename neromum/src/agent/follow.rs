@@ -15,7 +15,7 @@ use nero_wire::v1::{CaughtUp, FollowRequest, RunPosition, RunRef};
 use tokio::sync::{mpsc, oneshot};
 
 use super::recover::Left;
-use super::{Agent, AgentHandle, Done, Message, Setup};
+use super::{Agent, AgentHandle, Done, Driver, Setup};
 use crate::config;
 use crate::ledger::Kept;
 use crate::runs::control::newest_cancel;
@@ -125,13 +125,13 @@ fn answers(setup: &Setup, id: RunId, token: RunToken) -> bool {
     }
 }
 
-impl Agent {
+impl<D: Driver> Agent<D> {
     /// A run's state changed.
     pub(super) fn report(&mut self, token: RunToken) {
         if let Some(entry) = self.entries.get_mut(&token) {
             entry.version = entry.version.wrapping_add(1);
         }
-        self.tell_end(token);
+        D::changed(self, token);
         self.mark(token);
     }
 
@@ -292,7 +292,7 @@ impl Agent {
                 other => return other,
             },
         }
-        let submitted = self.is_submitted(&token);
+        let submitted = self.driver.has(&token);
         let cancelled = newest_cancel(&self.setup.paths.run(id)) > 0;
         let to_start = !submitted && !cancelled;
         if to_start && self.left_by_a_cut(token, id) == Left::Nothing {
@@ -351,7 +351,7 @@ impl Agent {
                 gone.push(token);
             }
         }
-        self.forget_submissions();
+        D::forgot(self);
         for tokens in gone.chunks(config::HAND_OVER_MAX) {
             // If this fails, neroman closes the run again when it is told of it.
             if let Err(error) = self.ledger.closed(tokens) {
@@ -433,7 +433,7 @@ impl Agent {
         if again {
             // The next turn goes on; others get their turn in between.
             self.followers.hurry();
-            let _ = self.done.send(Message::FollowRoom(0));
+            let _ = self.done.send(Done::FollowRoom);
         }
         for token in std::mem::take(&mut self.followers.fresh) {
             let Some(entry) = self.entries.get_mut(&token) else {

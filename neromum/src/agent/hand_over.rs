@@ -16,8 +16,8 @@ use nero_wire::v1::hand_over_reply::Refusal;
 use rustix::io::Errno;
 use tokio::sync::oneshot;
 
-use super::Agent;
 use super::follow::Adopted;
+use super::{Agent, Driver};
 use crate::config;
 use crate::runs::control::cancel_never;
 use crate::runs::spec::{self, may_pass, unmake};
@@ -239,7 +239,7 @@ pub(super) const NEVER_AGAIN: u32 = u32::MAX;
 /// The hint for an error of the disk.
 const DISK: &str = "see to the node's disk, then try again";
 
-impl Agent {
+impl<D: Driver> Agent<D> {
     /// Makes the folder of a cleaned run anew, with the records of its end.
     pub(super) fn raise(&self, token: RunToken, id: RunId) -> Adopted {
         let paths = &self.setup.paths;

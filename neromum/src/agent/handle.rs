@@ -56,24 +56,37 @@ pub(super) enum Message {
     Attached(WatcherNews),
     /// An event of a launcher.
     Launcher(bare::News),
-    /// Work off the reactor is done.
-    Done(Done),
     /// Reply when a run has reached this stage (or is not known).
     Until(RunToken, Milestone, oneshot::Sender<()>),
     /// A connection was made (+1) or closed (-1).
     Connection(i64),
     /// A neroman greeted that counts generations, or one that does not.
     Greeted(bool),
+    /// To the task of a scheduler.
+    Task(TaskMessage),
+    /// Tell people of ends while no neroman follows.
+    Letters(Box<RelayOrder>, super::letters::OrderAnswer),
+    /// Leave in order.
+    Stop,
+}
+
+/// A message to the task of a scheduler.
+#[derive(Clone, Copy, Debug)]
+pub enum TaskMessage {
     /// The allocation ends: stop every start, then leave.
     EndAll,
     /// Something may lie in the control folders.
     RingAll,
     /// A cancel request may lie in the control folder of a run that waits.
     LookForRequests,
-    /// Tell people of ends while no neroman follows.
-    Letters(Box<RelayOrder>, super::letters::OrderAnswer),
-    /// Leave in order.
-    Stop,
+}
+
+/// What the agent gets.
+#[derive(Debug)]
+pub(super) enum Mail<O> {
+    Message(Message),
+    /// Work off the reactor is done.
+    Done(Done<O>),
 }
 
 /// A stage that a caller waits for.
@@ -98,9 +111,9 @@ impl Milestone {
     }
 }
 
-/// Results of work off the reactor.
+/// Results of work off the reactor; `O`: of the driver's.
 #[derive(Debug)]
-pub(super) enum Done {
+pub(crate) enum Done<O> {
     /// A run's folder.
     Prepared(
         RunToken,
@@ -113,24 +126,16 @@ pub(super) enum Done {
     Settled(PathBuf, super::settle::SettleAnswer, String),
     /// The settling process is gone.
     SettlerGone,
-    /// Folders of submissions.
-    Made(Box<super::cluster::Made>),
-    /// The news of submissions.
-    News(super::cluster::SubmissionNews),
-    /// Logs of adopted jobs.
-    Copied(super::cluster::CopiedLogs),
-    /// The scheduler's answers.
-    Asked(Box<super::cluster::CommandAnswers>),
-    /// The claim of a start in an allocation was synced.
-    ClaimSynced(std::io::Result<()>),
-    /// The requests about waiting runs of an allocation.
-    WaitingLooked(Vec<super::allocation::Requests>),
     /// The runs whose files can be read again.
     Looked(HashSet<RunToken>),
     /// The order of letters that holds from here on; none: the one before.
     Ordered(Option<Box<RelayOrder>>),
     /// Letters were sent, or not.
     Told(ToldEnds),
+    /// Followers have more to get.
+    FollowRoom,
+    /// Work of the driver.
+    Driver(O),
 }
 
 /// Reason why a call is refused.
@@ -341,18 +346,18 @@ impl AgentHandle {
 
     /// The allocation ends: every start is stopped, then the agent leaves.
     pub fn end_all_now(&self) {
-        self.tell_now(Message::EndAll);
+        self.tell_now(Message::Task(TaskMessage::EndAll));
     }
 
     /// Something may lie in the control folders of runs.
     pub fn ring_all_now(&self) {
-        self.tell_now(Message::RingAll);
+        self.tell_now(Message::Task(TaskMessage::RingAll));
     }
 
     /// A request may lie in the control folder of a run that waits for its turn in an
     /// allocation.
     pub fn look_for_requests_now(&self) {
-        self.tell_now(Message::LookForRequests);
+        self.tell_now(Message::Task(TaskMessage::LookForRequests));
     }
 
     /// As [`AgentHandle::stop`], without waiting.

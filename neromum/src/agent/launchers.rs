@@ -11,7 +11,7 @@ use nero_model::RunToken;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{Agent, AgentHandle};
+use super::{Agent, AgentHandle, Driver};
 use crate::config;
 use crate::core::Stage;
 use crate::core::decide::Tracking;
@@ -130,7 +130,7 @@ impl Launchers {
     }
 }
 
-impl Agent {
+impl<D: Driver> Agent<D> {
     /// Opens links to every launcher that may live.
     pub(super) fn open_launchers(&mut self) {
         let own = self.setup.launcher.clone();
@@ -289,7 +289,7 @@ impl Agent {
                     bare::encode(&mut link.out, doorbell);
                 }
                 self.look_and_decide(token, incarnation);
-                self.sync_claim(token, incarnation);
+                D::claimed(self, token, incarnation);
             }
             What::Ended => {
                 entry.tracked = None;

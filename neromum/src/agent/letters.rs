@@ -10,7 +10,7 @@ use nero_wire::v1::{RelayClaims, RelayOrder};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Agent, Done, Refused};
+use super::{Agent, Done, Driver, Refused};
 use crate::core::Stage;
 use crate::letters::{EndedRun, LetterDesk, ToldEnds};
 use crate::runs::{segments, spec};
@@ -52,7 +52,7 @@ pub(super) struct Letters {
 }
 
 impl Letters {
-    pub(super) fn new(desk: LetterDesk) -> Self {
+    pub(crate) fn new(desk: LetterDesk) -> Self {
         Self {
             order: None,
             desk,
@@ -90,7 +90,7 @@ impl Letters {
     }
 }
 
-impl Agent {
+impl<D: Driver> Agent<D> {
     /// An order of neroman. It is answered when letters without an outcome have one.
     pub(super) fn order_letters(&mut self, order: RelayOrder, answer: OrderAnswer) {
         self.letters.ordered = Some(Instant::now());
@@ -100,9 +100,6 @@ impl Agent {
     /// Works at an order, or sends letters, if that is to be done now.
     pub(super) fn see_to_letters(&mut self) {
         self.timers.letters = None;
-        if self.allocation.is_some() {
-            return;
-        }
         self.letters.follows_now(!self.followers.is_empty());
         if self.letters.is_busy {
             return;

@@ -9,7 +9,7 @@ use nero_model::{ProcessId, RunToken};
 
 use tokio::time::Instant;
 
-use super::{Agent, Entry};
+use super::{Agent, Driver, Entry};
 use crate::config;
 use crate::core::Stage;
 use crate::core::decide::{self, Decision, ProcessLives, Tracking, decide};
@@ -18,8 +18,8 @@ use crate::lease;
 use crate::runs::segments;
 use crate::runs::unreadable::{Unreadable, What};
 
-impl Agent {
-    pub(super) fn look_and_decide(&mut self, token: RunToken, incarnation: u32) {
+impl<D: Driver> Agent<D> {
+    pub(crate) fn look_and_decide(&mut self, token: RunToken, incarnation: u32) {
         let tracked = self
             .entries
             .get(&token)
@@ -51,7 +51,7 @@ impl Agent {
         // known only from the segments, so these are read twice where it matters. The
         // processes of a task of a scheduler are on other hosts.
         let mut read = tracking == Tracking::Over || self.look(token, incarnation);
-        let sees_processes = tracking == Tracking::Nobody && !self.is_submitted(&token);
+        let sees_processes = tracking == Tracking::Nobody && !self.driver.has(&token);
         let lives = if sees_processes {
             self.lives(token)
         } else {
@@ -106,16 +106,17 @@ impl Agent {
             return;
         }
         if given_up {
-            self.note_given_up(token, incarnation);
+            D::note_given_up(self, token, incarnation);
         }
-        if decision == Decision::Ended && origin == decide::Origin::Task(decide::TaskWord::Over) {
-            if may_go_on && !self.is_last(token, incarnation) {
-                return;
-            }
-            self.note_how_it_ended(token, incarnation);
+        let is_task_over = origin == decide::Origin::Task(decide::TaskWord::Over);
+        if decision == Decision::Ended
+            && is_task_over
+            && !D::ends(self, token, incarnation, may_go_on)
+        {
+            return;
         }
         if matches!(decision, Decision::Follow | Decision::Guard) {
-            self.help_again(token, incarnation);
+            D::goes_on(self, token, incarnation);
         }
         self.core.found(token, incarnation, decision);
         if taken_over {
@@ -130,13 +131,8 @@ impl Agent {
         entry: &Entry,
     ) -> (decide::Origin, Option<String>) {
         let facts = &entry.facts;
-        if let Some((word, host)) = self.stands_at_scheduler(token) {
-            return (decide::Origin::Task(word), host);
-        }
-        if let Some(allocation) = &self.allocation {
-            let incarnation = entry.incarnation.max(1);
-            let origin = allocation.origin(entry.id, incarnation, facts);
-            return (origin, None);
+        if let Some(of_driver) = self.driver.origin(token, entry) {
+            return of_driver;
         }
         let Some(held) = &self.setup.lease else {
             let over = facts.boot_id.is_some_and(|boot| boot != self.setup.boot_id);
@@ -187,10 +183,8 @@ impl Agent {
 
     /// Reads the bytes appended to a run's segments; false when they cannot be read
     /// now.
-    pub(super) fn look(&mut self, token: RunToken, incarnation: u32) -> bool {
-        if let Some(cluster) = &mut self.cluster {
-            cluster.count_read();
-        }
+    pub(crate) fn look(&mut self, token: RunToken, incarnation: u32) -> bool {
+        self.reads += 1;
         let Some(entry) = self.entries.get_mut(&token) else {
             return true;
         };
@@ -252,8 +246,6 @@ impl Agent {
         let run = self.core.run(&token);
         let is_over =
             run.is_none_or(|run| matches!(run.stage, Stage::Ended { .. }) || run.stage.is_final());
-        // An allocation does not wait for it.
-        let is_over = is_over || self.allocation.is_some();
         let Some(entry) = self.entries.get_mut(&token) else {
             return true;
         };
@@ -274,7 +266,7 @@ impl Agent {
         let (.., since) = *entry
             .suspect
             .insert(known.unwrap_or_else(|| (incarnation, file.path.clone(), now)));
-        now >= since + config::SHOWN_LATE
+        now >= since + D::SHOWN_LATE
     }
 
     /// Tells the core when the job of a run's newest start began.
@@ -316,7 +308,7 @@ impl Agent {
         // A file that may be shown late is not among them yet.
         let now = Instant::now();
         let suspect = entry.suspect.as_ref();
-        let is_sure = suspect.is_none_or(|(.., since)| now >= *since + config::SHOWN_LATE);
+        let is_sure = suspect.is_none_or(|(.., since)| now >= *since + D::SHOWN_LATE);
         let stops = files.and_then(|files| files.last()).filter(|_| is_sure);
         let was_cut = match stops.map(|file| &file.what) {
             Some(What::Missing { .. }) => {
@@ -385,7 +377,7 @@ impl Agent {
     /// task is over.
     pub(super) fn is_held_back(&self, token: &RunToken) -> bool {
         let entry = self.entries.get(token);
-        self.is_submitted(token) && entry.is_some_and(|entry| entry.facts.may_go_on())
+        self.driver.has(token) && entry.is_some_and(|entry| entry.facts.may_go_on())
     }
 
     fn looked(&mut self, token: RunToken, look: segments::Look) {
@@ -418,7 +410,7 @@ impl Agent {
             .runs()
             .filter(|(_, run)| matches!(run.stage, Stage::Running { .. }))
             // Those are looked at when there are news of them.
-            .filter(|(token, _)| !self.is_submitted(token))
+            .filter(|(token, _)| !self.driver.has(token))
             .map(|(token, run)| (*token, run.stage.incarnation()))
             .collect();
         for (token, incarnation) in &live {

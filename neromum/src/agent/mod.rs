@@ -21,26 +21,25 @@
 //! starts, syncs, settling, looks at files that cannot be read, and
 //! the file work of calls.
 
-mod allocation;
 mod cards;
 mod clean;
-mod cluster;
 mod control;
+pub mod driver;
 mod effects;
 mod entry;
 mod follow;
 mod hand_over;
-mod handle;
+pub mod handle;
 mod launchers;
 mod letters;
 mod look;
-mod off_reactor;
+pub mod off_reactor;
 mod pause;
 mod recall;
-mod recover;
+pub mod recover;
 mod settle;
 mod sync;
-mod timers;
+pub mod timers;
 mod unreadable;
 mod watchers;
 
@@ -48,9 +47,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nero_cluster::submission::Planned;
 use nero_model::paths::NodePaths;
-use nero_model::{DeploymentId, RunId, RunToken};
+use nero_model::{RunId, RunToken};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::cards::Cards;
@@ -64,15 +62,14 @@ use crate::runs::unreadable::Unreadable;
 use crate::warden::bare;
 use crate::warden::orders::Orders;
 
-pub use allocation::{Allocation, How, LastRun};
 pub use clean::{Candidate, Verdict};
-pub use cluster::Scheduler;
 pub use control::{Cancel, EndRequest, Outcome, Target};
-use entry::Entry;
+pub use driver::{Bare, Driver};
+pub use entry::Entry;
 pub use follow::FollowStream;
 pub use hand_over::{Placer, Placing};
 pub use handle::{AgentGone, AgentHandle, Milestone, NodeLoad, Refused};
-use handle::{Done, Message};
+use handle::{Done, Mail, Message};
 pub use pause::{PauseCall, Wanted};
 pub use watchers::WatcherNews;
 
@@ -96,54 +93,49 @@ pub struct Setup {
     pub first_since_boot: bool,
     /// Our epoch, where several hosts share the root.
     pub lease: Option<Arc<crate::lease::Held>>,
-    /// The scheduler that starts the runs of this node; `None`: neromum does.
-    pub scheduler: Option<Scheduler>,
     /// The cards of this host, where no scheduler gives them.
     pub cards: Option<Arc<Cards>>,
 }
 
 /// The task.
 #[derive(Debug)]
-pub struct Agent {
-    setup: Arc<Setup>,
-    core: Core,
-    ledger: Ledger,
-    entries: HashMap<RunToken, Entry>,
+pub struct Agent<D: Driver> {
+    pub(crate) setup: Arc<Setup>,
+    pub(crate) driver: D,
+    pub(crate) core: Core,
+    pub(crate) ledger: Ledger,
+    pub(crate) entries: HashMap<RunToken, Entry>,
     admission: hand_over::Admission,
     answers: control::Answers,
-    launchers: launchers::Launchers,
-    sync: sync::Syncs,
-    followers: follow::Followers,
+    pub(crate) launchers: launchers::Launchers,
+    pub(crate) sync: sync::Syncs,
+    pub(crate) followers: follow::Followers,
     settling: settle::UnreadRuns,
     letters: letters::Letters,
     /// Shims and launchers that the last look at live runs found stopped.
     stopped: HashSet<nero_model::ProcessId>,
-    timers: timers::Timers,
+    pub(crate) timers: timers::Timers,
     /// Results of work off the reactor. Not bounded: each stands for work in
     /// flight, at most one per slot, sync and settled run.
-    done: mpsc::UnboundedSender<Message>,
+    pub(crate) done: mpsc::UnboundedSender<Done<D::Result>>,
     connections: i64,
+    /// Number of times that the segments of a run were read.
+    pub(crate) reads: u64,
     /// Parts of the ledger that cannot be used.
     damaged_ledger: Vec<Unreadable>,
-    /// What is known of the allocation, in a scheduler's.
-    allocation: Option<Allocation>,
-    /// Submissions to the node's scheduler.
-    cluster: Option<cluster::Cluster>,
-    /// The submitted run that was read last, of those that are read in turn.
-    read_next: Option<RunToken>,
     /// Whether the allocation ends: nothing is started any more.
-    ending: bool,
+    pub(crate) ending: bool,
     /// Why it leaves after this turn.
-    leaving: Option<End>,
+    pub(crate) leaving: Option<End>,
 }
 
 /// The agent's end.
 #[derive(Debug)]
-pub struct Ended {
+pub struct Ended<T> {
     /// Reason of the end.
     pub why: End,
-    /// In an allocation, the runs of its task.
-    pub runs: Vec<LastRun>,
+    /// What its driver knows of the runs.
+    pub last: T,
 }
 
 /// Reason why the agent ended.
@@ -157,21 +149,31 @@ pub enum End {
 
 /// Both ends of the agent's mailbox.
 #[derive(Debug)]
-pub struct Mailboxes {
+pub struct Mailboxes<O> {
     mailbox: mpsc::Receiver<Message>,
-    done: mpsc::UnboundedReceiver<Message>,
+    pub(crate) done: mpsc::UnboundedReceiver<Done<O>>,
 }
 
-impl Agent {
+impl<O> Mailboxes<O> {
+    /// What has arrived; results of work come first.
+    fn next(&mut self) -> Option<Mail<O>> {
+        let done = self.done.try_recv().map(Mail::Done);
+        done.or_else(|_| self.mailbox.try_recv().map(Mail::Message))
+            .ok()
+    }
+}
+
+impl<D: Driver> Agent<D> {
     /// An agent with the state of ledger and folders, its handle, and the
     /// argument of [`Agent::run`].
     pub fn new(
         setup: Setup,
+        driver: D,
         capacity: Capacity,
         ledger: Ledger,
         state: ledger::LedgerState,
-    ) -> (Self, AgentHandle, Mailboxes) {
-        let (mut agent, handle, mailboxes) = Self::empty(setup, capacity, ledger);
+    ) -> (Self, AgentHandle, Mailboxes<D::Result>) {
+        let (mut agent, handle, mailboxes) = Self::empty(setup, driver, capacity, ledger);
         agent.admission = hand_over::Admission::new(state.next_order);
         agent.damaged_ledger = unreadable::of_ledger(&state);
         agent.recover(state);
@@ -179,30 +181,18 @@ impl Agent {
         (agent, handle, mailboxes)
     }
 
-    /// An agent for these runs of a task, which gets no other ones. It keeps no
-    /// ledger: the folders of the runs hold everything.
-    pub fn of_task(
+    pub(crate) fn empty(
         setup: Setup,
+        driver: D,
         capacity: Capacity,
-        allocation: Allocation,
-        runs: &[Planned],
-        deployment: DeploymentId,
-    ) -> (Self, AgentHandle, Mailboxes) {
-        let ledger = Ledger::nowhere(deployment);
-        let (mut agent, handle, mailboxes) = Self::empty(setup, capacity, ledger);
-        agent.allocation = Some(allocation);
-        agent.take_in(runs);
-        (agent, handle, mailboxes)
-    }
-
-    fn empty(setup: Setup, capacity: Capacity, ledger: Ledger) -> (Self, AgentHandle, Mailboxes) {
+        ledger: Ledger,
+    ) -> (Self, AgentHandle, Mailboxes<D::Result>) {
         let (mailbox, inbox) = mpsc::channel(config::MAILBOX);
         #[expect(
             clippy::disallowed_methods,
             reason = "one message for each piece of work that the agent began"
         )]
         let (done, done_inbox) = mpsc::unbounded_channel();
-        let cluster = setup.scheduler.clone().map(cluster::Cluster::new);
         let mut core = Core::new(capacity);
         if setup.cards.is_some() {
             core.set_pool(Pool::Unknown("they are being looked at".to_owned()));
@@ -210,6 +200,7 @@ impl Agent {
         let letters = letters::Letters::new(LetterDesk::new(&setup.paths.mum()));
         let agent = Self {
             setup: Arc::new(setup),
+            driver,
             core,
             ledger,
             entries: HashMap::new(),
@@ -224,10 +215,8 @@ impl Agent {
             timers: timers::Timers::default(),
             done,
             connections: 0,
+            reads: 0,
             damaged_ledger: Vec::new(),
-            allocation: None,
-            cluster,
-            read_next: None,
             ending: false,
             leaving: None,
         };
@@ -239,10 +228,14 @@ impl Agent {
     }
 
     /// Serves until it is told to stop, or nothing is left to do.
-    pub async fn run(mut self, handle: AgentHandle, mut boxes: Mailboxes) -> Ended {
+    pub async fn run(
+        mut self,
+        handle: AgentHandle,
+        mut boxes: Mailboxes<D::Result>,
+    ) -> Ended<D::Last> {
         self.launchers.handle = Some(handle.clone());
         self.followers.handle = Some(handle);
-        if self.cluster.is_none() || self.core.live() > 0 {
+        if D::STARTS_HERE || self.core.live() > 0 {
             self.open_launchers();
         }
         self.turn_end();
@@ -252,8 +245,8 @@ impl Agent {
             // The agent holds an end of both boxes: neither ever closes.
             tokio::select! {
                 biased;
-                message = boxes.done.recv() => batch.extend(message),
-                message = boxes.mailbox.recv() => batch.extend(message),
+                done = boxes.done.recv() => batch.extend(done.map(Mail::Done)),
+                message = boxes.mailbox.recv() => batch.extend(message.map(Mail::Message)),
                 () = timers::until(deadline) => {}
             }
             // After a long freeze or cut another neromum may lead: then no
@@ -267,12 +260,15 @@ impl Agent {
             }
             // Messages that arrived meanwhile belong to the same turn.
             while batch.len() < config::BATCH
-                && let Ok(message) = boxes.done.try_recv().or_else(|_| boxes.mailbox.try_recv())
+                && let Some(mail) = boxes.next()
             {
-                batch.push(message);
+                batch.push(mail);
             }
-            for message in batch.drain(..) {
-                self.handle(message);
+            for mail in batch.drain(..) {
+                match mail {
+                    Mail::Message(message) => self.handle(message),
+                    Mail::Done(done) => self.done(done),
+                }
             }
             self.turn_end();
         }
@@ -320,34 +316,26 @@ impl Agent {
                 self.watcher(news);
             }
             Message::Launcher(news) => self.launcher(news),
-            Message::Done(done) => self.done(done),
             Message::Until(token, until, answer) => self.until(token, until, answer),
             Message::Connection(change) => self.connections += change,
             Message::Greeted(generations) => self.admission.generations = generations,
-            Message::EndAll => self.end_all(),
-            Message::RingAll => self.ring_all(),
-            Message::LookForRequests => self.look_for_requests(),
+            Message::Task(message) => D::hear(self, message),
             Message::Letters(order, answer) => self.order_letters(*order, answer),
             Message::Stop => drop(self.leaving.get_or_insert(End::Orderly)),
         }
     }
 
-    fn done(&mut self, done: Done) {
+    pub(crate) fn done(&mut self, done: Done<D::Result>) {
         match done {
             Done::Prepared(token, incarnation, result) => self.prepared(token, incarnation, result),
             Done::Synced(result) => self.synced(result),
             Done::Settled(run_dir, answer, why) => self.settled_one(&run_dir, answer, &why),
             Done::SettlerGone => self.settler_gone(),
             Done::Looked(found) => self.looked_again(&found),
-            Done::Made(made) => self.made(*made),
-            Done::News(looked) => self.looked_at_news(looked),
-            Done::Copied(copied) => self.copied_logs(copied),
-            Done::Asked(answered) => self.answered(*answered),
-            Done::WaitingLooked(requests) => self.heed(&requests),
             Done::Ordered(order) => self.ordered(order),
             Done::Told(told) => self.told(told),
-            Done::ClaimSynced(Ok(())) => {}
-            Done::ClaimSynced(Err(error)) => tracing::error!(%error, "a claim cannot be synced"),
+            Done::FollowRoom => self.followers.room(0),
+            Done::Driver(done) => D::done(self, done),
         }
     }
 
@@ -356,7 +344,7 @@ impl Agent {
         self.see_to_cards();
         self.start_what_fits();
         self.carry_out();
-        self.see_to_cluster();
+        D::turn_ends(self);
         self.carry_out();
         self.launchers.flush();
         self.start_sync();
@@ -380,7 +368,7 @@ impl Agent {
             memory_given: self.core.used().memory_bytes,
             min_free: self.setup.min_free,
             unreadable: self.unreadable_files(),
-            scheduler: self.counted_at_scheduler(),
+            scheduler: D::counted(self),
         }
     }
 
@@ -399,7 +387,7 @@ impl Agent {
         }
     }
 
-    fn run_dir(&self, id: RunId) -> PathBuf {
+    pub(crate) fn run_dir(&self, id: RunId) -> PathBuf {
         self.setup.paths.run(id)
     }
 
@@ -413,19 +401,20 @@ impl Agent {
     }
 
     /// Leaves: makes the written records durable, and touches no job.
-    async fn leave(mut self, mut boxes: Mailboxes) -> Ended {
+    async fn leave(mut self, mut boxes: Mailboxes<D::Result>) -> Ended<D::Last> {
         self.followers = follow::Followers::default();
         let idle = self.core.live() == 0 && self.core.waiting() == 0 && self.leads();
         // Without the node's folder no neromum comes back for it.
-        let task_done = self.allocation.is_some() && self.core.live() == 0;
+        let task_done = D::TAKES_LAUNCHERS_ALONG && self.core.live() == 0;
         let retire = idle || task_done || self.root_gone();
         if retire && self.launchers.own_link().is_some() {
             self.launchers.retire_own();
             self.launchers.flush();
             // Elsewhere launchers of other builds look after their runs.
-            let mut awaited = match self.allocation {
-                Some(_) => self.launchers.all_links(),
-                None => self.launchers.own_link().into_iter().collect(),
+            let mut awaited = if D::TAKES_LAUNCHERS_ALONG {
+                self.launchers.all_links()
+            } else {
+                self.launchers.own_link().into_iter().collect()
             };
             let gone = async {
                 while !awaited.is_empty()
@@ -440,15 +429,12 @@ impl Agent {
             let _ = tokio::time::timeout(config::RETIRE_PATIENCE, gone).await;
         }
         self.launchers.flush();
-        let runs = match self.allocation {
-            Some(_) => self.last_runs(),
-            None => Vec::new(),
-        };
+        let last = D::last(&self);
         let synced = self.ledger.syncer().map(|file| file.sync_data());
         let why = match (self.leaving, synced) {
             (Some(End::Broken(error)), _) | (_, Some(Err(error))) => End::Broken(error),
             (Some(End::Orderly) | None, Some(Ok(())) | None) => End::Orderly,
         };
-        Ended { why, runs }
+        Ended { why, last }
     }
 }

@@ -3,36 +3,36 @@
 
 use tokio::sync::mpsc;
 
-use super::{Agent, Done, Message};
+use super::{Agent, Done, Driver};
 
 /// Delivers the results of one piece of work. Its last result comes even when
 /// the work panics: nothing may wait for it for ever.
 #[derive(Debug)]
-pub(super) struct Report {
-    done: mpsc::UnboundedSender<Message>,
+pub(crate) struct Report<O> {
+    done: mpsc::UnboundedSender<Done<O>>,
     /// The last result if the work panics.
-    lost: Option<Done>,
+    lost: Option<Done<O>>,
 }
 
-impl Report {
-    pub fn new(done: mpsc::UnboundedSender<Message>, lost: Done) -> Self {
+impl<O> Report<O> {
+    pub fn new(done: mpsc::UnboundedSender<Done<O>>, lost: Done<O>) -> Self {
         let lost = Some(lost);
         Self { done, lost }
     }
 
     /// Delivers a result before the last.
-    pub fn tell(&self, done: Done) {
+    pub fn tell(&self, done: Done<O>) {
         // Sending fails only when the agent is gone.
-        let _ = self.done.send(Message::Done(done));
+        let _ = self.done.send(done);
     }
 
-    pub fn end(mut self, done: Done) {
+    pub fn end(mut self, done: Done<O>) {
         self.lost = None;
         self.tell(done);
     }
 }
 
-impl Drop for Report {
+impl<O> Drop for Report<O> {
     fn drop(&mut self) {
         if let Some(lost) = self.lost.take() {
             self.tell(lost);
@@ -40,11 +40,24 @@ impl Drop for Report {
     }
 }
 
-impl Agent {
+impl<D: Driver> Agent<D> {
     /// Does file work on a thread; `lost` is its result if it panics.
-    pub(super) fn off_reactor(&self, lost: Done, work: impl FnOnce() -> Done + Send + 'static) {
+    pub(super) fn off_reactor(
+        &self,
+        lost: Done<D::Result>,
+        work: impl FnOnce() -> Done<D::Result> + Send + 'static,
+    ) {
         let report = Report::new(self.done.clone(), lost);
         tokio::task::spawn_blocking(move || report.end(work()));
+    }
+
+    /// The same for work of the driver.
+    pub(crate) fn off_reactor_for_driver(
+        &self,
+        lost: D::Result,
+        work: impl FnOnce() -> D::Result + Send + 'static,
+    ) {
+        self.off_reactor(Done::Driver(lost), move || Done::Driver(work()));
     }
 }
 
@@ -55,14 +68,14 @@ mod tests {
     #[tokio::test]
     async fn the_agent_learns_of_work_that_panics() {
         let (done, mut results) = mpsc::unbounded_channel();
-        let report = Report::new(done, Done::SettlerGone);
+        let report = Report::<()>::new(done, Done::SettlerGone);
         let task = tokio::spawn(async move {
             let _report = report;
             panic!("this panic belongs to the test");
         });
         assert!(task.await.unwrap_err().is_panic());
         let result = results.try_recv().unwrap();
-        assert!(matches!(result, Message::Done(Done::SettlerGone)));
+        assert!(matches!(result, Done::SettlerGone));
         assert!(results.try_recv().is_err(), "there is one last result");
     }
 }

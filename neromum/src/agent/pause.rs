@@ -2,12 +2,14 @@
 //! made, synced, before the doorbell rings, and outlives every process.
 
 use std::io;
+use std::path::PathBuf;
 
 use nero_journal::Clocks;
 use nero_model::RunToken;
+use nero_model::paths::run as names;
 use nero_wire::v1::{self, pause_runs_reply};
 
-use super::{Agent, Refused};
+use super::{Agent, Driver, Refused};
 use crate::core::Stage;
 use crate::runs::control::{ask_for_pause, is_paused, newest_pause};
 
@@ -31,7 +33,7 @@ pub enum Wanted {
 
 pub use pause_runs_reply::Outcome as PauseOutcome;
 
-impl Agent {
+impl<D: Driver> Agent<D> {
     /// Makes the requests; returns the outcomes in the order of the runs.
     pub(super) fn pause(&mut self, pausing: &PauseCall) -> Result<Vec<PauseOutcome>, Refused> {
         let one = |token: &RunToken| self.pause_one(*token, pausing);
@@ -45,11 +47,7 @@ impl Agent {
             return Ok(PauseOutcome::UnknownRun);
         };
         let (id, waits) = (run.id, run.stage == Stage::Waiting);
-        let is_adopted = self
-            .cluster
-            .as_ref()
-            .is_some_and(|one| one.is_adopted(&token));
-        if is_adopted && run.stage.is_elsewhere() && wanted == Wanted::Paused {
+        if self.driver.is_adopted(&token) && run.stage.is_elsewhere() && wanted == Wanted::Paused {
             // No process of ours is beside its job.
             return Ok(PauseOutcome::Adopted);
         }
@@ -85,20 +83,19 @@ impl Agent {
             // Also when nothing is new: an earlier ring may have been lost.
             self.ring(token);
         }
-        if let Some(cluster) = self.cluster.as_mut().filter(|cluster| cluster.has(&token)) {
-            cluster.hold_at_scheduler(token, wanted);
-        }
+        self.driver.hold_elsewhere(token, wanted);
         Ok(if is_new { outcome } else { PauseOutcome::Same })
     }
 
-    /// Takes over the newest pause request of a run after a restart. In an allocation
-    /// the shim alone does that: its CPUs cannot be given to others.
+    /// The name that says that a run's job was held by us at its scheduler.
+    pub(crate) fn held_by_us(&self, token: &RunToken) -> Option<PathBuf> {
+        let entry = self.entries.get(token)?;
+        Some(self.run_dir(entry.id).join(names::CONTROL).join("held"))
+    }
+
+    /// Takes over the newest pause request of a run after a restart.
     pub(super) fn restore_pause(&mut self, token: RunToken) {
-        let Some(entry) = self
-            .entries
-            .get(&token)
-            .filter(|_| self.allocation.is_none())
-        else {
+        let Some(entry) = self.entries.get(&token) else {
             return;
         };
         let newest = newest_pause(&self.run_dir(entry.id));
@@ -114,12 +111,10 @@ impl Agent {
         };
         // The neromum before may have left between the request and the call. It noted which
         // jobs it held: a person may hold others.
-        let is_held = |path: std::path::PathBuf| path.symlink_metadata().is_ok();
+        let is_held = |path: PathBuf| path.symlink_metadata().is_ok();
         if !is_paused && !self.held_by_us(&token).is_some_and(is_held) {
             return;
         }
-        if let Some(cluster) = self.cluster.as_mut().filter(|cluster| cluster.has(&token)) {
-            cluster.hold_at_scheduler(token, wanted);
-        }
+        self.driver.hold_elsewhere(token, wanted);
     }
 }

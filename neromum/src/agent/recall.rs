@@ -10,17 +10,17 @@ use std::io;
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken};
 
-use super::Agent;
 use super::control::{Cancel, Outcome, Target};
 use super::follow::Adopted;
 use super::hand_over::NEVER_AGAIN;
+use super::{Agent, Driver};
 use crate::core::Stage;
 use crate::core::decide::Decision;
 use crate::runs::segments;
 use crate::runs::spec::{self, was_recalled};
 use crate::staging::work_folder;
 
-impl Agent {
+impl<D: Driver> Agent<D> {
     /// Recalls a run unless it was started. `Ended` means that there is no
     /// promise: the run's records show its end.
     ///

@@ -3,6 +3,7 @@
 //! when these have answered.
 
 use std::io;
+use std::path::{Path, PathBuf};
 
 use nero_journal::WriteError;
 use nero_journal::v1::{JobNotStarted, LedgerExited, Lost, TreeGone, ledger_exited::Copy, lost};
@@ -11,7 +12,7 @@ use nero_model::{RunId, RunToken};
 use nero_wire::v1;
 
 use super::cards::from_record;
-use super::{Agent, Entry};
+use super::{Agent, Driver, Entry};
 use crate::core::capacity::Needs;
 use crate::core::cards::{CardRequest, WHOLE};
 use crate::core::decide::{Decision, Origin, ProcessLives, Tracking, decide};
@@ -23,17 +24,18 @@ use crate::runs::{own, segments};
 use crate::staging;
 use crate::warden::orders::grace_ms;
 
-impl Agent {
+impl<D: Driver> Agent<D> {
     /// Takes in every open run of the ledger, in order.
     pub(super) fn recover(&mut self, state: LedgerState) {
-        self.restore_submissions(&state);
+        D::restore(self, &state);
+        self.remove_unknown_submissions(&state);
         self.answers.restore(state.answers);
         let mut runs: Vec<_> = state.runs.into_iter().collect();
         runs.sort_by_key(|(_, kept)| kept.order);
         let count = runs.len();
         for (token, kept) in runs {
             let began = kept.exited.is_some() || kept.taken_away.is_some() || kept.cancel > 0;
-            let submitted = self.is_submitted(&token);
+            let submitted = self.driver.has(&token);
             if !began && !submitted && self.left_by_a_cut(token, kept.id) == Left::Nothing {
                 match self.give_back_at_start(token, kept.id) {
                     Ok(()) => continue,
@@ -49,8 +51,27 @@ impl Agent {
         }
     }
 
+    /// Folders of submissions that the ledger does not name were made and not intended, or are
+    /// closed.
+    fn remove_unknown_submissions(&self, state: &LedgerState) {
+        if !state.damaged.is_empty() {
+            return;
+        }
+        let folders = self.setup.paths.mum().join("submissions");
+        let known = state.submissions.iter();
+        let known: Vec<String> = known.map(|one| one.submission.to_string()).collect();
+        // Listed before this neromum makes the first of its own.
+        let all = std::fs::read_dir(folders).into_iter().flatten().flatten();
+        let is_known = |name: &std::ffi::OsStr| known.iter().any(|one| **one == *name);
+        let unknown = all.filter(|folder| !is_known(&folder.file_name()));
+        let unknown: Vec<PathBuf> = unknown.map(|folder| folder.path()).collect();
+        tokio::task::spawn_blocking(move || {
+            unknown.iter().for_each(|folder| remove_submission(folder));
+        });
+    }
+
     /// Takes in one run from its ledger record and its folder.
-    pub(super) fn restore_run(&mut self, token: RunToken, mut kept: Kept) {
+    pub(crate) fn restore_run(&mut self, token: RunToken, mut kept: Kept) {
         let mut entry = Entry::new(kept.id);
         let run_dir = self.run_dir(kept.id);
         if !self.damaged_ledger.is_empty() {
@@ -113,8 +134,7 @@ impl Agent {
         let has_no_spec = spec_error.is_some() && !may_pass;
         let started = newest > 1 || facts.claimed || may_pass || !has_folder || !read;
         let incarnation = if started { newest.max(1) } else { 0 };
-        if self.is_submitted(&token) {
-            self.restore_submitted(token, &kept, needs, newest);
+        if D::restore_run(self, token, &kept, needs, newest) {
             self.core.set_turn(token, turn);
             return;
         }
@@ -157,7 +177,7 @@ impl Agent {
 
     /// Takes over the ledger's copy of an end. It is as good as the folder's,
     /// and outlives a power cut that the folder may not have survived.
-    pub(super) fn restore_end(
+    pub(crate) fn restore_end(
         &mut self,
         token: RunToken,
         exited: Option<LedgerExited>,
@@ -336,6 +356,13 @@ impl Agent {
             }
             Err(error) => tracing::error!(%error, "cannot say that a run is lost"),
         }
+    }
+}
+
+/// Removes the folder of a submission: what starts late finds no plan, and begins nothing.
+pub(crate) fn remove_submission(folder: &Path) {
+    if let Err(error) = std::fs::remove_dir_all(folder) {
+        tracing::warn!(folder = %folder.display(), %error, "the folder of a submission stays");
     }
 }
 

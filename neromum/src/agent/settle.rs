@@ -14,7 +14,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::time::Instant;
 
 use super::off_reactor::Report;
-use super::{Agent, Done, Entry};
+use super::{Agent, Done, Driver, Entry};
 use crate::config;
 use crate::core::Stage;
 use crate::runs::{gone, segments};
@@ -46,9 +46,9 @@ enum Output {
     Settle,
 }
 
-impl Agent {
+impl<D: Driver> Agent<D> {
     /// Decides about the output of a run; does nothing before its end.
-    pub(super) fn see_to_output(&mut self, token: RunToken) {
+    pub(crate) fn see_to_output(&mut self, token: RunToken) {
         let ended = self
             .core
             .run(&token)
@@ -258,10 +258,10 @@ const PATIENCE: Patience = Patience {
 };
 
 /// Runs one `nerokid settle` and passes its answers on as they arrive.
-async fn settle(
+async fn settle<O>(
     watcher: &Watcher,
     lines: &[u8],
-    report: &Report,
+    report: &Report<O>,
     patience: Patience,
 ) -> std::io::Result<()> {
     let mut command = tokio::process::Command::new(&watcher.program);
@@ -365,7 +365,7 @@ mod tests {
         std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
         let (done, _boxes) = mpsc::unbounded_channel();
-        let report = Report::new(done, Done::SettlerGone);
+        let report = Report::<()>::new(done, Done::SettlerGone);
         let socket = None;
         settle(&Watcher { program, socket }, lines, &report, patience).await
     }

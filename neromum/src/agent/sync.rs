@@ -6,7 +6,7 @@ use nero_journal::v1::LedgerExited;
 use nero_model::{RunToken, SubmissionId};
 
 use super::control::OutcomesTo;
-use super::{Agent, Done, Entry, Outcome};
+use super::{Agent, Done, Driver, Entry, Outcome};
 use crate::config;
 use crate::core::Stage;
 use crate::ledger::{Kept, LedgerState};
@@ -45,7 +45,7 @@ impl Syncs {
     }
 }
 
-impl Agent {
+impl<D: Driver> Agent<D> {
     /// Copies a run's end into the ledger; it is reported after the next sync.
     pub(super) fn keep_end(&mut self, token: RunToken) {
         let Some(entry) = self.entries.get_mut(&token) else {
@@ -84,11 +84,11 @@ impl Agent {
     }
 
     /// The scheduler is called once the ledger's record is durable.
-    pub(super) fn sync_intent(&mut self, submission: SubmissionId) {
+    pub(crate) fn sync_intent(&mut self, submission: SubmissionId) {
         self.sync.next.intents.push(submission);
     }
 
-    pub(super) fn start_sync(&mut self) {
+    pub(crate) fn start_sync(&mut self) {
         if self.sync.in_flight || self.sync.next.is_empty() {
             return;
         }
@@ -136,7 +136,7 @@ impl Agent {
         for token in group.ends {
             self.show_end(token);
         }
-        self.intended(&group.intents);
+        self.driver.intended(&group.intents);
         for (answer, reply) in group.cancels {
             // A caller that has left asks again with the same request.
             let _ = answer.send(Ok(reply));
@@ -152,7 +152,7 @@ impl Agent {
         self.compact();
     }
 
-    pub(super) fn compact(&mut self) {
+    pub(crate) fn compact(&mut self) {
         let runs = self.core.runs().filter_map(|(token, run)| {
             let entry = self.entries.get(token)?;
             let is_told = matches!(run.stage, Stage::Ended { .. } | Stage::Settled { .. });
@@ -167,7 +167,7 @@ impl Agent {
                 order: run.order,
                 taken_away: (run.stage == Stage::TakenAway).then(|| run.why.clone()),
                 // Other refusals are found again from the run's files.
-                refused: (run.stage == Stage::Refused && self.is_submitted(token))
+                refused: (run.stage == Stage::Refused && self.driver.has(token))
                     .then(|| run.why.clone()),
                 cancel: entry.cancels,
                 exited,
@@ -179,9 +179,7 @@ impl Agent {
         for (request, answer) in self.answers.iter() {
             state.remember(request.to_vec(), answer.clone());
         }
-        if let Some(cluster) = &self.cluster {
-            state.submissions = cluster.intents();
-        }
+        state.submissions = self.driver.intents();
         match self.ledger.compact(&state) {
             Ok(()) => tracing::info!(runs = state.runs.len(), "ledger compacted"),
             // The old segments are still there, and still written.

@@ -4,7 +4,8 @@
 use nero_model::RunToken;
 use tokio::time::Instant;
 
-use super::{Agent, Entry};
+use super::driver::Rest;
+use super::{Agent, Driver, Entry};
 use crate::config;
 use crate::core::decide::{Decision, Tracking};
 
@@ -31,8 +32,8 @@ pub struct Timers {
     pub leave: Option<Instant>,
     /// Time for looking at the node's cards.
     pub cards: Option<Instant>,
-    /// Time for the scheduler, or for the news of submissions.
-    pub cluster: Option<Instant>,
+    /// Time of the driver.
+    pub driver: Option<Instant>,
     /// Time for letters about ends.
     pub letters: Option<Instant>,
     /// Time for writing the ledger again.
@@ -66,8 +67,8 @@ impl Timers {
     }
 }
 
-impl Agent {
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
+impl<D: Driver> Agent<D> {
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
         [
             self.timers.starts,
             self.timers.look,
@@ -75,7 +76,7 @@ impl Agent {
             self.timers.launcher,
             self.timers.leave,
             self.timers.ledger,
-            self.timers.cluster,
+            self.timers.driver,
             self.timers.cards,
             self.timers.letters,
             self.timers.sync,
@@ -89,7 +90,7 @@ impl Agent {
         .min()
     }
 
-    pub(super) fn timers_due(&mut self) {
+    pub(crate) fn timers_due(&mut self) {
         let now = Instant::now();
         let due = |timer: &mut Option<Instant>| match timer {
             Some(at) if *at <= now => timer.take().is_some(),
@@ -110,7 +111,7 @@ impl Agent {
         // The turn that this wakes syncs and reports at its end.
         due(&mut self.timers.sync);
         due(&mut self.timers.reports);
-        due(&mut self.timers.cluster);
+        due(&mut self.timers.driver);
         due(&mut self.timers.cards);
         due(&mut self.timers.letters);
         if due(&mut self.timers.ledger) {
@@ -164,20 +165,23 @@ impl Agent {
         }
     }
 
+    /// Whether a node may leave that has nothing to start.
+    pub(crate) fn rest_when(&self, is_done: bool) -> Rest {
+        if self.connections <= 0 && is_done && !self.has_letters() {
+            Rest::Idle
+        } else {
+            Rest::Busy
+        }
+    }
+
     /// Arms the timer for leaving when there is nothing to do.
     pub(super) fn see_whether_to_leave(&mut self) {
-        let idle = match self.allocation {
-            None => {
-                let is_done = self.core.is_empty() || self.is_all_submitted();
-                self.connections <= 0 && is_done && !self.has_letters()
-            }
-            Some(_) if self.is_task_done() && !self.holds_a_run() => {
-                self.leaving.get_or_insert(super::End::Orderly);
-                return;
-            }
-            Some(_) => self.is_task_done(),
-        };
-        match (idle, self.timers.leave) {
+        let rest = D::rest(self);
+        if rest == Rest::Over {
+            self.leaving.get_or_insert(super::End::Orderly);
+            return;
+        }
+        match (rest == Rest::Idle, self.timers.leave) {
             (true, None) => self.timers.leave = Some(Instant::now() + self.setup.leave_after),
             (false, Some(_)) => self.timers.leave = None,
             (true, Some(_)) | (false, None) => {}

@@ -12,7 +12,7 @@ pub(super) fn of_ledger(state: &crate::ledger::LedgerState) -> Vec<Unreadable> {
         .collect()
 }
 
-impl super::Agent {
+impl<D: super::Driver> super::Agent<D> {
     /// Files of the node, of any run, that cannot be used.
     pub fn unreadable_files(&self) -> Vec<v1::Unreadable> {
         const FILES_MAX: usize = 20;

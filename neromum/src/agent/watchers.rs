@@ -6,7 +6,7 @@ use nero_model::RunToken;
 use nero_wire::v1::WatcherCommand;
 use tokio::sync::{mpsc, oneshot};
 
-use super::Agent;
+use super::{Agent, Driver};
 use crate::runs::segments;
 
 /// An event of a watcher's connection, for the agent.
@@ -56,7 +56,7 @@ pub struct AttachedWatcher {
     pub(super) commands: mpsc::Sender<WatcherCommand>,
 }
 
-impl Agent {
+impl<D: Driver> Agent<D> {
     pub(super) fn watcher(&mut self, news: WatcherNews) {
         match news {
             WatcherNews::Attached {

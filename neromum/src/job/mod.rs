@@ -3,6 +3,7 @@
 //! proven over, and runs the task's runs by the bare node's own agent. See
 //! `docs/design/schedulers.md`.
 
+pub mod allocation;
 mod granted;
 pub mod helpers;
 pub mod setup_output;
@@ -19,7 +20,7 @@ use nero_model::RunId;
 use nero_model::paths::{NodePaths, make_socket_folder, short_socket_folder};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::agent::{Agent, AgentHandle, Allocation, End, Ended, How, LastRun, Setup};
+use crate::agent::{Agent, AgentHandle, End, Ended, Setup};
 use crate::args::Grant;
 use crate::config;
 use crate::run::Programs;
@@ -28,6 +29,7 @@ use crate::staging::hosts::AllocationHosts;
 use crate::staging::store::Store;
 use crate::warden::bare::Launcher;
 use crate::warden::orders::{Orders, Watcher};
+use allocation::{Allocation, How, LastRun};
 use granted::Granted;
 use helpers::{Help, Helpers};
 use setup_output::SetupOutput;
@@ -195,8 +197,8 @@ async fn serve(
     allocation.earlier = launched(files, &gone).map_err(at(&files.starts()))?;
     let (agent, handle, boxes) = Agent::of_task(
         setup,
-        granted.capacity,
         allocation,
+        granted.capacity,
         &task.runs,
         plan.deployment,
     );
@@ -211,8 +213,8 @@ async fn serve(
             // Best effort: what stays there is empty.
             let _ = std::fs::remove_file(launcher.with_extension("sock.lock"));
             let _ = launcher.parent().map(std::fs::remove_dir);
-            let code = exit_code(&ended.runs);
-            leave(&start, code, "", &ended.runs)
+            let code = exit_code(&ended.last);
+            leave(&start, code, "", &ended.last)
         }
         End::Broken(error) => Err(JobError::Broken(error)),
     }
@@ -227,18 +229,11 @@ pub fn launched(
     files: &Files,
     gone: &HashMap<u32, String>,
 ) -> io::Result<HashMap<(RunId, u32), String>> {
-    let of = |news| match news {
-        News::Launches(run, incarnation, by) => {
-            // A start of another task never launches a run of this one.
-            let why = gone.get(&by.number)?;
-            Some(((run, incarnation), why.clone()))
-        }
-        News::Began(_)
-        | News::Leave(_)
-        | News::Left(_)
-        | News::Closed(_)
-        | News::Ended(..)
-        | News::Settled(..) => None,
+    let of = |news: News| {
+        let (run, incarnation, by) = news.launch()?;
+        // A start of another task never launches a run of this one.
+        let why = gone.get(&by.number)?;
+        Some(((run, incarnation), why.clone()))
     };
     if gone.is_empty() {
         // Each of a thousand first starts would read the names of all of them.
@@ -248,11 +243,11 @@ pub fn launched(
 }
 
 async fn until_done(
-    agent: impl Future<Output = Ended>,
+    agent: impl Future<Output = Ended<Vec<LastRun>>>,
     handle: &AgentHandle,
     calls: &mut Calls,
     start: &mut Start,
-) -> Ended {
+) -> Ended<Vec<LastRun>> {
     let mut agent = std::pin::pin!(agent);
     let mut ending = false;
     let mut looks = tokio::time::interval(CANCELS_EVERY);
@@ -360,7 +355,6 @@ fn setup(
         },
         first_since_boot: false,
         lease: None,
-        scheduler: None,
         cards: None,
     })
 }

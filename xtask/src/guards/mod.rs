@@ -52,6 +52,37 @@ const ROOMS: &[(&str, Arrows)] = &[
             ("eval", &["words", "tree", "parse", "bind"]),
         ],
     ),
+    (
+        "neromum",
+        &[
+            ("core", &[]),
+            ("runs", &["core"]),
+            ("ledger", &["config", "runs"]),
+            ("agent", NODE),
+            (
+                "cluster",
+                &[
+                    "agent", "config", "core", "job", "lease", "ledger", "runs", "staging",
+                    "warden",
+                ],
+            ),
+        ],
+    ),
+];
+
+/// What the agent of a node imports: no scheduler, and no program.
+const NODE: &[&str] = &[
+    "cards",
+    "config",
+    "containers",
+    "core",
+    "files",
+    "lease",
+    "ledger",
+    "letters",
+    "runs",
+    "staging",
+    "warden",
 ];
 
 /// The kinds of records are matched in one crate.
@@ -274,19 +305,19 @@ fn structure(crates: &[Crate], measures: &mut Vec<Measure>) {
         });
         let arrows = ROOMS.iter().find(|(folder, _)| *folder == product.folder);
         let Some((_, arrows)) = arrows else { continue };
-        let room = |index: usize| {
-            let module = product.files[index].module.first()?;
-            arrows.iter().find(|(name, _)| name == module)
-        };
+        let folder = |index: usize| product.files[index].module.first().map(String::as_str);
         for import in imports {
-            let Some((from, allowed)) = room(import.from) else {
+            let room = arrows
+                .iter()
+                .find(|(name, _)| folder(import.from) == Some(name));
+            let Some((from, allowed)) = room else {
                 continue;
             };
             // The root of the crate passes on names for other crates.
             let is_root = product.files[import.named].module.is_empty();
             let named = if is_root { import.to } else { import.named };
             for to in [import.to, named] {
-                let name = room(to).map(|(name, _)| *name);
+                let name = folder(to);
                 if name != Some(*from) && !name.is_some_and(|name| allowed.contains(&name)) {
                     let (from, to) = (&product.files[import.from], &product.files[to]);
                     against.push(format!("{}:{} imports {}", from.path, import.line, to.path));

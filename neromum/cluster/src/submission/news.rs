@@ -35,19 +35,29 @@ pub enum News {
     Settled(RunId, u32),
 }
 
+impl News {
+    /// The start, where it began.
+    pub fn start_that_began(&self) -> Option<StartId> {
+        let Self::Began(start) = self else {
+            return None;
+        };
+        Some(*start)
+    }
+
+    /// The incarnation that a start is about to launch, and the start.
+    pub fn launch(&self) -> Option<(RunId, u32, StartId)> {
+        let Self::Launches(run, incarnation, start) = self else {
+            return None;
+        };
+        Some((*run, *incarnation, *start))
+    }
+}
+
 /// The starts of a task that began.
 pub fn began(news: &BTreeSet<News>, task: u32) -> impl Iterator<Item = StartId> + Clone {
     let start = |number| News::Began(StartId { task, number });
     news.range(start(0)..=start(u32::MAX))
-        .filter_map(|news| match news {
-            News::Began(start) => Some(*start),
-            News::Leave(_)
-            | News::Left(_)
-            | News::Closed(_)
-            | News::Launches(..)
-            | News::Ended(..)
-            | News::Settled(..) => None,
-        })
+        .filter_map(News::start_that_began)
 }
 
 /// The starts that were about to launch this incarnation of a run.
@@ -58,15 +68,7 @@ pub fn launched_by(
 ) -> impl Iterator<Item = StartId> {
     let start = |task, number| News::Launches(run, incarnation, StartId { task, number });
     news.range(start(0, 0)..=start(u32::MAX, u32::MAX))
-        .filter_map(|news| match news {
-            News::Launches(_, _, start) => Some(*start),
-            News::Began(_)
-            | News::Leave(_)
-            | News::Left(_)
-            | News::Closed(_)
-            | News::Ended(..)
-            | News::Settled(..) => None,
-        })
+        .filter_map(|news| News::launch(news).map(|(_, _, start)| start))
 }
 
 impl News {

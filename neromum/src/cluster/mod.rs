@@ -32,17 +32,19 @@ use nero_warden::{JobId, JobName, Known, Listed, Order, Site, Warden};
 use nero_wire::v1::SchedulerUse;
 use tokio::time::Instant;
 
-use super::pause::Wanted;
-use super::{Agent, Done};
-use crate::core::decide::TaskWord;
+use crate::agent::driver::Rest;
+use crate::agent::recover::remove_submission;
+use crate::agent::{Agent, Driver, Entry, Wanted};
+use crate::core::capacity::Needs;
+use crate::core::decide::Origin;
 use crate::core::{Run, Stage};
-use crate::ledger::{Answer, Intent};
+use crate::ledger::{Answer, Intent, Kept, LedgerState};
 use crate::warden::front::Front;
-pub(super) use adopted::CopiedLogs;
-pub(super) use asking::{Ask, CommandAnswers};
-pub(super) use make::Made;
+use adopted::CopiedLogs;
+use asking::{Ask, CommandAnswers};
+use make::Made;
 use task::{Seen, Task};
-pub(super) use watch::SubmissionNews;
+use watch::SubmissionNews;
 
 /// First and longest pause between two listings while nothing changes.
 const LIST_EVERY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(60));
@@ -70,7 +72,7 @@ pub struct Scheduler {
 
 /// Submissions, and what is known of them.
 #[derive(Debug)]
-pub(super) struct Cluster {
+pub struct Cluster {
     warden: Arc<dyn Warden>,
     setup: Scheduler,
     site: Option<(Instant, Arc<Site>)>,
@@ -95,6 +97,8 @@ pub(super) struct Cluster {
     launches: Vec<(SubmissionId, News)>,
     /// Names of users that only a directory of the site has.
     users: HashMap<u32, String>,
+    /// The submitted run that was read last, of those that are read in turn.
+    read_next: Option<RunToken>,
     /// Live runs whose tasks are to look for cancel requests.
     rings: HashSet<RunToken>,
     /// Runs whose waiting jobs are to be held or released.
@@ -121,9 +125,8 @@ pub(super) struct Cluster {
     /// When the last reading of the news began.
     look_began: Option<Instant>,
     look_pause: Duration,
-    /// Folders of submissions that were listed, and run folders that were read.
+    /// Folders of submissions that were listed.
     listed: u64,
-    read: u64,
     /// Until then nothing is asked for, since a command failed.
     paused: Option<Instant>,
     pause: Duration,
@@ -194,6 +197,7 @@ impl Cluster {
             has_asked_adopted: false,
             launches: Vec::new(),
             users: HashMap::new(),
+            read_next: None,
             rings: HashSet::new(),
             holds: HashMap::new(),
             escalated: Vec::new(),
@@ -209,28 +213,9 @@ impl Cluster {
             look_began: None,
             look_pause: LOOK_EVERY.0,
             listed: 0,
-            read: 0,
             paused: None,
             pause: PAUSES.0,
         }
-    }
-
-    /// A run's folder is read.
-    pub fn count_read(&mut self) {
-        self.read += 1;
-    }
-
-    /// Whether a run is in a submission.
-    pub fn has(&self, token: &RunToken) -> bool {
-        self.of_run.contains_key(token)
-    }
-
-    /// Where the task of a run stands, and the host of its newest start; `None`:
-    /// the run is in no submission.
-    pub fn stands(&self, token: &RunToken) -> Option<(TaskWord, Option<String>)> {
-        let (submission, task) = self.task(token)?;
-        let host = submission.row(task).and_then(|row| row.host.as_ref());
-        Some((task.word(), host.map(ToString::to_string)))
     }
 
     fn task(&self, token: &RunToken) -> Option<(&Submission, &Task)> {
@@ -264,13 +249,6 @@ impl Cluster {
         let all = self.submissions.values();
         all.map(|one| one.name.clone()).collect()
     }
-
-    /// The intents, for a new ledger.
-    pub fn intents(&self) -> Vec<Intent> {
-        let mut all: Vec<&Submission> = self.submissions.values().collect();
-        all.sort_by_key(|one| one.number);
-        all.into_iter().map(Submission::intent).collect()
-    }
 }
 
 impl Submission {
@@ -296,13 +274,10 @@ impl Submission {
     }
 
     fn job(&self) -> Option<JobId> {
-        match self.standing {
-            Standing::Accepted(job) => Some(job),
-            Standing::Intended { .. }
-            | Standing::InDoubt(_)
-            | Standing::Refused(_)
-            | Standing::NotNow(_) => None,
-        }
+        let Standing::Accepted(job) = self.standing else {
+            return None;
+        };
+        Some(job)
     }
 
     fn task(&self, index: u32) -> Option<&Task> {
@@ -325,74 +300,81 @@ impl Submission {
     }
 }
 
-impl Agent {
-    /// Whether this node has a scheduler, and the run is in a submission to it.
-    pub(super) fn is_submitted(&self, token: &RunToken) -> bool {
-        let cluster = self.cluster.as_ref();
-        cluster.is_some_and(|cluster| cluster.has(token))
+/// Results of work beside the agent's task.
+#[derive(Debug)]
+pub enum ClusterResult {
+    /// Folders of submissions.
+    Made(Box<Made>),
+    /// The news of submissions.
+    News(SubmissionNews),
+    /// Logs of adopted jobs.
+    Copied(CopiedLogs),
+    /// The scheduler's answers.
+    Asked(Box<CommandAnswers>),
+}
+
+impl Driver for Cluster {
+    type Result = ClusterResult;
+    type Last = ();
+
+    const STARTS_HERE: bool = false;
+
+    fn done(agent: &mut Agent<Self>, result: ClusterResult) {
+        match result {
+            ClusterResult::Made(made) => agent.made(*made),
+            ClusterResult::News(looked) => agent.looked_at_news(looked),
+            ClusterResult::Copied(copied) => agent.copied_logs(copied),
+            ClusterResult::Asked(answered) => agent.answered(*answered),
+        }
     }
 
-    /// Whether the scheduler has every run that has not ended, and nothing is asked of
-    /// it that waits for an answer. The runs go on without a neromum here; the next
-    /// connection starts one, which reads the ledger and the folders.
-    pub(super) fn is_all_submitted(&self) -> bool {
-        let Some(cluster) = &self.cluster else {
-            return false;
-        };
-        let is_there = |run: &Run| match run.stage {
-            Stage::Waiting | Stage::Starting { .. } | Stage::Held { .. } => false,
-            // Its job is to be cancelled, now or when the run does not end by itself.
-            Stage::Submitted { .. } => !run.cancelled,
-            Stage::Running { elsewhere, .. } => elsewhere && !run.cancelled,
-            Stage::Ended { .. } | Stage::Settled { .. } | Stage::TakenAway | Stage::Refused => true,
-        };
-        let mut submissions = cluster.submissions.values();
-        cluster.rings.is_empty()
-            && cluster.holds.is_empty()
-            && submissions.all(|one| one.job().is_some() || one.is_refused())
-            && self.core.runs().all(|(_, run)| is_there(run))
+    fn last(_: &Agent<Self>) {}
+
+    fn restore(agent: &mut Agent<Self>, state: &LedgerState) {
+        let cluster = &mut agent.driver;
+        for intent in &state.submissions {
+            cluster.restore_submission(intent, &agent.setup.paths);
+        }
+        if !cluster.submissions.is_empty() {
+            cluster.hurry();
+        }
+        if cluster.submissions.values().any(Submission::is_in_doubt) {
+            cluster.list_soon(Instant::now());
+        }
     }
 
-    /// Where the task of a run stands, with the host of its start; `None`: it is in no
-    /// submission.
-    pub(super) fn stands_at_scheduler(
-        &self,
-        token: &RunToken,
-    ) -> Option<(TaskWord, Option<String>)> {
-        self.cluster.as_ref()?.stands(token)
+    fn restore_run(
+        agent: &mut Agent<Self>,
+        token: RunToken,
+        kept: &Kept,
+        needs: Needs,
+        newest: u32,
+    ) -> bool {
+        let is_submitted = agent.driver.has(&token);
+        if is_submitted {
+            agent.restore_submitted(token, kept, needs, newest);
+        }
+        is_submitted
     }
 
-    /// What was counted of the scheduler, where the node has one.
-    pub(super) fn counted_at_scheduler(&self) -> Option<SchedulerUse> {
-        let cluster = self.cluster.as_ref()?;
-        let site = cluster.site.as_ref().map(|(_, site)| site);
-        let submissions = cluster.submissions.values();
-        let runs = submissions
-            .filter(|one| one.job().is_some())
-            .flat_map(Submission::runs);
-        let own = runs.filter(|run| !self.is_done(&run.token)).count() as u64;
-        let answered = cluster.answered.map(|at| at.elapsed().as_secs_f64());
-        Some(SchedulerUse {
-            lists: cluster.listed,
-            reads: cluster.read,
-            answered_s: answered,
-            own,
-            queued: cluster.counted.map(|(_, counted)| counted.queued),
-            all: cluster.counted_all.map(|(_, all)| all),
-            site_max_own: site.and_then(|site| site.own_jobs_max),
-            site_max_all: site.and_then(|site| site.jobs_max),
-            site_max_array: site.and_then(|site| site.array_index_end),
-            ..SchedulerUse::default()
-        })
+    fn intents(&self) -> Vec<Intent> {
+        let mut all: Vec<&Submission> = self.submissions.values().collect();
+        all.sort_by_key(|one| one.number);
+        all.into_iter().map(Submission::intent).collect()
     }
 
-    /// Forgets submissions of which every run is closed, and removes their folders:
-    /// what starts late finds no plan, and begins nothing.
-    pub(super) fn forget_submissions(&mut self) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
-        let entries = &self.entries;
+    /// From now on the scheduler may be called.
+    fn intended(&mut self, ids: &[SubmissionId]) {
+        for id in ids {
+            if let Some(submission) = self.submissions.get_mut(id) {
+                submission.is_synced = true;
+            }
+        }
+    }
+
+    /// Forgets submissions of which every run is closed, and removes their folders.
+    fn forgot(agent: &mut Agent<Self>) {
+        let (cluster, entries) = (&mut agent.driver, &agent.entries);
         cluster
             .of_run
             .retain(|token, _| entries.contains_key(token));
@@ -401,7 +383,7 @@ impl Agent {
             .retain(|token, _| entries.contains_key(token));
         let mut gone = Vec::new();
         cluster.submissions.retain(|id, submission| {
-            let mut runs = submission.tasks.iter().flat_map(|task| &task.runs);
+            let mut runs = submission.runs();
             let of_run = &cluster.of_run;
             let is_open = runs.any(|run| of_run.get(&run.token).is_some_and(|(of, _)| of == id))
                 || !submission
@@ -415,13 +397,109 @@ impl Agent {
         });
         if !gone.is_empty() {
             tokio::task::spawn_blocking(move || {
-                for folder in gone {
-                    if let Err(error) = std::fs::remove_dir_all(&folder) {
-                        tracing::warn!(folder = %folder.display(), %error, "the folder of a submission stays");
-                    }
-                }
+                gone.iter().for_each(|folder| remove_submission(folder));
             });
         }
+    }
+
+    fn turn_ends(agent: &mut Agent<Self>) {
+        if let Some((ask, calls)) = agent.due_ask() {
+            agent.ask(ask, calls);
+        }
+        agent.time_cluster();
+    }
+
+    fn rest(agent: &Agent<Self>) -> Rest {
+        agent.rest_when(agent.core.is_empty() || agent.is_all_submitted())
+    }
+
+    fn counted(agent: &Agent<Self>) -> Option<SchedulerUse> {
+        let cluster = &agent.driver;
+        let site = cluster.site.as_ref().map(|(_, site)| site);
+        let submissions = cluster.submissions.values();
+        let runs = submissions
+            .filter(|one| one.job().is_some())
+            .flat_map(Submission::runs);
+        let own = runs.filter(|run| !agent.is_done(&run.token)).count() as u64;
+        let answered = cluster.answered.map(|at| at.elapsed().as_secs_f64());
+        Some(SchedulerUse {
+            lists: cluster.listed,
+            reads: agent.reads,
+            answered_s: answered,
+            own,
+            queued: cluster.counted.map(|(_, counted)| counted.queued),
+            all: cluster.counted_all.map(|(_, all)| all),
+            site_max_own: site.and_then(|site| site.own_jobs_max),
+            site_max_all: site.and_then(|site| site.jobs_max),
+            site_max_array: site.and_then(|site| site.array_index_end),
+            ..SchedulerUse::default()
+        })
+    }
+
+    fn has(&self, token: &RunToken) -> bool {
+        self.of_run.contains_key(token)
+    }
+
+    fn is_adopted(&self, token: &RunToken) -> bool {
+        self.task(token).is_some_and(|(one, _)| one.hand.is_some())
+    }
+
+    /// Its task tells it, with the host of its newest start.
+    fn origin(&self, token: &RunToken, _: &Entry) -> Option<(Origin, Option<String>)> {
+        let (submission, task) = self.task(token)?;
+        let host = submission.row(task).and_then(|row| row.host.as_ref());
+        Some((Origin::Task(task.word()), host.map(ToString::to_string)))
+    }
+
+    fn ring_elsewhere(&mut self, token: RunToken) -> bool {
+        let is_submitted = self.has(&token);
+        if is_submitted {
+            self.ring_at_scheduler(token);
+        }
+        is_submitted
+    }
+
+    fn hold_elsewhere(&mut self, token: RunToken, wanted: Wanted) {
+        if self.has(&token) {
+            self.hold_at_scheduler(token, wanted);
+        }
+    }
+
+    fn ends(agent: &mut Agent<Self>, token: RunToken, incarnation: u32, may_go_on: bool) -> bool {
+        let is_end = !may_go_on || agent.is_last(token, incarnation);
+        if is_end {
+            agent.note_how_it_ended(token, incarnation);
+        }
+        is_end
+    }
+
+    fn vanished(agent: &mut Agent<Self>, tokens: &[RunToken]) {
+        agent.have_vanished(tokens);
+    }
+
+    fn task_is_over(agent: &mut Agent<Self>, token: RunToken, incarnation: u32) {
+        agent.say_task_over(token, incarnation);
+    }
+}
+
+impl Agent<Cluster> {
+    /// Whether the scheduler has every run that has not ended, and nothing is asked of
+    /// it that waits for an answer. The runs go on without a neromum here; the next
+    /// connection starts one, which reads the ledger and the folders.
+    fn is_all_submitted(&self) -> bool {
+        let cluster = &self.driver;
+        let is_there = |run: &Run| match run.stage {
+            Stage::Waiting | Stage::Starting { .. } | Stage::Held { .. } => false,
+            // Its job is to be cancelled, now or when the run does not end by itself.
+            Stage::Submitted { .. } => !run.cancelled,
+            Stage::Running { elsewhere, .. } => elsewhere && !run.cancelled,
+            Stage::Ended { .. } | Stage::Settled { .. } | Stage::TakenAway | Stage::Refused => true,
+        };
+        let mut submissions = cluster.submissions.values();
+        cluster.rings.is_empty()
+            && cluster.holds.is_empty()
+            && submissions.all(|one| one.job().is_some() || one.is_refused())
+            && self.core.runs().all(|(_, run)| is_there(run))
     }
 
     /// Whether nothing of a run can come any more at its scheduler.

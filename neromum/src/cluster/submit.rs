@@ -3,8 +3,6 @@
 //! ledger. A neromum that comes later goes on from the intent: without an answer
 //! the submission is in doubt, and listings tell whether it was made.
 
-use std::path::Path;
-
 use nero_cluster::submission::{Files, Plan, Planned};
 use nero_model::paths::NodePaths;
 use nero_model::{RunId, RunToken, SubmissionId};
@@ -15,10 +13,11 @@ use tokio::time::Instant;
 
 use super::adopted::Hand;
 use super::make::{Group, Made, Maker, ordered, shape};
-use super::{Agent, Ask, Cluster, Done, Submission, Task};
+use super::{Agent, Ask, Cluster, ClusterResult, Driver, Submission, Task};
+use crate::agent::recover::remove_submission;
 use crate::config;
 use crate::core::Stage;
-use crate::ledger::{Answer, Intent, LedgerState};
+use crate::ledger::{Answer, Intent};
 use crate::runs::spec;
 use crate::warden::asked::Asked;
 
@@ -33,32 +32,10 @@ impl Cluster {
     }
 }
 
-impl Agent {
-    /// Takes in the submissions of the ledger, before its runs.
-    pub(in crate::agent) fn restore_submissions(&mut self, state: &LedgerState) {
-        let folders = self.setup.paths.mum().join("submissions");
-        if let Some(cluster) = &mut self.cluster {
-            for intent in &state.submissions {
-                cluster.restore(intent, &self.setup.paths);
-            }
-            if !cluster.submissions.is_empty() {
-                cluster.hurry();
-            }
-            if cluster.submissions.values().any(Submission::is_in_doubt) {
-                cluster.list_soon(Instant::now());
-            }
-        }
-        if state.damaged.is_empty() {
-            let known = state.submissions.iter();
-            let known: Vec<String> = known.map(|one| one.submission.to_string()).collect();
-            let unknown = unknown(&folders, &known);
-            tokio::task::spawn_blocking(move || unknown.iter().for_each(|folder| remove(folder)));
-        }
-    }
-
+impl Agent<Cluster> {
     /// Takes in a run that was submitted before the restart: its folder decides, then
     /// its task.
-    pub(in crate::agent) fn restore_submitted(
+    pub(super) fn restore_submitted(
         &mut self,
         token: RunToken,
         kept: &crate::ledger::Kept,
@@ -70,18 +47,14 @@ impl Agent {
         if kept.cancel > 0 {
             self.core.restore_cancelled(token);
         }
-        let of_submission = self.cluster.as_ref().and_then(|cluster| {
-            let (submission, _) = cluster.task(&token)?;
-            match &submission.standing {
-                Standing::Refused(why) => {
-                    Some(format!("{} refused it: {why}", cluster.warden.name()))
-                }
-                Standing::Intended { .. }
-                | Standing::InDoubt(_)
-                | Standing::Accepted(_)
-                | Standing::NotNow(_) => None,
-            }
-        });
+        let name = self.driver.warden.name();
+        let of_submission = if let Some((submission, _)) = self.driver.task(&token)
+            && let Standing::Refused(why) = &submission.standing
+        {
+            Some(format!("{name} refused it: {why}"))
+        } else {
+            None
+        };
         self.restore_end(token, kept.exited.clone(), newest);
         if let Some(why) = kept.refused.clone().or(of_submission) {
             // It gives way to a claim.
@@ -95,15 +68,14 @@ impl Agent {
     /// Gives up submissions that the scheduler does not have, and of which every run is
     /// to end.
     pub(super) fn give_up_unwanted(&mut self) {
-        let submissions = self.cluster.iter().flat_map(|one| one.submissions.values());
+        let submissions = self.driver.submissions.values();
         let ends = |token: &RunToken| self.is_done(token) || self.waits_for_its_end(token);
         let unwanted = submissions
             .filter(|one| one.standing.next() == Step::Submit)
             .filter(|one| one.runs().all(|run| ends(&run.token)));
         let unwanted: Vec<SubmissionId> = unwanted.map(|one| one.id).collect();
         for id in unwanted {
-            let cluster = self.cluster.as_mut();
-            let one = cluster.and_then(|cluster| cluster.submissions.get_mut(&id));
+            let one = self.driver.submissions.get_mut(&id);
             if one.is_some_and(|one| one.standing.give_up("aborted before it was submitted")) {
                 self.came_before_its_end(id);
                 self.note_standing(id);
@@ -120,7 +92,7 @@ impl Agent {
             !is_busy && cluster.room(now).is_some_and(|(room, _)| is_known(room))
         };
         let waits = waiting > 0 && self.core.held().is_none();
-        if !waits || !self.cluster.as_ref().is_some_and(can) {
+        if !waits || !can(&self.driver) {
             return;
         }
         if let Some((why, pause)) = self.must_wait() {
@@ -128,9 +100,7 @@ impl Agent {
             self.timers.starts = Some(now + pause);
             return;
         }
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let cluster = &mut self.driver;
         let Some((room, why)) = cluster.room(now) else {
             return;
         };
@@ -166,16 +136,16 @@ impl Agent {
             return;
         }
         cluster.is_making = true;
-        let lost = Done::Made(Box::default());
-        self.off_reactor(lost, move || Done::Made(Box::new(maker.make(&runs))));
+        let lost = ClusterResult::Made(Box::default());
+        self.off_reactor_for_driver(lost, move || {
+            ClusterResult::Made(Box::new(maker.make(&runs)))
+        });
     }
 
     /// The folders are synced: notes the intents, whose runs must not be recalled
     /// from now on.
-    pub(in crate::agent) fn made(&mut self, made: Made) {
-        if let Some(cluster) = &mut self.cluster {
-            cluster.is_making = false;
-        }
+    pub(super) fn made(&mut self, made: Made) {
+        self.driver.is_making = false;
         if made.failed.is_none() && made.groups.is_empty() && made.refused.is_empty() {
             self.hold_starts("the files of the runs that wait cannot be read now");
         }
@@ -210,7 +180,7 @@ impl Agent {
         let files = Files::at(&self.setup.paths.submission(&id));
         if !runs.iter().all(waits) {
             // One was recalled, cancelled or paused meanwhile: the rest is submitted anew.
-            remove(files.folder());
+            remove_submission(files.folder());
             return;
         }
         let intent = Intent {
@@ -221,16 +191,14 @@ impl Agent {
         };
         if let Err(error) = self.ledger.submission(&intent) {
             tracing::error!(?error, "the ledger does not take a submission");
-            remove(files.folder());
+            remove_submission(files.folder());
             self.hold_starts("the disk does not take a submission");
             return;
         }
         for token in &runs {
             self.core.submit(*token);
         }
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let cluster = &mut self.driver;
         let tasks = plan.tasks.len() as u64;
         let is_alone = cluster.counted.is_some_and(|(_, own)| own.queued == 0);
         if let Some((_, own)) = &mut cluster.counted {
@@ -248,33 +216,17 @@ impl Agent {
         self.sync_intent(id);
     }
 
-    /// The intents are synced: from now on the scheduler may be called.
-    pub(in crate::agent) fn intended(&mut self, ids: &[SubmissionId]) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
-        for id in ids {
-            if let Some(submission) = cluster.submissions.get_mut(id) {
-                submission.is_synced = true;
-            }
-        }
-    }
-
     pub(super) fn submit_answered(&mut self, id: SubmissionId, said: Option<&Said>) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let cluster = &mut self.driver;
         let answer = match said {
             Some(said) => cluster.warden.read_submit(said),
             None => SubmissionResult::Ambiguous("its task panicked".to_owned()),
         };
         tracing::info!(submission = %id, ?answer, "the scheduler answered");
-        let not_sent = match &answer {
-            SubmissionResult::NotSent(why) => Some(why.clone()),
-            SubmissionResult::Accepted(_)
-            | SubmissionResult::Refused(_)
-            | SubmissionResult::Full(_)
-            | SubmissionResult::Ambiguous(_) => None,
+        let not_sent = if let SubmissionResult::NotSent(why) = &answer {
+            Some(why.clone())
+        } else {
+            None
         };
         let is_full = matches!(answer, SubmissionResult::Full(_));
         if matches!(answer, SubmissionResult::Accepted(_)) {
@@ -296,9 +248,7 @@ impl Agent {
 
     /// Records where a submission stands, and tells its runs.
     pub(super) fn note_standing(&mut self, id: SubmissionId) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let cluster = &mut self.driver;
         let name = cluster.warden.name();
         let Some(submission) = cluster.submissions.get_mut(&id) else {
             return;
@@ -348,14 +298,12 @@ impl Agent {
     }
 }
 
-impl Agent {
+impl Agent<Cluster> {
     /// The scheduler takes no more jobs: the runs wait here for another submission, of
     /// half as many tasks. Where not even one is taken into a queue without jobs of ours, a
     /// person is told: it may ask for too much, or other users may use up a limit.
     fn takes_no_more(&mut self, id: SubmissionId, why: &str) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let cluster = &mut self.driver;
         let name = cluster.warden.name().into_owned();
         let Some(submission) = cluster.submissions.get_mut(&id) else {
             return;
@@ -398,7 +346,7 @@ impl Agent {
                 self.core.waits_for_a_person(*token, &why);
             }
         }
-        self.forget_submissions();
+        Cluster::forgot(self);
     }
 }
 
@@ -414,7 +362,7 @@ impl Cluster {
         self.submissions.insert(submission.id, submission);
     }
 
-    fn restore(&mut self, intent: &Intent, paths: &NodePaths) {
+    pub(super) fn restore_submission(&mut self, intent: &Intent, paths: &NodePaths) {
         let files = Files::at(&paths.submission(&intent.submission));
         let (Ok(plan), Some(name)) = (
             files
@@ -574,20 +522,5 @@ impl Submission {
             rows: Vec::new(),
             hand: plan.adopted.clone().map(Hand::new),
         }
-    }
-}
-
-/// Folders of submissions that the ledger does not name: they were made and not
-/// intended, or are closed. Listed before this neromum makes the first of its own.
-fn unknown(folders: &Path, known: &[String]) -> Vec<std::path::PathBuf> {
-    let entries = std::fs::read_dir(folders).into_iter().flatten().flatten();
-    let is_known = |name: &std::ffi::OsStr| known.iter().any(|one| **one == *name);
-    let unknown = entries.filter(|entry| !is_known(&entry.file_name()));
-    unknown.map(|entry| entry.path()).collect()
-}
-
-pub(super) fn remove(folder: &Path) {
-    if let Err(error) = std::fs::remove_dir_all(folder) {
-        tracing::warn!(folder = %folder.display(), %error, "the folder of a submission stays");
     }
 }

@@ -19,7 +19,7 @@ use nero_warden::{Ended, JobId};
 
 use super::over::{has_left, living, stands_still};
 use super::watch::job_of;
-use super::{Agent, Seen, Submission, Task};
+use super::{Agent, Cluster, Seen, Submission, Task};
 use crate::job::setup_output::SetupOutput;
 use crate::lease::files::{modified, server_time, since};
 use crate::runs::{own, segments, spec};
@@ -47,12 +47,12 @@ struct UnbegunRun {
     left_early: bool,
 }
 
-impl Agent {
+impl Agent<Cluster> {
     /// The tasks of these runs are over, and began no user code of them. All that are
     /// over at once are closed together: a person may cancel a whole array.
-    pub(in crate::agent) fn vanished(&mut self, tokens: &[RunToken]) {
+    pub(super) fn have_vanished(&mut self, tokens: &[RunToken]) {
         let is_adopted = |token: &&RunToken| {
-            let task = self.cluster.as_ref().and_then(|one| one.task(token));
+            let task = self.driver.task(token);
             task.is_some_and(|(submission, _)| submission.hand.is_some())
         };
         let (adopted, tokens): (Vec<&RunToken>, Vec<&RunToken>) =
@@ -90,7 +90,7 @@ impl Agent {
 
     /// What is known of a run's task that is over, before it is closed.
     fn gone(&self, token: RunToken) -> Option<UnbegunRun> {
-        let (submission, task) = self.cluster.as_ref()?.task(&token)?;
+        let (submission, task) = self.driver.task(&token)?;
         let Seen::Gone(how) = task.seen else {
             return None;
         };
@@ -120,7 +120,7 @@ impl Agent {
             _ if vanished.was_closed && vanished.is_alone => self.submit_again(token),
             Some(how @ Ended::Cancelled { .. }) => {
                 tracing::info!(%token, "cancelled at the scheduler before it began");
-                let at = self.ended_at(how);
+                let at = self.driver.ended_at(Some(how));
                 self.core.cancelled_elsewhere(token, &at);
             }
             // Its job ended since nothing else of the task was left to do.
@@ -146,9 +146,7 @@ impl Agent {
     /// the file of its output, or the disk had no room for its start. A line of `setup` that
     /// fails says why.
     fn is_tried_again(&mut self, vanished: &UnbegunRun) -> bool {
-        let Some(cluster) = &mut self.cluster else {
-            return false;
-        };
+        let cluster = &mut self.driver;
         let submission = cluster.submissions.get(&vanished.submission);
         let is_silent = submission.is_some_and(|one| said(&one.files, vanished.task).is_empty());
         let failed = cluster.failed_silently.entry(vanished.token).or_default();
@@ -158,22 +156,14 @@ impl Agent {
 
     /// The start of the controller tells what became of a task without a trace.
     fn ask_when_it_was_started(&mut self, id: SubmissionId) {
-        let submissions = self.cluster.as_mut().map(|one| &mut one.submissions);
-        if let Some(submission) = submissions.and_then(|all| all.get_mut(&id)) {
+        if let Some(submission) = self.driver.submissions.get_mut(&id) {
             submission.has_vanished = true;
         }
     }
 
-    /// The scheduler's name, and who cancelled a task there.
-    pub(super) fn ended_at(&self, how: Ended) -> String {
-        let cluster = self.cluster.as_ref();
-        cluster.map_or_else(String::new, |one| one.ended_at(Some(how)))
-    }
-
     fn why_over(&self, token: &RunToken, how: Ended) -> String {
-        let cluster = self.cluster.as_ref();
-        let task = cluster.and_then(|one| Some((one.warden.name(), one.task(token)?)));
-        let Some((name, (submission, task))) = task else {
+        let name = self.driver.warden.name();
+        let Some((submission, task)) = self.driver.task(token) else {
             return String::new();
         };
         let mut said = said(&submission.files, task.index);
@@ -222,8 +212,7 @@ impl Agent {
                 );
                 self.submit_tasks_again(*id, &again);
             }
-            let cluster = self.cluster.as_ref();
-            let name = cluster.map(|one| one.warden.name()).unwrap_or_default();
+            let name = self.driver.warden.name();
             let why = format!(
                 "{name}'s job {job} is gone and began nothing; it may have been cancelled there: \
                  abort the run, then start it again if you want it (`on_lost: rerun` does so)"
@@ -238,7 +227,7 @@ impl Agent {
     /// gave them anew, and what a host still tells about the first job ends tasks of the
     /// second without a trace.
     fn ids_given_twice(&self) -> BTreeSet<JobId> {
-        let submissions = self.cluster.iter().flat_map(|one| one.submissions.values());
+        let submissions = self.driver.submissions.values();
         let mut given = BTreeSet::new();
         let jobs = submissions.filter_map(Submission::job);
         jobs.filter(|job| !given.insert(*job)).collect()
@@ -265,9 +254,7 @@ impl Agent {
 
     fn submit_again(&mut self, token: RunToken) {
         tracing::warn!(%token, "its task was given up: submitted again");
-        if let Some(cluster) = &mut self.cluster {
-            cluster.of_run.remove(&token);
-        }
+        self.driver.of_run.remove(&token);
         self.core.submit_again(token);
     }
 
@@ -309,7 +296,7 @@ impl Agent {
     }
 
     fn submission(&mut self, id: SubmissionId) -> Option<&mut Submission> {
-        self.cluster.as_mut()?.submissions.get_mut(&id)
+        self.driver.submissions.get_mut(&id)
     }
 
     /// Has the next look at the news find these tasks over once more.
@@ -335,8 +322,7 @@ impl Agent {
         if entry.facts.claimed {
             return entry.facts.gate_closed;
         }
-        let task = self.cluster.as_ref().and_then(|one| one.task(&token));
-        let Some((submission, _)) = task else {
+        let Some((submission, _)) = self.driver.task(&token) else {
             return false;
         };
         let news = &submission.news;
@@ -355,10 +341,7 @@ impl Agent {
             }
             Err(error) => {
                 tracing::error!(run = %id, %error, "a claim cannot be withheld");
-                let index = self
-                    .cluster
-                    .as_ref()
-                    .and_then(|one| Some(one.task(&token)?.1.index));
+                let index = self.driver.task(&token).map(|(_, task)| task.index);
                 self.decide_anew(submission, index.as_slice());
             }
         }
@@ -368,7 +351,7 @@ impl Agent {
     /// Whether a start that had stood still when its task was found over has this
     /// incarnation and goes on. The task is decided about anew then.
     pub(super) fn goes_on_after_all(&mut self, token: RunToken, incarnation: u32) -> bool {
-        let task = self.cluster.as_ref().and_then(|one| one.task(&token));
+        let task = self.driver.task(&token);
         let (Some((submission, task)), Some(entry)) = (task, self.entries.get(&token)) else {
             return false;
         };
@@ -391,9 +374,8 @@ impl Agent {
     /// end is about to be told and is final then. So the task is closed: a start that
     /// stands still may wake up, and a scheduler that forgot the job may begin it once
     /// more, after a crash of its controller, for one.
-    pub(in crate::agent) fn is_last(&mut self, token: RunToken, incarnation: u32) -> bool {
-        let task = self.cluster.as_ref().and_then(|one| one.task(&token));
-        let Some((submission, task)) = task else {
+    pub(super) fn is_last(&mut self, token: RunToken, incarnation: u32) -> bool {
+        let Some((submission, task)) = self.driver.task(&token) else {
             return true;
         };
         let (id, index) = (submission.id, task.index);

@@ -4,12 +4,12 @@ use super::*;
 
 /// Commands of each minute, from the third on, while 200 tasks wait and nothing
 /// changes.
-async fn commands_a_minute(node: &Node, mut agent: Agent) -> Vec<usize> {
+async fn commands_a_minute(node: &Node, mut agent: Agent<Cluster>) -> Vec<usize> {
     let limits = Site {
         jobs_max: Some(2000),
         ..Site::default()
     };
-    let cluster = agent.cluster.as_mut().unwrap();
+    let cluster = &mut agent.driver;
     cluster.site = Some((Instant::now(), Arc::new(limits)));
     let begin = Instant::now();
     let mut commands = vec![0; 20];
@@ -56,7 +56,7 @@ async fn a_hold_that_the_scheduler_refuses_is_asked_for_ever_more_seldom() {
     node.submit(&runs, 7);
     let (mut agent, _boxes) = node.agent();
     agent.core.set_paused(runs[0].token, true);
-    let cluster = agent.cluster.as_mut().unwrap();
+    let cluster = &mut agent.driver;
     cluster.hold_at_scheduler(runs[0].token, Wanted::Paused);
     let commands = commands_a_minute(&node, agent).await;
     let later: usize = commands[8..].iter().sum();
@@ -87,7 +87,7 @@ async fn the_agent_rests_until_it_may_list_again() {
     node.submit(&[planned(1)], 7);
     let (mut agent, _boxes) = node.agent();
     let now = Instant::now();
-    let cluster = agent.cluster.as_mut().unwrap();
+    let cluster = &mut agent.driver;
     cluster.site = Some((now, Arc::new(Site::default())));
     cluster.list_soon(now);
     while let Some((ask, _)) = agent.next_ask(now) {
@@ -99,17 +99,21 @@ async fn the_agent_rests_until_it_may_list_again() {
             users: HashMap::new(),
         });
     }
-    let cluster = agent.cluster.as_mut().unwrap();
+    let cluster = &mut agent.driver;
     assert!(cluster.counted.is_some());
     cluster.look_at = None;
     cluster.list_soon(now);
-    agent.see_to_cluster();
-    assert_eq!(agent.timers.cluster, Some(now + LIST_APART));
+    Cluster::turn_ends(&mut agent);
+    assert_eq!(agent.timers.driver, Some(now + LIST_APART));
 }
 
 /// A scheduler that takes so many tasks of this user, none of which ends, and no array
 /// that is larger: the sizes of the calls until the time is over, and what it took.
-async fn sizes_of_calls(agent: &mut Agent, boxes: &mut Mailboxes, limit: u64) -> (Vec<u64>, u64) {
+async fn sizes_of_calls(
+    agent: &mut Agent<Cluster>,
+    boxes: &mut Mailboxes<ClusterResult>,
+    limit: u64,
+) -> (Vec<u64>, u64) {
     let full = "sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: \
                 Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)\n";
     let said = |code, out: String, err: &str| Said {
@@ -122,26 +126,19 @@ async fn sizes_of_calls(agent: &mut Agent, boxes: &mut Mailboxes, limit: u64) ->
     while begin.elapsed() < Duration::from_secs(600) {
         let now = Instant::now();
         agent.make_submissions(now);
-        while agent.cluster.as_ref().unwrap().is_making {
-            let message = boxes.done.recv().await.expect("the maker answers");
-            agent.handle(message);
+        while agent.driver.is_making {
+            let done = boxes.done.recv().await.expect("the maker answers");
+            agent.done(done);
         }
-        let ids: Vec<SubmissionId> = agent
-            .cluster
-            .as_ref()
-            .unwrap()
-            .submissions
-            .keys()
-            .copied()
-            .collect();
-        agent.intended(&ids);
+        let ids: Vec<SubmissionId> = agent.driver.submissions.keys().copied().collect();
+        agent.driver.intended(&ids);
         let Some((ask, _)) = agent.next_ask(now) else {
             tokio::time::advance(Duration::from_millis(500)).await;
             continue;
         };
         let said = match &ask {
             Ask::Submit(id) => {
-                let submission = &agent.cluster.as_ref().unwrap().submissions[id];
+                let submission = &agent.driver.submissions[id];
                 let tasks = submission.tasks.len() as u64;
                 sizes.push(tasks);
                 if taken + tasks > limit {
@@ -184,7 +181,7 @@ async fn a_limit_of_submitted_jobs_is_learnt_and_filled_and_never_a_doubt() {
         array_index_end: Some(1001),
         ..Site::default()
     };
-    agent.cluster.as_mut().unwrap().site = Some((Instant::now(), Arc::new(limits)));
+    agent.driver.site = Some((Instant::now(), Arc::new(limits)));
     let (sizes, taken) = sizes_of_calls(&mut agent, &mut boxes, 20).await;
     assert_eq!(taken, 20, "{sizes:?}");
     assert_eq!(sizes[..3], [50, 25, 12], "{sizes:?}");
@@ -203,7 +200,7 @@ async fn a_job_that_an_empty_queue_does_not_take_waits_for_a_person_and_is_tried
     let (node, run) = (Node::new(), planned(1));
     node.wait(&run);
     let (mut agent, mut boxes) = node.agent();
-    let cluster = agent.cluster.as_mut().unwrap();
+    let cluster = &mut agent.driver;
     cluster.site = Some((Instant::now(), Arc::new(Site::default())));
     let (sizes, _) = sizes_of_calls(&mut agent, &mut boxes, 0).await;
     assert!(
@@ -224,10 +221,10 @@ async fn after_a_restart_as_many_tasks_may_run_beside_an_array_as_before() {
         array_index_end: Some(1001),
         ..Site::default()
     };
-    agent.cluster.as_mut().unwrap().site = Some((Instant::now(), Arc::new(limits)));
+    agent.driver.site = Some((Instant::now(), Arc::new(limits)));
     let (sizes, _) = sizes_of_calls(&mut agent, &mut boxes, 10).await;
     assert_eq!(sizes, [10]);
-    let left = |agent: &Agent| agent.cluster.as_ref().unwrap().running_left();
+    let left = |agent: &Agent<Cluster>| agent.driver.running_left();
     assert_eq!(left(&agent), Some(4));
     drop((agent, boxes));
     let (agent, _boxes) = node.agent_limited(None, Some(6));
@@ -242,7 +239,7 @@ async fn no_job_is_held_before_the_disk_has_that_we_hold_it() {
     std::fs::remove_dir(&control).unwrap();
     let (mut agent, _boxes) = node.agent();
     agent.core.set_paused(run.token, true);
-    let cluster = agent.cluster.as_mut().unwrap();
+    let cluster = &mut agent.driver;
     cluster.hold_at_scheduler(run.token, Wanted::Paused);
     let is_hold = |calls: &[Call]| {
         let words = calls.iter().flat_map(|call| &call.words);

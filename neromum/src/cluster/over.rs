@@ -10,20 +10,18 @@ use nero_model::RunToken;
 use nero_warden::Ended;
 use tokio::time::Instant;
 
-use super::{Agent, Cluster, LOOK_EVERY, Seen, Submission};
+use super::{Agent, Cluster, Driver, LOOK_EVERY, Seen, Submission};
 use crate::lease::BEAT;
 use crate::lease::decide::OLD_BEATS;
 use crate::lease::files::{modified, server_time, since};
 use crate::runs::own;
 use crate::staging::environment::local_user;
 
-impl Agent {
+impl Agent<Cluster> {
     /// What the scheduler calls gone is decided about by news that are read after its
     /// word: the names of its last start are there by then.
     pub(super) fn look_at_what_is_gone(&mut self) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let cluster = &mut self.driver;
         let now = Instant::now();
         let mut is_new = false;
         for task in cluster
@@ -43,12 +41,10 @@ impl Agent {
     /// alive; then decides about their runs.
     pub(super) fn see_what_is_over(&mut self) {
         let is_accounted = self.may_be_accounted();
-        let runs = self.cluster.iter().flat_map(|one| one.submissions.values());
+        let runs = self.driver.submissions.values();
         let runs = runs.flat_map(Submission::runs).map(|run| run.token);
         let done: HashSet<RunToken> = runs.filter(|token| self.is_done(token)).collect();
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let cluster = &mut self.driver;
         if cluster.is_looking {
             // Names that are being read count.
             return;
@@ -99,7 +95,7 @@ impl Agent {
 
     /// Records how the scheduler ended the task of a run, and that the run's records
     /// say no end.
-    pub(in crate::agent) fn say_task_over(&mut self, token: RunToken, incarnation: u32) {
+    pub(super) fn say_task_over(&mut self, token: RunToken, incarnation: u32) {
         if self.end_adopted(token) {
             return;
         }
@@ -122,8 +118,7 @@ impl Agent {
     /// Asks the starts of a run's task to leave that did not. The host of one that was cut
     /// off may come back, and the experiment's next run may have begun elsewhere by then.
     fn ask_starts_to_leave(&self, token: &RunToken) {
-        let task = self.cluster.as_ref().and_then(|one| one.task(token));
-        let Some((submission, task)) = task else {
+        let Some((submission, task)) = self.driver.task(token) else {
             return;
         };
         let has_left = |start: &StartId| submission.news.contains(&News::Left(*start));
@@ -138,7 +133,7 @@ impl Agent {
     /// of the task proves nothing about one that a start of another submission
     /// launched.
     fn is_launched_by_its_task(&self, token: &RunToken, incarnation: u32) -> bool {
-        let task = self.cluster.as_ref().and_then(|one| one.task(token));
+        let task = self.driver.task(token);
         let (Some((submission, task)), Some(entry)) = (task, self.entries.get(token)) else {
             return false;
         };
@@ -146,8 +141,8 @@ impl Agent {
     }
 
     /// Records how the scheduler ended a task, before an end that it caused is told.
-    pub(in crate::agent) fn note_how_it_ended(&mut self, token: RunToken, incarnation: u32) {
-        let Some(cluster) = &self.cluster else { return };
+    pub(super) fn note_how_it_ended(&mut self, token: RunToken, incarnation: u32) {
+        let cluster = &self.driver;
         if cluster.is_adopted(&token) {
             // It stands beside its end.
             return;
@@ -174,14 +169,14 @@ impl Agent {
     }
 }
 
-impl Agent {
+impl Agent<Cluster> {
     /// Whether a run began at its scheduler, and no start of its task may be alive.
     pub(super) fn starts_are_over(&self, token: RunToken) -> bool {
         let has_begun = |run: &crate::core::Run| run.stage.is_elsewhere();
         if !self.core.run(&token).is_some_and(has_begun) {
             return false;
         }
-        let task = self.cluster.as_ref().and_then(|one| one.task(&token));
+        let task = self.driver.task(&token);
         task.is_some_and(|(submission, task)| {
             living(&submission.files, &submission.news, task.index).is_empty()
         })

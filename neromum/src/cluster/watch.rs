@@ -13,7 +13,10 @@ use tokio::time::Instant;
 
 use super::submit::{in_doubt, needs_person};
 use super::waiting::{RowText, shown};
-use super::{Agent, Done, JobCounts, LIST_EVERY, LOOK_EVERY, Seen, Submission, Task};
+use super::{
+    Agent, Cluster, ClusterResult, Driver, JobCounts, LIST_EVERY, LOOK_EVERY, Seen, Submission,
+    Task,
+};
 use crate::core::Stage;
 
 /// Pause before the second listing that has to miss a task.
@@ -23,14 +26,12 @@ const MISSED: std::time::Duration =
 const READ_MAX: usize = 64;
 
 /// The news of each submission.
-pub(in crate::agent) type SubmissionNews = Vec<(SubmissionId, io::Result<Vec<News>>)>;
+pub type SubmissionNews = Vec<(SubmissionId, io::Result<Vec<News>>)>;
 
-impl Agent {
+impl Agent<Cluster> {
     /// Reads the names in each submission's folder when that is due.
     pub(super) fn look_at_news(&mut self, now: Instant) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let cluster = &mut self.driver;
         let is_due = cluster.look_at.is_some_and(|at| at <= now);
         if !is_due || cluster.is_looking || cluster.submissions.is_empty() {
             return;
@@ -41,8 +42,8 @@ impl Agent {
         let all: Vec<(SubmissionId, Files)> = all.map(|one| (one.id, one.files.clone())).collect();
         cluster.listed += all.len() as u64;
         self.copy_logs(now);
-        self.off_reactor(Done::News(Vec::new()), move || {
-            Done::News(
+        self.off_reactor_for_driver(ClusterResult::News(Vec::new()), move || {
+            ClusterResult::News(
                 all.into_iter()
                     .map(|(id, files)| (id, files.news()))
                     .collect(),
@@ -50,10 +51,8 @@ impl Agent {
         });
     }
 
-    pub(in crate::agent) fn looked_at_news(&mut self, looked: SubmissionNews) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+    pub(super) fn looked_at_news(&mut self, looked: SubmissionNews) {
+        let cluster = &mut self.driver;
         cluster.is_looking = false;
         let mut fresh = Vec::new();
         for (id, news) in looked {
@@ -92,19 +91,17 @@ impl Agent {
             | News::Ended(run, incarnation)
             | News::Settled(run, incarnation) => (run, incarnation),
             News::Left(_) => {
-                if let Some(cluster) = &mut self.cluster {
-                    cluster.list_pause = LIST_EVERY.0;
-                    cluster.list_soon(Instant::now() + LIST_EVERY.0);
-                }
+                let cluster = &mut self.driver;
+                cluster.list_pause = LIST_EVERY.0;
+                cluster.list_soon(Instant::now() + LIST_EVERY.0);
                 return;
             }
             News::Began(_) | News::Leave(_) | News::Closed(_) => return,
         };
-        let token = self.cluster.as_ref().and_then(|cluster| {
-            let submission = cluster.submissions.get(&id)?;
-            submission.tokens.get(&run).copied()
-        });
-        let Some(token) = token else { return };
+        let submission = self.driver.submissions.get(&id);
+        let Some(token) = submission.and_then(|one| one.tokens.get(&run).copied()) else {
+            return;
+        };
         self.look_and_decide(token, incarnation);
         if matches!(news, News::Settled(..)) {
             self.see_to_output(token);
@@ -112,10 +109,9 @@ impl Agent {
         if matches!(news, News::Launches(..))
             && !self.is_done(&token)
             && !self.has_begun(&token, incarnation)
-            && let Some(cluster) = &mut self.cluster
         {
             // A start makes this name before the claim and the job, and none after it.
-            cluster.launches.push((id, news));
+            self.driver.launches.push((id, news));
         }
     }
 
@@ -135,7 +131,7 @@ impl Agent {
         if self.followers.is_empty() {
             return;
         }
-        let submitted = |token: &RunToken| self.is_submitted(token);
+        let submitted = |token: &RunToken| self.driver.has(token);
         let live = self.core.runs().filter(|(token, run)| {
             matches!(
                 run.stage,
@@ -149,22 +145,20 @@ impl Agent {
             .map(|(token, run)| (*token, run.stage.incarnation()))
             .collect();
         live.sort_unstable();
-        let from = match self.read_next {
+        let from = match self.driver.read_next {
             _ if all && live.len() <= READ_MAX => 0,
             next => live.partition_point(|(token, _)| Some(*token) <= next),
         };
         let from = if from >= live.len() { 0 } else { from };
         for (token, incarnation) in live.into_iter().skip(from).take(READ_MAX) {
-            self.read_next = Some(token);
+            self.driver.read_next = Some(token);
             self.look_and_decide(token, incarnation);
         }
     }
 
     /// Takes in the scheduler's queue.
     pub(super) fn listed(&mut self, at: Instant, queue: &Queue, adopted: &[Sighting]) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let cluster = &mut self.driver;
         let asked_ms = cluster.ms(at);
         let queued = queue.not_ended();
         let kept = queued + queue.kept;
@@ -324,15 +318,8 @@ impl Submission {
         if self.job().is_some() {
             return None;
         }
-        self.news.iter().find_map(|news| match news {
-            News::Began(start) => job_of(&self.files, *start),
-            News::Launches(..)
-            | News::Leave(_)
-            | News::Left(_)
-            | News::Closed(_)
-            | News::Ended(..)
-            | News::Settled(..) => None,
-        })
+        let mut starts = self.news.iter().filter_map(News::start_that_began);
+        starts.find_map(|start| job_of(&self.files, start))
     }
 
     /// Whether nothing of a task can come any more.

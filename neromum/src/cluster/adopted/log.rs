@@ -13,7 +13,7 @@ const COPIED_MAX: u64 = 64 << 20;
 
 /// What one look did to the logs of a job.
 #[derive(Debug, Default)]
-pub(in crate::agent) struct LogCopy {
+pub struct LogCopy {
     /// Whether something was appended.
     pub grew: bool,
     /// Whether there is more than one look copies.

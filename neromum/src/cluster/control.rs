@@ -3,7 +3,7 @@
 //! listing showed the id with our name.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use nero_cluster::submission::sync_folder;
@@ -15,7 +15,7 @@ use nero_warden::{Call, Listed, State};
 use nero_wire::v1;
 use tokio::time::Instant;
 
-use super::{Agent, Cluster, Seen, Wanted};
+use super::{Agent, Cluster, Driver, Seen, Wanted};
 use crate::core::Stage;
 use crate::runs::control::newest_cancel;
 use crate::runs::{own, spec};
@@ -63,16 +63,13 @@ impl Hold {
     }
 }
 
-impl Agent {
+impl Agent<Cluster> {
     /// Tasks to cancel at the scheduler now: no run of them is to go on, at least one
     /// was aborted before it began or had its time to end by itself, and none was
     /// cancelled lately.
     pub(super) fn tasks_to_cancel(&self, now: Instant) -> BTreeSet<(SubmissionId, u32)> {
         let mut found = BTreeSet::new();
-        let Some(cluster) = &self.cluster else {
-            return found;
-        };
-        for submission in cluster.submissions.values() {
+        for submission in self.driver.submissions.values() {
             if submission.job().is_none() {
                 continue;
             }
@@ -99,11 +96,8 @@ impl Agent {
     /// Notes until when tasks have time of which every run is to end and one still
     /// runs. A neromum that was started anew begins with the full time.
     pub(super) fn note_overdue(&mut self, now: Instant) {
-        let Some(cluster) = &self.cluster else {
-            return;
-        };
         let mut noted = Vec::new();
-        for submission in cluster.submissions.values() {
+        for submission in self.driver.submissions.values() {
             for task in &submission.tasks {
                 let runs = || task.runs.iter().map(|run| run.token);
                 let of_it = || runs().filter(|token| !self.is_done(token));
@@ -124,11 +118,8 @@ impl Agent {
                 }
             }
         }
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
         for (id, index, at) in noted {
-            let submission = cluster.submissions.get_mut(&id);
+            let submission = self.driver.submissions.get_mut(&id);
             if let Some(task) = submission.and_then(|one| one.task_mut(index)) {
                 task.overdue_at = Some(at);
             }
@@ -137,7 +128,7 @@ impl Agent {
 
     /// The first time from `now` on at which a task is overdue.
     pub(super) fn next_overdue(&self, now: Instant) -> Option<Instant> {
-        let submissions = self.cluster.iter().flat_map(|one| one.submissions.values());
+        let submissions = self.driver.submissions.values();
         let tasks = submissions.flat_map(|one| &one.tasks);
         tasks
             .filter_map(|task| task.overdue_at)
@@ -150,7 +141,7 @@ impl Agent {
     /// request stays until a listing shows it done, and its command is given again. What
     /// runs by now is stopped by its shim.
     pub(super) fn hold(&mut self, now: Instant) -> Option<Vec<Call>> {
-        let cluster = self.cluster.as_mut()?;
+        let cluster = &mut self.driver;
         let (listed, _) = cluster.counted?;
         if now.duration_since(cluster.answered?) > super::LIST_APART * 3 {
             return None;
@@ -170,7 +161,7 @@ impl Agent {
                 self.note_released(token);
             }
         }
-        let cluster = self.cluster.as_mut()?;
+        let cluster = &mut self.driver;
         cluster.holds = later;
         let open = ready.into_iter().filter(|(token, _)| open.contains(token));
         let open = open.map(|(token, hold)| (token, hold.told(now)));
@@ -185,9 +176,7 @@ impl Agent {
         ready: &HashMap<RunToken, Hold>,
         now: Instant,
     ) -> (Vec<Call>, HashSet<RunToken>) {
-        let Some(cluster) = &self.cluster else {
-            return (Vec::new(), HashSet::new());
-        };
+        let cluster = &self.driver;
         let is_paused = |token: &RunToken| self.core.run(token).is_some_and(|run| run.paused);
         let rests = |token: &RunToken| self.is_done(token) || is_paused(token);
         let (mut hold, mut release) = (Vec::new(), Vec::new());
@@ -257,17 +246,9 @@ impl Agent {
         }
     }
 
-    /// The name that says that a run's job was held by us.
-    pub(in crate::agent) fn held_by_us(&self, token: &RunToken) -> Option<PathBuf> {
-        let entry = self.entries.get(token)?;
-        Some(self.run_dir(entry.id).join(names::CONTROL).join("held"))
-    }
-
     /// Asks for a listing when jobs are to be held or released.
     pub(super) fn list_for_holds(&mut self, now: Instant) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let cluster = &mut self.driver;
         let listed = cluster.counted.map(|(at, _)| at);
         // Of what is in doubt no row can be expected.
         let has_job = |token: &RunToken| {
@@ -304,13 +285,13 @@ impl Agent {
     /// cancelled there because the runs did not end in time.
     pub(super) fn tell_escalated(&self, runs: &[(RunToken, RunId)]) {
         for (token, id) in runs {
-            let (Some(cluster), Some(entry)) = (&self.cluster, self.entries.get(token)) else {
+            let Some(entry) = self.entries.get(token) else {
                 continue;
             };
             tracing::warn!(run = %id, "it did not end in time: its job is cancelled at the scheduler");
             let record = TaskOver {
                 how: task_over::How::Cancelled.into(),
-                scheduler: cluster.warden.name().into_owned(),
+                scheduler: self.driver.warden.name().into_owned(),
                 escalated: true,
             };
             let start = entry.incarnation.max(1);
@@ -323,7 +304,7 @@ impl Agent {
 
     /// Runs that are to end, and of which the scheduler has nothing any more.
     pub(super) fn cancelled_and_over(&self) -> Vec<RunToken> {
-        let submissions = self.cluster.iter().flat_map(|one| one.submissions.values());
+        let submissions = self.driver.submissions.values();
         let tasks = submissions.flat_map(|one| &one.tasks);
         let runs = tasks.filter(|task| task.over).flat_map(|task| &task.runs);
         runs.map(|run| run.token)

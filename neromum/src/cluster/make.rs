@@ -11,7 +11,7 @@ use nero_model::{DeploymentId, RunId, RunToken, SubmissionId};
 use nero_warden::group::{Room, WaitingRun, group};
 use nero_warden::{Order, Warden};
 
-use super::submit::remove;
+use crate::agent::recover::remove_submission;
 use crate::runs::spec;
 use crate::warden::asked::{Asked, Shape};
 
@@ -20,7 +20,7 @@ const READ_AT_ONCE: usize = 500;
 
 /// Submissions whose folders are made.
 #[derive(Debug, Default)]
-pub(in crate::agent) struct Made {
+pub struct Made {
     pub(super) groups: Vec<Group>,
     /// Runs that cannot be submitted, with the reason.
     pub(super) refused: Vec<(RunToken, String)>,
@@ -30,7 +30,7 @@ pub(in crate::agent) struct Made {
 
 /// A submission in its folder.
 #[derive(Debug)]
-pub(in crate::agent) struct Group {
+pub struct Group {
     pub(super) plan: Plan,
     pub(super) order: Order,
     pub(super) script: String,
@@ -171,7 +171,7 @@ impl Maker {
         let files = Files::at(&self.paths.submission(&id));
         // Each try on a full disk would leave another folder.
         let made = files.make(&plan, &script);
-        made.inspect_err(|_| remove(files.folder()))?;
+        made.inspect_err(|_| remove_submission(files.folder()))?;
         Ok(Ok(Group {
             plan,
             order,

@@ -137,12 +137,12 @@ impl Node {
     }
 
     /// Starts neromum's agent.
-    pub(super) fn agent(&self) -> (Agent, Mailboxes) {
+    pub(super) fn agent(&self) -> (Agent<Cluster>, Mailboxes<ClusterResult>) {
         self.agent_with(None)
     }
 
     /// The same with a limit of jobs in the queue.
-    fn agent_with(&self, max_queued: Option<u64>) -> (Agent, Mailboxes) {
+    fn agent_with(&self, max_queued: Option<u64>) -> (Agent<Cluster>, Mailboxes<ClusterResult>) {
         self.agent_limited(max_queued, None)
     }
 
@@ -151,21 +151,32 @@ impl Node {
         &self,
         max_queued: Option<u64>,
         max_running: Option<u32>,
-    ) -> (Agent, Mailboxes) {
+    ) -> (Agent<Cluster>, Mailboxes<ClusterResult>) {
         let settings = Settings {
             kind: Kind::Slurm,
             max_queued,
             max_running,
             recipe: None,
         };
-        let setup = self.setup(Some(&settings));
+        let setup = self.setup();
+        let scheduler = Scheduler {
+            front: Arc::new(Front::new(&settings, setup.orders.base.clone()).unwrap()),
+            node: "node".to_owned(),
+            program: setup.orders.watcher.program.clone(),
+        };
         let (ledger, state) = self.ledger();
-        let (agent, _, boxes) = Agent::new(setup, Capacity::UNBOUNDED, ledger, state);
+        let (agent, _, boxes) = Agent::new(
+            setup,
+            Cluster::new(scheduler),
+            Capacity::UNBOUNDED,
+            ledger,
+            state,
+        );
         (agent, boxes)
     }
 
-    /// What an agent is set up with; without settings it is that of a start.
-    pub(super) fn setup(&self, settings: Option<&Settings>) -> Setup {
+    /// What an agent is set up with.
+    pub(super) fn setup(&self) -> Setup {
         let base = Base::of([]);
         let program = self.folder.path().join("neromum");
         Setup {
@@ -192,11 +203,6 @@ impl Node {
             first_since_boot: false,
             lease: None,
             cards: None,
-            scheduler: settings.map(|settings| Scheduler {
-                front: Arc::new(Front::new(settings, base).unwrap()),
-                node: "node".to_owned(),
-                program,
-            }),
         }
     }
 
@@ -308,13 +314,13 @@ fn refused() -> Said {
 const FIRST: StartId = StartId { task: 0, number: 1 };
 const SECOND: StartId = StartId { task: 0, number: 2 };
 
-impl Agent {
+impl Agent<Cluster> {
     /// Takes in the names that lie in a submission's folder now, in this order.
     fn hears(&mut self, files: &Files, news: &[News]) {
         for one in news {
             files.note(*one, false).unwrap();
         }
-        let cluster = self.cluster.as_ref().unwrap();
+        let cluster = &mut self.driver;
         let of = |one: &&Submission| one.files.folder() == files.folder();
         let id = cluster.submissions.values().find(of).unwrap().id;
         self.looked_at_news(vec![(id, Ok(news.to_vec()))]);
@@ -376,7 +382,7 @@ async fn a_start_whose_claim_comes_after_the_name_of_its_launch_is_seen_at_the_n
     let _claimed = node.claim(&run, 1);
     agent.hears(&files, &launches);
     assert!(matches!(agent.stage(&run), Stage::Running { .. }));
-    assert!(agent.cluster.as_ref().unwrap().launches.is_empty());
+    assert!(agent.driver.launches.is_empty());
 }
 
 #[tokio::test]
@@ -393,7 +399,7 @@ async fn a_job_that_begins_after_its_claim_was_read_is_seen_at_the_next_look() {
     append(&mut claim, RecordKind::JobStarted, &JobStarted::default());
     agent.hears(&files, &[]);
     assert!(agent.entries[&run.token].facts.started);
-    assert!(agent.cluster.as_ref().unwrap().launches.is_empty());
+    assert!(agent.driver.launches.is_empty());
 }
 
 #[tokio::test]
@@ -436,7 +442,7 @@ async fn neromum_leaves_a_run_to_its_scheduler_unless_it_is_to_end() {
     );
 }
 
-impl Agent {
+impl Agent<Cluster> {
     /// SLURM lists job 7 in this state, submitted at this time.
     fn lists_job_7(&mut self, state: &str, submitted_s: i64) {
         let out = format!(
@@ -449,7 +455,7 @@ impl Agent {
             err: Vec::new(),
         }];
         let now = Instant::now();
-        let (ask, _) = self.cluster.as_mut().unwrap().list(now);
+        let (ask, _) = self.driver.list(now);
         let site = None;
         self.answered(CommandAnswers {
             ask,
@@ -476,12 +482,12 @@ async fn an_adopted_job_is_cancelled_and_a_later_job_of_its_number_is_not() {
         let (node, run) = (Node::new(), planned(1));
         node.adopt(&run, 1000);
         let (mut agent, boxes) = node.agent();
-        agent.see_to_cluster();
+        Cluster::turn_ends(&mut agent);
         assert!(matches!(agent.stage(&run), Stage::Submitted { .. }));
         // It dies before the answer of the scheduler could be noted, and after.
         for _ in 0..2 {
             let (agent, _boxes) = node.agent();
-            let cluster = agent.cluster.as_ref().unwrap();
+            let cluster = &agent.driver;
             let one = cluster.submissions.values().next().unwrap();
             assert_eq!(one.standing, Standing::Accepted(JobId(7)));
             assert!(matches!(agent.stage(&run), Stage::Submitted { .. }));
@@ -496,6 +502,6 @@ async fn an_adopted_job_is_cancelled_and_a_later_job_of_its_number_is_not() {
         agent.core.cancel(run.token);
         agent.lists_job_7("RUNNING", listed_s);
         assert_eq!(agent.cancels().as_deref(), cancelled);
-        assert!(agent.cluster.as_ref().unwrap().rings.is_empty());
+        assert!(agent.driver.rings.is_empty());
     }
 }

@@ -18,7 +18,6 @@ use nero_journal::v1::{
 };
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken, SubmissionId};
-use nero_warden::standing::Standing;
 use nero_warden::{Accounting, Adopted, Ended, Sighting};
 use nero_wire::v1;
 use tokio::process::{Child, Command};
@@ -27,8 +26,8 @@ use tokio::time::Instant;
 use self::log::{LogCopy, copied};
 use super::ends::ACCOUNTED_MAX;
 use super::over::of_ended;
-use super::submit::remove;
-use super::{Agent, Cluster, Done, LOOK_EVERY, Seen, Submission, Task};
+use super::{Agent, Cluster, ClusterResult, LOOK_EVERY, Seen, Submission, Task};
+use crate::agent::recover::remove_submission;
 use crate::core::Stage;
 use crate::ledger::{Answer, Intent};
 use crate::runs::control::newest_cancel;
@@ -43,7 +42,7 @@ const WATCHERS_MAX: usize = 16;
 const WATCHER_AGAIN: Duration = Duration::from_secs(30);
 
 /// The logs of adopted jobs, after a look that began at this time.
-pub(in crate::agent) type CopiedLogs = (Instant, Vec<(SubmissionId, LogCopy)>);
+pub type CopiedLogs = (Instant, Vec<(SubmissionId, LogCopy)>);
 
 /// What neromum has of an adopted job, beside its submission.
 #[derive(Debug)]
@@ -119,17 +118,13 @@ impl Cluster {
             .filter_map(Submission::adopted)
             .collect()
     }
-
-    pub(in crate::agent) fn is_adopted(&self, token: &RunToken) -> bool {
-        self.task(token).is_some_and(|(one, _)| one.hand.is_some())
-    }
 }
 
-impl Agent {
+impl Agent<Cluster> {
     /// Makes the submissions of adopted jobs that wait here. Their scheduler has them
     /// already: they need no room there, and no call.
     pub(super) fn take_in_adopted(&mut self) {
-        if self.cluster.is_none() || self.core.waiting() == 0 {
+        if self.core.waiting() == 0 {
             return;
         }
         let waits = |token: &RunToken| self.entries.get(token).is_some_and(|one| one.adopted);
@@ -147,7 +142,7 @@ impl Agent {
     }
 
     fn note_adopted(&mut self, token: RunToken) -> io::Result<()> {
-        let (Some(cluster), Some(entry)) = (&self.cluster, self.entries.get(&token)) else {
+        let Some(entry) = self.entries.get(&token) else {
             return Ok(());
         };
         let id = entry.id;
@@ -164,7 +159,7 @@ impl Agent {
         let plan = Plan {
             submission,
             deployment: self.ledger.deployment(),
-            node: cluster.setup.node.clone(),
+            node: self.driver.setup.node.clone(),
             root: self.setup.paths.root().to_path_buf(),
             beat: crate::lease::BEAT,
             tasks: vec![nero_cluster::submission::Task {
@@ -176,7 +171,7 @@ impl Agent {
         };
         let files = Files::at(&self.setup.paths.submission(&submission));
         if let Err(error) = files.make(&plan, "") {
-            remove(files.folder());
+            remove_submission(files.folder());
             return Err(error);
         }
         let intent = Intent {
@@ -186,29 +181,25 @@ impl Agent {
             answer: Answer::InDoubt,
         };
         if let Err(error) = self.ledger.submission(&intent) {
-            remove(files.folder());
+            remove_submission(files.folder());
             return Err(io::Error::other(error.to_string()));
         }
         self.core.submit(token);
         let mut made = Submission::of(&plan, files, name);
         made.made_ms = intent.made_ms;
         made.is_synced = true;
-        if let Some(cluster) = &mut self.cluster {
-            cluster.add(made);
-            cluster.hurry();
-            cluster.list_soon(Instant::now());
-        }
+        let cluster = &mut self.driver;
+        cluster.add(made);
+        cluster.hurry();
+        cluster.list_soon(Instant::now());
         self.note_standing(submission);
         Ok(())
     }
 
     /// Takes in what a listing or the accounting tells of adopted jobs.
     pub(super) fn see_adopted(&mut self, sightings: &[Sighting]) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
         let mut begin = Vec::new();
-        for submission in cluster.submissions.values_mut() {
+        for submission in self.driver.submissions.values_mut() {
             let Some(hand) = &mut submission.hand else {
                 continue;
             };
@@ -251,7 +242,8 @@ impl Agent {
     /// Writes the claim of an adopted job's run, which tells where and since when its job
     /// runs. `began`: the scheduler told that it does, or did.
     fn begin_adopted(&mut self, token: RunToken, began: bool) {
-        let (Some(cluster), Some(entry)) = (&self.cluster, self.entries.get(&token)) else {
+        let cluster = &self.driver;
+        let Some(entry) = self.entries.get(&token) else {
             return;
         };
         let Some((submission, task)) = cluster.task(&token) else {
@@ -285,17 +277,16 @@ impl Agent {
             return;
         }
         tracing::info!(run = %id, began, "an adopted job runs, or did");
-        if let Some(cluster) = &mut self.cluster {
-            cluster.look_pause = LOOK_EVERY.0;
-            cluster.look_at = Some(Instant::now());
-        }
+        let cluster = &mut self.driver;
+        cluster.look_pause = LOOK_EVERY.0;
+        cluster.look_at = Some(Instant::now());
         self.look_and_decide(token, START);
     }
 
     /// Copies what is new in the logs of adopted jobs that run, and notes the time of the
     /// look for all of them.
     pub(super) fn copy_logs(&mut self, now: Instant) {
-        let Some(cluster) = &self.cluster else { return };
+        let cluster = &self.driver;
         if cluster.is_copying {
             return;
         }
@@ -311,12 +302,10 @@ impl Agent {
         if logs.is_empty() {
             return;
         }
-        if let Some(cluster) = &mut self.cluster {
-            cluster.is_copying = true;
-        }
-        self.off_reactor(Done::Copied((now, Vec::new())), move || {
+        self.driver.is_copying = true;
+        self.off_reactor_for_driver(ClusterResult::Copied((now, Vec::new())), move || {
             let each = logs.into_iter().map(|(id, logs)| (id, copied(&logs)));
-            Done::Copied((now, each.collect()))
+            ClusterResult::Copied((now, each.collect()))
         });
     }
 
@@ -327,22 +316,15 @@ impl Agent {
     }
 
     /// The logs were copied.
-    pub(in crate::agent) fn copied_logs(&mut self, (began, all): CopiedLogs) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+    pub(super) fn copied_logs(&mut self, (began, all): CopiedLogs) {
+        let cluster = &mut self.driver;
         cluster.is_copying = false;
         let mut notes = Vec::new();
         for (id, copied) in all {
             let Some(submission) = cluster.submissions.get_mut(&id) else {
                 continue;
             };
-            let run = submission
-                .tasks
-                .iter()
-                .flat_map(|task| &task.runs)
-                .next()
-                .copied();
+            let run = submission.runs().next().copied();
             let Some(hand) = &mut submission.hand else {
                 continue;
             };
@@ -378,18 +360,15 @@ impl Agent {
     fn start_watchers(&mut self) {
         let watcher = self.setup.orders.watcher.clone();
         let live: Vec<(SubmissionId, PathBuf)> = self
-            .cluster
-            .iter()
-            .flat_map(Cluster::hands)
+            .driver
+            .hands()
             .filter(|(_, hand, run)| hand.job.stdout.is_some() && self.is_live(&run.token))
             .map(|(id, _, run)| (id, self.run_dir(run.id)))
             .collect();
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
         let mut room = WATCHERS_MAX;
         for (id, run_dir) in live {
-            let hand = cluster
+            let hand = self
+                .driver
                 .submissions
                 .get_mut(&id)
                 .and_then(|one| one.hand.as_mut());
@@ -429,7 +408,7 @@ impl Agent {
 
     /// Finds cancel requests that rules of a watcher made.
     fn see_cancels_of_rules(&mut self) {
-        let hands = self.cluster.iter().flat_map(Cluster::hands);
+        let hands = self.driver.hands();
         let live: Vec<Planned> = hands
             .map(|(_, _, run)| run)
             .filter(|run| self.is_live(&run.token))
@@ -442,9 +421,7 @@ impl Agent {
                 if let Some(entry) = self.entries.get_mut(&run.token) {
                     entry.cancels = entry.cancels.max(newest);
                 }
-                if let Some(cluster) = &mut self.cluster {
-                    cluster.list_soon(Instant::now());
-                }
+                self.driver.list_soon(Instant::now());
             }
         }
     }
@@ -452,15 +429,14 @@ impl Agent {
     /// An adopted job is gone, and no claim tells that it began: it was cancelled there, or
     /// the claim is written now.
     pub(super) fn adopted_is_gone(&mut self, token: RunToken) {
-        let task = self.cluster.as_ref().and_then(|one| one.task(&token));
-        let Some((submission, task)) = task else {
+        let Some((submission, task)) = self.driver.task(&token) else {
             return;
         };
         let began = submission.hand.as_ref().is_some_and(Hand::began);
         if let Seen::Gone(Some(how @ Ended::Cancelled { .. })) = task.seen
             && !began
         {
-            let at = self.ended_at(how);
+            let at = self.driver.ended_at(Some(how));
             self.core.cancelled_elsewhere(token, &at);
             return;
         }
@@ -470,7 +446,8 @@ impl Agent {
     /// Records the end of an adopted job, as its scheduler tells it; false when the run's
     /// job is none.
     pub(super) fn end_adopted(&mut self, token: RunToken) -> bool {
-        let (Some(cluster), Some(entry)) = (&self.cluster, self.entries.get(&token)) else {
+        let cluster = &self.driver;
+        let Some(entry) = self.entries.get(&token) else {
             return false;
         };
         let Some((submission, task)) = cluster.task(&token) else {
@@ -508,7 +485,7 @@ impl Agent {
 
     /// Whether no accounting is known to be there.
     pub(super) fn may_be_accounted(&self) -> bool {
-        let site = self.cluster.as_ref().and_then(|one| one.site.as_ref());
+        let site = self.driver.site.as_ref();
         site.is_none_or(|(_, site)| site.accounting != Accounting::Absent)
     }
 }
@@ -517,7 +494,7 @@ impl Cluster {
     /// The adopted jobs with their runs.
     fn hands(&self) -> impl Iterator<Item = (SubmissionId, &Hand, Planned)> {
         self.submissions.values().filter_map(|one| {
-            let run = one.tasks.iter().flat_map(|task| &task.runs).next()?;
+            let run = one.runs().next()?;
             Some((one.id, one.hand.as_ref()?, *run))
         })
     }
@@ -629,12 +606,8 @@ impl End<'_> {
 
 /// The job as its scheduler's commands take it.
 fn job_text(warden: &dyn nero_warden::Warden, submission: &Submission, task: &Task) -> String {
-    let job = match submission.standing {
-        Standing::Accepted(job) => job,
-        Standing::Intended { .. }
-        | Standing::InDoubt(_)
-        | Standing::Refused(_)
-        | Standing::NotNow(_) => return String::new(),
+    let Some(job) = submission.job() else {
+        return String::new();
     };
     let is_task = submission
         .hand

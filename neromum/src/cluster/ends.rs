@@ -4,17 +4,17 @@ use nero_model::SubmissionId;
 use nero_warden::{Accounting, Adopted, Call, JobName, Said, Sighting};
 use tokio::time::Instant;
 
-use super::{Agent, Ask, Seen, Submission, Task};
+use super::{Agent, Ask, Cluster, Seen, Submission, Task};
 
 /// Number of times that the accounting is asked for a task that left the queue.
 pub(super) const ACCOUNTED_MAX: u8 = 4;
 
-impl Agent {
+impl Agent<Cluster> {
     /// Asks the accounting for tasks that left the queue while runs of them are
     /// open.
     pub(super) fn ends_to_ask(&mut self) -> Option<(Ask, Vec<Call>)> {
         let open = |task: &Task| task.runs.iter().any(|run| !self.is_done(&run.token));
-        let cluster = self.cluster.as_ref()?;
+        let cluster = &self.driver;
         let site = cluster.site.as_ref().map(|(_, site)| site.accounting);
         if site == Some(Accounting::Absent) {
             return None;
@@ -38,7 +38,7 @@ impl Agent {
             .take(100)
             .map(|submission| submission.id)
             .collect();
-        let cluster = self.cluster.as_mut()?;
+        let cluster = &mut self.driver;
         let now_ms = nero_journal::Clocks::now().wall_ns / 1_000_000;
         let (mut names, mut oldest) = (Vec::new(), now_ms);
         for id in &ids {
@@ -76,9 +76,7 @@ impl Agent {
     }
 
     pub(super) fn ends_answered(&mut self, ids: &[SubmissionId], said: &[Said]) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let cluster = &mut self.driver;
         let of = |id: &SubmissionId| cluster.submissions.get(id);
         let (by_hand, ours): (Vec<&Submission>, Vec<&Submission>) = ids
             .iter()
@@ -102,9 +100,7 @@ impl Agent {
             Ok(told) => self.adopted_ended(&told),
             Err(error) => tracing::info!(%error, "the accounting tells nothing of adopted jobs"),
         }
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let cluster = &mut self.driver;
         for id in ids {
             let submission = cluster.submissions.get_mut(id);
             let tasks = submission.into_iter().flat_map(|one| &mut one.tasks);
@@ -147,10 +143,7 @@ impl Agent {
 
     /// The accounting's word about adopted jobs.
     fn adopted_ended(&mut self, told: &[Sighting]) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
-        for submission in cluster.submissions.values_mut() {
+        for submission in self.driver.submissions.values_mut() {
             let mut of_it = told.iter().filter(|one| one.row.name == submission.name);
             // Earlier starts come first.
             if let Some(one) = of_it.next_back() {

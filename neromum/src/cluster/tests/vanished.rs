@@ -4,7 +4,7 @@ use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{RunLeft, TaskLeft, TaskStart, run_left};
 
 use super::*;
-use crate::agent::Allocation;
+use crate::job::allocation::Allocation;
 
 /// More than three beats.
 pub(super) const LONG: Duration = Duration::from_secs(100);
@@ -21,8 +21,8 @@ struct Lost {
     node: Node,
     run: Planned,
     files: Files,
-    agent: Agent,
-    _boxes: Mailboxes,
+    agent: Agent<Cluster>,
+    _boxes: Mailboxes<ClusterResult>,
 }
 
 impl Lost {
@@ -31,7 +31,7 @@ impl Lost {
         let files = node.submit(&[run], 7);
         std::thread::sleep(Duration::from_millis(5));
         let (mut agent, boxes) = node.agent();
-        for submission in agent.cluster.as_mut().unwrap().submissions.values_mut() {
+        for submission in agent.driver.submissions.values_mut() {
             submission.tasks[0].seen = Seen::Gone(None);
             submission.tasks[0].over = true;
         }
@@ -54,7 +54,7 @@ impl Lost {
 
     /// The scheduler lost the host of its start, of which no beat is seen.
     fn is_over(&mut self) {
-        let cluster = self.agent.cluster.as_mut().unwrap();
+        let cluster = &mut self.agent.driver;
         for submission in cluster.submissions.values_mut() {
             submission.tasks[0].seen = Seen::Gone(Some(Ended::HostFailure));
             submission.tasks[0].over = true;
@@ -69,7 +69,7 @@ impl Lost {
     }
 
     fn controller_is_up(&mut self, up_max: Duration) {
-        let cluster = self.agent.cluster.as_ref().unwrap();
+        let cluster = &mut self.agent.driver;
         let ids: Vec<SubmissionId> = cluster.submissions.keys().copied().collect();
         self.agent.controller_is_up(&ids, Some(up_max));
         self.agent.carry_out();
@@ -110,7 +110,7 @@ async fn a_task_that_the_scheduler_lost_is_closed_before_its_run_is_submitted_ag
 #[tokio::test]
 async fn a_task_that_a_person_cancelled_is_not_submitted_again_since_the_clock_was_set() {
     let mut lost = Lost::new();
-    let cluster = lost.agent.cluster.as_mut().unwrap();
+    let cluster = &mut lost.agent.driver;
     for submission in cluster.submissions.values_mut() {
         submission.made_ms = 0;
     }
@@ -126,11 +126,11 @@ async fn a_job_that_failed_without_a_word_is_submitted_again_and_one_with_words_
     for (said, stage) in [("", Stage::Waiting), ("no such module\n", Stage::Refused)] {
         let mut lost = Lost::new();
         std::fs::write(lost.files.folder().join("0.scheduler"), said).unwrap();
-        let cluster = lost.agent.cluster.as_mut().unwrap();
+        let cluster = &mut lost.agent.driver;
         for submission in cluster.submissions.values_mut() {
             submission.tasks[0].seen = Seen::Gone(Some(Ended::Failed));
         }
-        lost.agent.vanished(&[lost.run.token]);
+        lost.agent.have_vanished(&[lost.run.token]);
         lost.agent.carry_out();
         assert_eq!(lost.agent.stage(&lost.run), stage, "{said:?}");
     }
@@ -147,7 +147,7 @@ async fn a_start_that_came_before_its_task_was_closed_keeps_its_run() {
     ));
     // It saw the name and left: now nothing of the task is alive.
     lost.files.note(News::Left(FIRST), false).unwrap();
-    lost.agent.vanished(&[lost.run.token]);
+    lost.agent.have_vanished(&[lost.run.token]);
     assert_eq!(lost.agent.stage(&lost.run), Stage::Waiting);
 }
 
@@ -162,11 +162,17 @@ async fn a_start_whose_submission_the_leader_has_forgotten_launches_nothing() {
 
 /// Three tasks that are over by this word of the scheduler, of which the second has a
 /// start that lives.
-fn three_of_which_one_lives(how: Option<Ended>) -> ([Planned; 3], Agent, (Node, Mailboxes)) {
+fn three_of_which_one_lives(
+    how: Option<Ended>,
+) -> (
+    [Planned; 3],
+    Agent<Cluster>,
+    (Node, Mailboxes<ClusterResult>),
+) {
     let (node, runs) = (Node::new(), [1, 2, 3].map(planned));
     let files = node.submit(&runs, 7);
     let (mut agent, boxes) = node.agent();
-    let submissions = agent.cluster.as_mut().unwrap().submissions.values_mut();
+    let submissions = agent.driver.submissions.values_mut();
     for task in submissions.flat_map(|one| &mut one.tasks) {
         task.seen = Seen::Gone(how);
         task.over = true;
@@ -179,10 +185,10 @@ fn three_of_which_one_lives(how: Option<Ended>) -> ([Planned; 3], Agent, (Node, 
 #[tokio::test]
 async fn tasks_cancelled_together_are_given_up_but_for_one_whose_start_lives() {
     let (runs, mut agent, _node) = three_of_which_one_lives(Some(Ended::Cancelled { by: Some(0) }));
-    agent.vanished(&runs.map(|run| run.token));
+    agent.have_vanished(&runs.map(|run| run.token));
     agent.carry_out();
     assert_eq!(agent.stage(&runs[0]), Stage::TakenAway);
-    let why = |agent: &Agent| agent.core.run(&runs[0].token).unwrap().why.clone();
+    let why = |agent: &Agent<Cluster>| agent.core.run(&runs[0].token).unwrap().why.clone();
     assert_eq!(why(&agent), "SLURM by root");
     assert!(matches!(agent.stage(&runs[1]), Stage::Submitted { .. }));
     assert_eq!(agent.stage(&runs[2]), Stage::TakenAway);
@@ -199,13 +205,13 @@ async fn the_accounting_is_asked_once_who_cancelled_a_job_before_its_end_is_told
         ("", None),
     ] {
         let (_, mut agent, (node, _boxes)) = three_of_which_one_lives(by(None));
-        let cluster = agent.cluster.as_mut().unwrap();
+        let cluster = &mut agent.driver;
         for submission in cluster.submissions.values_mut() {
             submission.tasks[0].over = false;
         }
         cluster.counted = Some((Instant::now(), JobCounts { queued: 0, kept: 0 }));
-        let task = |agent: &Agent| {
-            let mut all = agent.cluster.as_ref().unwrap().submissions.values();
+        let task = |agent: &Agent<Cluster>| {
+            let mut all = agent.driver.submissions.values();
             all.next().unwrap().tasks[0].clone()
         };
         assert!(task(&agent).lacks_its_canceller());
@@ -227,7 +233,7 @@ async fn the_accounting_is_asked_once_who_cancelled_a_job_before_its_end_is_told
 async fn a_task_whose_start_lives_keeps_no_other_from_being_submitted_again() {
     let (runs, mut agent, _node) = three_of_which_one_lives(None);
     std::thread::sleep(Duration::from_millis(5));
-    let cluster = agent.cluster.as_ref().unwrap();
+    let cluster = &mut agent.driver;
     let ids: Vec<SubmissionId> = cluster.submissions.keys().copied().collect();
     agent.controller_is_up(&ids, Some(Duration::ZERO));
     agent.carry_out();
@@ -317,7 +323,7 @@ async fn a_task_vanishes_whose_jobs_id_the_controller_gave_twice_and_is_submitte
         node.submit(&[run], 7);
         node.submit(&[planned(2)], other_job);
         let (mut agent, _boxes) = node.agent();
-        let submissions = &mut agent.cluster.as_mut().unwrap().submissions;
+        let submissions = &mut agent.driver.submissions;
         let ids: Vec<SubmissionId> = submissions.keys().copied().collect();
         let tasks = submissions.values_mut().flat_map(|one| &mut one.tasks);
         for task in tasks.filter(|task| task.runs[0].token == run.token) {
@@ -382,15 +388,15 @@ async fn a_start_that_claims_after_its_task_was_found_over_keeps_its_run() {
 async fn a_run_whose_job_failed_before_it_began_stays_refused_after_a_restart() {
     for is_compacted in [false, true] {
         let (runs, mut agent, (node, boxes)) = three_of_which_one_lives(Some(Ended::Failed));
-        for submission in agent.cluster.as_ref().unwrap().submissions.values() {
+        for submission in agent.driver.submissions.values() {
             // Without a word of them, jobs are made again.
             for log in ["0.scheduler", "1.scheduler", "2.scheduler"] {
                 std::fs::write(submission.files.folder().join(log), "no such module").unwrap();
             }
         }
-        agent.vanished(&runs.map(|run| run.token));
+        agent.have_vanished(&runs.map(|run| run.token));
         agent.carry_out();
-        let seen = |agent: &Agent| {
+        let seen = |agent: &Agent<Cluster>| {
             let run = agent.core.run(&runs[0].token).unwrap();
             (run.stage.clone(), run.why.clone())
         };
@@ -430,11 +436,11 @@ async fn a_run_that_its_task_left_paused_waits_here_and_goes_again_after_a_resum
         frame::create(FrameKind::TaskLeft, &path(News::Left(FIRST)), &left).unwrap();
         let news = [News::Began(FIRST), News::Left(FIRST)];
         lost.agent.hears(&lost.files, &news);
-        let cluster = lost.agent.cluster.as_mut().unwrap();
+        let cluster = &mut lost.agent.driver;
         for submission in cluster.submissions.values_mut() {
             submission.tasks[0].seen = Seen::Gone(how);
         }
-        lost.agent.vanished(&[token]);
+        lost.agent.have_vanished(&[token]);
         assert_eq!(lost.agent.stage(&lost.run), Stage::Waiting);
         assert_eq!(lost.agent.core.waiting(), 0);
         lost.agent.core.set_paused(token, false);
@@ -446,7 +452,7 @@ async fn a_run_that_its_task_left_paused_waits_here_and_goes_again_after_a_resum
 async fn after_a_task_vanished_only_what_can_tell_is_asked() {
     let mut lost = Lost::new();
     stood_still(&lost.files.plan(), Duration::from_secs(2));
-    lost.agent.vanished(&[lost.run.token]);
+    lost.agent.have_vanished(&[lost.run.token]);
     let (ask, calls) = lost.agent.next_ask(Instant::now()).unwrap();
     let Ask::Start(..) = &ask else {
         panic!("{ask:?}");
@@ -461,7 +467,7 @@ async fn after_a_task_vanished_only_what_can_tell_is_asked() {
 async fn a_task_that_may_have_been_cancelled_while_the_answer_took_long_waits_for_a_person() {
     let mut lost = Lost::new();
     stood_still(&lost.files.plan(), Duration::from_secs(10));
-    lost.agent.vanished(&[lost.run.token]);
+    lost.agent.have_vanished(&[lost.run.token]);
     let asked = Instant::now() - Duration::from_secs(5);
     let (ask, _) = lost.agent.next_ask(asked).unwrap();
     lost.answers(ask, "2026-11-24T09:59:52");
@@ -477,7 +483,7 @@ async fn a_user_of_a_directory_who_cancelled_a_job_is_named() {
         by: Some(4_000_000),
     });
     let (_, mut agent, _node) = three_of_which_one_lives(by);
-    let at = |agent: &Agent| agent.cluster.as_ref().unwrap().ended_at(by);
+    let at = |agent: &Agent<Cluster>| agent.driver.ended_at(by);
     assert_eq!(at(&agent), "SLURM by uid 4000000");
     let users = HashMap::from([(4_000_000, "ada".to_owned())]);
     agent.answered(CommandAnswers {

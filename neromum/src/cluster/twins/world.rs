@@ -15,7 +15,7 @@ use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::super::tests::{Node, planned};
-use super::super::{Agent, Ask, CommandAnswers};
+use super::super::{Agent, Ask, Cluster, ClusterResult, CommandAnswers};
 use super::{Counts, Dice, Guard, RunSeen, start};
 use crate::agent::{Mailboxes, timers};
 use crate::runs::segments;
@@ -385,8 +385,8 @@ impl World {
     /// Returns true when the neromum was killed.
     async fn leads(
         self: &Rc<Self>,
-        agent: &mut Agent,
-        boxes: &mut Mailboxes,
+        agent: &mut Agent<Cluster>,
+        boxes: &mut Mailboxes<ClusterResult>,
         runs: &[Planned],
     ) -> bool {
         while self.began.elapsed() < LONGEST && !self.are_told(agent, runs) {
@@ -414,7 +414,7 @@ impl World {
             agent.time_cluster();
             let deadline = agent.next_deadline();
             tokio::select! {
-                message = boxes.done.recv() => agent.handle(message.unwrap()),
+                done = boxes.done.recv() => agent.done(done.unwrap()),
                 () = timers::until(deadline) => agent.timers_due(),
                 // A leader that lost its runs has no deadline.
                 () = sleep_until(self.began + LONGEST) => {}
@@ -424,7 +424,7 @@ impl World {
     }
 
     /// Notes the ends that the leader tells; whether that are all.
-    fn are_told(&self, agent: &Agent, runs: &[Planned]) -> bool {
+    fn are_told(&self, agent: &Agent<Cluster>, runs: &[Planned]) -> bool {
         let mut are_all = true;
         for run in runs {
             let seen = self.seen(run.id);
@@ -464,8 +464,8 @@ impl World {
         }
     }
 
-    fn take_guards_away(&self, agent: &mut Agent) {
-        let submissions = agent.cluster.as_mut().unwrap().submissions.values_mut();
+    fn take_guards_away(&self, agent: &mut Agent<Cluster>) {
+        let submissions = agent.driver.submissions.values_mut();
         match self.without {
             Some(Guard::Closed) => {
                 for submission in submissions {
@@ -496,11 +496,11 @@ impl World {
 
     async fn asked(
         self: &Rc<Self>,
-        agent: &mut Agent,
+        agent: &mut Agent<Cluster>,
         ask: Ask,
         calls: Vec<Call>,
     ) -> Option<CommandAnswers> {
-        let cluster = agent.cluster.as_mut().unwrap();
+        let cluster = &mut agent.driver;
         cluster.is_asking = true;
         let of = |id: &SubmissionId| cluster.submissions.get(id).map(|one| one.name.clone());
         let mut site = None;
@@ -534,8 +534,8 @@ impl World {
 
     /// Tells when the controller was started: after a call, or before it. Then a person
     /// decides, which is here that the controller is started anew.
-    fn tell_start(&self, agent: &mut Agent, ids: &[SubmissionId]) {
-        agent.cluster.as_mut().unwrap().is_asking = false;
+    fn tell_start(&self, agent: &mut Agent<Cluster>, ids: &[SubmissionId]) {
+        agent.driver.is_asking = false;
         let up_since = self.up_since.get();
         let called = self.called.borrow();
         let is_lost = |id: &SubmissionId| called.get(id).is_some_and(|at| *at < up_since);

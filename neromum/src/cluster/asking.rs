@@ -10,14 +10,15 @@ use nero_warden::standing::{Standing, Step};
 use nero_warden::{Call, End, JobName, Known, Said, Site};
 use tokio::time::Instant;
 
-use super::{Agent, Cluster, Done, LIST_APART, PAUSES, SITE_FRESH, Submission};
+use super::{Agent, Cluster, ClusterResult, LIST_APART, PAUSES, SITE_FRESH, Submission};
+use crate::agent::handle::Done;
 use crate::agent::off_reactor::Report;
 use crate::staging::environment::{local_user, user_in};
 use crate::warden::front::Front;
 
 /// What a command is asked for.
 #[derive(Clone, Debug)]
-pub(in crate::agent) enum Ask {
+pub enum Ask {
     /// The site.
     Site,
     /// To take a submission.
@@ -36,7 +37,7 @@ pub(in crate::agent) enum Ask {
 
 /// Answers to the commands of one question.
 #[derive(Debug)]
-pub(in crate::agent) struct CommandAnswers {
+pub struct CommandAnswers {
     pub(super) ask: Ask,
     pub(super) said: Vec<Said>,
     pub(super) site: Option<Result<Arc<Site>, String>>,
@@ -62,16 +63,7 @@ impl Cluster {
     }
 }
 
-impl Agent {
-    /// Does what is to be done next about the scheduler; called at the end of each
-    /// turn.
-    pub(in crate::agent) fn see_to_cluster(&mut self) {
-        if let Some((ask, calls)) = self.due_ask() {
-            self.ask(ask, calls);
-        }
-        self.time_cluster();
-    }
-
+impl Agent<Cluster> {
     /// Does what needs no command; returns the command that is due.
     pub(super) fn due_ask(&mut self) -> Option<(Ask, Vec<Call>)> {
         let now = Instant::now();
@@ -80,7 +72,7 @@ impl Agent {
         self.give_up_unwanted();
         self.make_submissions(now);
         self.note_overdue(now);
-        let cluster = self.cluster.as_ref()?;
+        let cluster = &self.driver;
         if cluster.is_asking || cluster.is_paused(now) || self.leaving.is_some() {
             return None;
         }
@@ -92,7 +84,7 @@ impl Agent {
         let now = Instant::now();
         let overdue = self.next_overdue(now);
         let is_open = self.has_to_ask();
-        let Some(cluster) = &self.cluster else { return };
+        let cluster = &self.driver;
         // A turn before that asks for nothing, and the next turn would follow at once.
         let may_list = cluster.counted.map_or(now, |(at, _)| at + LIST_APART);
         let list_at = cluster.list_at.map(|at| at.max(may_list));
@@ -106,7 +98,7 @@ impl Agent {
         if cluster.is_paused(now) {
             due[0] = cluster.paused;
         }
-        self.timers.cluster = due.into_iter().flatten().min();
+        self.timers.driver = due.into_iter().flatten().min();
     }
 
     /// Whether the queue tells anything: runs wait, or may begin or end at the scheduler.
@@ -120,7 +112,7 @@ impl Agent {
                     || one.runs().any(|run| !self.is_done(&run.token))
             }
         };
-        let mut submissions = self.cluster.iter().flat_map(|one| one.submissions.values());
+        let mut submissions = self.driver.submissions.values();
         self.core.waiting() > 0 || submissions.any(is_open)
     }
 
@@ -128,7 +120,7 @@ impl Agent {
     pub(super) fn next_ask(&mut self, now: Instant) -> Option<(Ask, Vec<Call>)> {
         let (waits, has_open) = (self.core.waiting() > 0, self.has_to_ask());
         let to_cancel = self.tasks_to_cancel(now);
-        let cluster = self.cluster.as_mut()?;
+        let cluster = &mut self.driver;
         let twins = cluster.cancel_twins();
         if !twins.is_empty() {
             tracing::warn!(?twins, "the scheduler has submissions more than once");
@@ -158,7 +150,7 @@ impl Agent {
         if let Some(id) = intended.map(|one| one.id) {
             return cluster.submit(id);
         }
-        let cluster = self.cluster.as_mut()?;
+        let cluster = &mut self.driver;
         let is_old = |at: &Instant| now.duration_since(*at) >= SITE_FRESH;
         if waits && cluster.site.as_ref().is_none_or(|(at, _)| is_old(at)) {
             return Some((Ask::Site, Vec::new()));
@@ -178,7 +170,7 @@ impl Agent {
             }
             self.list_for_holds(now);
         }
-        let cluster = self.cluster.as_mut()?;
+        let cluster = &mut self.driver;
         let open = cluster.submissions.values();
         let vanished: Vec<SubmissionId> = open
             .filter(|one| one.has_vanished)
@@ -200,27 +192,21 @@ impl Agent {
         self.ends_to_ask()
     }
 
-    fn ask(&mut self, ask: Ask, calls: Vec<Call>) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+    pub(super) fn ask(&mut self, ask: Ask, calls: Vec<Call>) {
+        let cluster = &mut self.driver;
         cluster.is_asking = true;
         let front = cluster.setup.front.clone();
-        let of_call = match &ask {
-            Ask::Submit(id) => cluster.submissions.get(id).map(|one| one.files.clone()),
-            Ask::Site
-            | Ask::List(_)
-            | Ask::Count(_)
-            | Ask::Ends(_)
-            | Ask::Start(..)
-            | Ask::Tell => None,
+        let of_call = if let Ask::Submit(id) = &ask {
+            cluster.submissions.get(id).map(|one| one.files.clone())
+        } else {
+            None
         };
-        let lost = Done::Asked(Box::new(CommandAnswers {
+        let lost = Done::Driver(ClusterResult::Asked(Box::new(CommandAnswers {
             ask: ask.clone(),
             said: Vec::new(),
             site: None,
             users: HashMap::new(),
-        }));
+        })));
         let report = Report::new(self.done.clone(), lost);
         #[expect(
             clippy::disallowed_methods,
@@ -254,19 +240,19 @@ impl Agent {
             } else {
                 HashMap::new()
             };
-            report.end(Done::Asked(Box::new(CommandAnswers {
-                ask,
-                said,
-                site,
-                users,
-            })));
+            report.end(Done::Driver(ClusterResult::Asked(Box::new(
+                CommandAnswers {
+                    ask,
+                    said,
+                    site,
+                    users,
+                },
+            ))));
         });
     }
 
-    pub(in crate::agent) fn answered(&mut self, answered: CommandAnswers) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+    pub(super) fn answered(&mut self, answered: CommandAnswers) {
+        let cluster = &mut self.driver;
         cluster.is_asking = false;
         let CommandAnswers {
             ask,
@@ -342,9 +328,7 @@ impl Agent {
     }
 
     pub(super) fn scheduler_answers(&mut self) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let cluster = &mut self.driver;
         cluster.pause = PAUSES.0;
         if cluster.paused.take().is_some() {
             self.core.release();
@@ -354,9 +338,7 @@ impl Agent {
     /// Pauses the whole cluster: a scheduler that does not answer is no fault of
     /// any run.
     pub(super) fn scheduler_fails(&mut self, why: &str) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let cluster = &mut self.driver;
         tracing::warn!(why, "the scheduler does not answer");
         cluster.paused = Some(Instant::now() + cluster.pause);
         cluster.pause = (cluster.pause * 2).min(PAUSES.1);

@@ -24,9 +24,10 @@ use tokio::time::{Instant, sleep, timeout};
 use super::super::tests::{append, begin_claim, stop};
 use super::Guard;
 use super::world::World;
-use crate::agent::{Agent, Allocation};
+use crate::agent::Agent;
 use crate::args::Grant;
 use crate::core::capacity::Capacity;
+use crate::job::allocation::Allocation;
 use crate::job::launched;
 use crate::job::start::{EarlierStarts, Start};
 use crate::lease::host::Host;
@@ -185,14 +186,14 @@ async fn works(
     allocation.earlier = launched(files, &gone)?;
     heart.may_stand_still(world).await;
     let sockets = tempfile::tempdir()?;
-    let mut setup = world.node.setup(None);
+    let mut setup = world.node.setup();
     setup.launcher.socket = sockets.path().join("launcher-1.sock");
     setup.launcher.program = Some("/nonexistent".into());
     let listener = UnixListener::bind(&setup.launcher.socket)?;
     let (agent, handle, boxes) = Agent::of_task(
         setup,
-        Capacity::UNBOUNDED,
         allocation,
+        Capacity::UNBOUNDED,
         &task.runs,
         plan.deployment,
     );

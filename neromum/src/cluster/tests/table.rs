@@ -14,8 +14,8 @@ use super::*;
 struct Scene {
     node: Node,
     run: Planned,
-    agent: Agent,
-    boxes: Mailboxes,
+    agent: Agent<Cluster>,
+    boxes: Mailboxes<ClusterResult>,
     claim: Option<Segment>,
 }
 
@@ -116,7 +116,7 @@ const IS_ABORTED: Named = (
     "a person aborts the run",
     Event::Now(|scene| {
         scene.agent.core.cancel(scene.run.token);
-        let cluster = scene.agent.cluster.as_mut().unwrap();
+        let cluster = &mut scene.agent.driver;
         cluster.ring_at_scheduler(scene.run.token);
     }),
 );
@@ -125,7 +125,7 @@ const IS_PAUSED: Named = (
     Event::Now(|scene| {
         let token = scene.run.token;
         scene.agent.core.set_paused(token, true);
-        let cluster = scene.agent.cluster.as_mut().unwrap();
+        let cluster = &mut scene.agent.driver;
         cluster.hold_at_scheduler(token, Wanted::Paused);
     }),
 );
@@ -353,21 +353,21 @@ impl Scene {
             boxes,
             claim: None,
         };
-        let cluster = scene.agent.cluster.as_mut().unwrap();
+        let cluster = &mut scene.agent.driver;
         cluster.site = Some((Instant::now(), Arc::new(Site::default())));
         if is_made {
             scene.lists("");
             scene.agent.make_submissions(Instant::now());
             scene.takes_in().await;
             let id = scene.submission().id;
-            scene.agent.intended(&[id]);
+            scene.agent.driver.intended(&[id]);
         }
         scene
     }
 
     async fn takes_in(&mut self) {
-        let message = self.boxes.done.recv().await.expect("the agent has an end");
-        self.agent.handle(message);
+        let done = self.boxes.done.recv().await.expect("the agent has an end");
+        self.agent.done(done);
         self.agent.carry_out();
     }
 
@@ -377,7 +377,7 @@ impl Scene {
             Event::Pass(time) => tokio::time::advance(time).await,
             Event::Look => {
                 let now = Instant::now();
-                self.agent.cluster.as_mut().unwrap().look_at = Some(now);
+                self.agent.driver.look_at = Some(now);
                 self.agent.look_at_news(now);
                 self.takes_in().await;
             }
@@ -386,7 +386,7 @@ impl Scene {
     }
 
     fn submission(&self) -> &Submission {
-        let submissions = &self.agent.cluster.as_ref().unwrap().submissions;
+        let submissions = &self.agent.driver.submissions;
         submissions.values().next().expect("it is not forgotten")
     }
 
@@ -404,10 +404,10 @@ impl Scene {
     }
 
     fn lists(&mut self, rows: &str) {
-        let submissions = &self.agent.cluster.as_ref().unwrap().submissions;
+        let submissions = &self.agent.driver.submissions;
         let name = submissions.values().next().map(|one| one.name.to_string());
         let rows = rows.replace(NAME, &name.unwrap_or_default());
-        let (ask, _) = self.agent.cluster.as_mut().unwrap().list(Instant::now());
+        let (ask, _) = self.agent.driver.list(Instant::now());
         self.agent.answered(CommandAnswers {
             ask,
             said: vec![said(0, &format!(r#"{{"jobs": [{rows}]}}"#), "")],
@@ -435,7 +435,7 @@ impl Scene {
     /// Submission, task and run, in one line.
     fn shown(&self) -> String {
         let mut text = String::new();
-        let submissions = &self.agent.cluster.as_ref().unwrap().submissions;
+        let submissions = &self.agent.driver.submissions;
         if let Some(one) = submissions.values().next() {
             let task = &one.tasks[0];
             let standing = match &one.standing {
@@ -480,7 +480,7 @@ impl Scene {
     /// The text without folders and names of this time, and shorter.
     fn without_chance(&self, text: &str) -> String {
         let folder = self.node.paths().mum().display().to_string();
-        let submissions = &self.agent.cluster.as_ref().unwrap().submissions;
+        let submissions = &self.agent.driver.submissions;
         let ids = submissions.keys().map(ToString::to_string);
         let mut text = text.replace(&folder, "MUM");
         for id in ids {
@@ -500,7 +500,7 @@ impl Scene {
     /// The next question for the scheduler, and when the queue is asked for.
     fn asks(&mut self) -> String {
         let now = Instant::now();
-        let list_at = self.agent.cluster.as_ref().unwrap().list_at;
+        let list_at = self.agent.driver.list_at;
         let list = match list_at.map(|at| at.saturating_duration_since(now).as_secs()) {
             None => "no listing".to_owned(),
             Some(at @ 0..10) => format!("listing in {at} s"),
@@ -567,8 +567,7 @@ async fn the_table_of_what_moves_a_submission_is_as_it_is_written() {
             let _ = writeln!(table, "  {}\n    {then}", of.join(", "));
         }
     }
-    let path =
-        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/agent/cluster/tests/table.txt");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cluster/tests/table.txt");
     if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
         std::fs::write(&path, &table).unwrap();
     }

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::adopted::Hand;
 use super::make::{Group, Made, Maker, ordered, shape};
+use super::waiting::RowText;
 use super::{Agent, Ask, Cluster, ClusterResult, Driver, Submission, Task};
 use crate::agent::recover::remove_submission;
 use crate::config;
@@ -387,20 +388,29 @@ impl Cluster {
     }
 
     /// Makes the order of each submission anew that is to be submitted again; returns
-    /// those of which it cannot be made, with the reason.
-    pub(super) fn order_again(&mut self, paths: &NodePaths) -> Vec<(SubmissionId, String)> {
+    /// what the runs are told of which it cannot be made.
+    pub(super) fn order_again(&mut self, paths: &NodePaths) -> Vec<(RunToken, RowText)> {
         let is_missing =
             |one: &Submission| one.order.is_none() && one.standing.next() == Step::Submit;
         let missing = self.submissions.values().filter(|one| is_missing(one));
         let made: Vec<_> = missing
             .map(|one| (one.id, self.ordered_again(one, paths)))
             .collect();
+        let name = self.warden.name();
         let mut failed = Vec::new();
         for (id, order) in made {
-            match (order, self.submissions.get_mut(&id)) {
-                (Ok(order), Some(submission)) => submission.order = Some(Box::new(order)),
-                (Err(why), Some(_)) => failed.push((id, why)),
-                (_, None) => {}
+            let Some(submission) = self.submissions.get_mut(&id) else {
+                continue;
+            };
+            match order {
+                Ok(order) => submission.order = Some(Box::new(order)),
+                Err(why) => {
+                    let why =
+                        format!("{name} does not have it, and it cannot be submitted again: {why}");
+                    tracing::warn!(submission = %id, why, "stays here");
+                    let why = RowText::waiting(why);
+                    failed.extend(submission.runs().map(|run| (run.token, why.clone())));
+                }
             }
         }
         failed

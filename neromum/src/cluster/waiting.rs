@@ -105,6 +105,28 @@ impl RowText {
             ..Self::waiting(text)
         }
     }
+
+    /// The same for a run of the task; a paused one is told what its job does.
+    pub fn of_run(mut self, warden: &dyn Warden, task: u32, row: &Listed, paused: bool) -> Self {
+        if !paused {
+            return self;
+        }
+        let name = warden.name();
+        let index = row.tasks.as_ref().map(|_| task);
+        if matches!(row.state, State::Starting | State::Running) {
+            self.waiting = format!(
+                "{name}'s job {} goes on without it, and keeps nothing for it",
+                row.job
+            );
+        }
+        if matches!(row.state, State::Waiting(_)) && warden.hold_calls(&[(row, index)]).is_empty() {
+            self.waiting.push_str(&format!(
+                "; {name} holds no jobs: when its turn comes the job leaves, \
+                 and the run is submitted anew after a resume"
+            ));
+        }
+        self
+    }
 }
 
 /// Why the runs of a task do not go on, by its row in a listing.

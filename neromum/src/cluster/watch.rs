@@ -7,8 +7,8 @@ use nero_cluster::submission::{Files, News, StartId, began};
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::TaskStart;
 use nero_model::{RunToken, SubmissionId};
-use nero_warden::standing::{Standing, Step};
-use nero_warden::{JobId, Listed, Queue, Sighting, State};
+use nero_warden::standing::{Ms, Standing, Step};
+use nero_warden::{JobId, Listed, Queue, Sighting, Warden};
 use tokio::time::Instant;
 
 use super::submit::{in_doubt, needs_person};
@@ -160,70 +160,21 @@ impl Agent<Cluster> {
     pub(super) fn listed(&mut self, at: Instant, queue: &Queue, adopted: &[Sighting]) {
         let cluster = &mut self.driver;
         let asked_ms = cluster.ms(at);
-        let queued = queue.not_ended();
-        let kept = queued + queue.kept;
-        cluster.counted = Some((at, JobCounts { queued, kept }));
-        cluster.is_full = false;
-        cluster.answered = Some(Instant::now());
+        cluster.note_counts(at, queue);
+        let warden = cluster.warden.clone();
         let (mut stands, mut refused) = (Vec::new(), Vec::new());
         let (mut texts, mut changed) = (Vec::new(), false);
-        let name = cluster.warden.name();
-        if queue.unreadable > 0 || !queue.hidden.is_empty() {
-            let (rows, of_ours) = (queue.unreadable, queue.hidden.len());
-            tracing::warn!(
-                rows,
-                of_ours,
-                "rows of the scheduler's queue cannot be read"
-            );
-        }
         for submission in cluster.submissions.values_mut() {
-            let before = submission.standing.clone();
-            if let Some(job) = submission.job_that_began() {
-                submission.standing.began(job);
-            }
-            let mut runs = submission.tasks.iter().flat_map(|task| &task.runs);
             let ends = |token: &RunToken| self.core.run(token).is_none_or(|run| run.cancelled);
-            if queue.is_nameless && runs.all(|run| ends(&run.token)) {
-                // A start that comes late finds the cancel requests, or no plan.
-                submission.standing.abandon();
-            }
-            let step = submission
-                .standing
-                .listed(asked_ms, queue, &submission.name);
-            submission.twins = match step {
-                Step::CancelTwins(twins) => twins,
-                Step::Submit | Step::List | Step::Rest => Vec::new(),
-            };
-            if submission.standing != before {
+            let is_unwanted = submission.runs().all(|run| ends(&run.token));
+            if submission.is_moved_by(queue, asked_ms, is_unwanted) {
                 stands.push(submission.id);
                 // An earlier call may still arrive.
                 refused.extend(submission.is_refused().then_some(submission.id));
             }
-            let of_it = |one: &&Sighting| one.row.name == submission.name;
-            let rows = match submission.hand {
-                Some(_) => adopted
-                    .iter()
-                    .filter(of_it)
-                    .map(|one| one.row.clone())
-                    .collect(),
-                None => queue.of(&submission.name).cloned().collect(),
-            };
-            changed |= submission.rows != rows;
-            submission.rows = rows;
+            changed |= submission.take_rows(queue, adopted);
             let is_hidden = queue.hides(&submission.name);
-            if let Standing::InDoubt(doubt) = &submission.standing {
-                let why = if is_hidden {
-                    format!("the row of its job in {name}'s queue cannot be read")
-                } else {
-                    in_doubt(&*cluster.warden, doubt)
-                };
-                let needs_person = !is_hidden && needs_person(&*cluster.warden, doubt);
-                let missed_s = doubt.missed_ms.map(|at| asked_ms.saturating_sub(at) / 1000);
-                tracing::info!(submission = %submission.id, missed_s, why, "still in doubt");
-                let why = RowText {
-                    needs_person,
-                    ..RowText::waiting(why)
-                };
+            if let Some(why) = submission.doubt_text(&*warden, asked_ms, is_hidden) {
                 texts.extend(submission.runs().map(|run| (run.token, why.clone())));
             }
             let Some(job) = submission.job() else {
@@ -236,78 +187,129 @@ impl Agent<Cluster> {
                     task.listed(row, asked_ms);
                 }
                 let Some(row) = row else { continue };
-                let why = shown(&*cluster.warden, task, row);
-                let index = row.tasks.as_ref().map(|_| task.index);
-                let is_unheld = matches!(row.state, State::Waiting(_))
-                    && cluster.warden.hold_calls(&[(row, index)]).is_empty();
+                let why = shown(&*warden, task, row);
                 texts.extend(task.runs.iter().map(|run| {
                     let run_there = self.core.run(&run.token);
-                    let mut why = why.clone();
                     let is_paused = run_there.is_some_and(|run| run.paused);
-                    if is_paused && matches!(row.state, State::Starting | State::Running) {
-                        why.waiting = format!(
-                            "{name}'s job {} goes on without it, and keeps nothing for it",
-                            row.job
-                        );
-                    }
-                    if is_unheld && is_paused {
-                        why.waiting.push_str(&format!(
-                            "; {name} holds no jobs: when its turn comes the job leaves, \
-                             and the run is submitted anew after a resume"
-                        ));
-                    }
+                    let why = why.clone().of_run(&*warden, task.index, row, is_paused);
                     (run.token, why)
                 }));
             }
         }
-        cluster.list_pause = if changed {
-            LIST_EVERY.0
-        } else {
-            (cluster.list_pause * 3 / 2).min(LIST_EVERY.1)
-        };
-        let pause = jittered(cluster.list_pause);
-        cluster.list_at = Some(Instant::now() + pause);
-        let tasks = || cluster.submissions.values().flat_map(|one| &one.tasks);
-        if tasks().any(|task| matches!(task.seen, Seen::Missing { .. })) {
-            cluster.list_soon(Instant::now() + MISSED);
-        }
-        if !queue.is_nameless && cluster.submissions.values().any(Submission::is_in_doubt) {
-            cluster.list_soon(Instant::now() + LIST_EVERY.0);
-        }
-        let unordered = cluster.order_again(&self.setup.paths);
-        for (id, why) in unordered {
-            let why = format!("{name} does not have it, and it cannot be submitted again: {why}");
-            tracing::warn!(submission = %id, why, "stays here");
-            let submission = cluster.submissions.get(&id);
-            let runs = submission.into_iter().flat_map(Submission::runs);
-            let why = RowText::waiting(why);
-            texts.extend(runs.map(|run| (run.token, why.clone())));
-        }
+        cluster.time_next_listing(changed, queue.is_nameless);
+        texts.extend(cluster.order_again(&self.setup.paths));
         for id in refused {
             self.came_before_its_end(id);
         }
         for id in stands {
             self.note_standing(id);
         }
-        for (token, why) in texts {
-            let waits_again = why.is_queued && self.starts_are_over(token);
-            match why.is_queued && !waits_again {
-                // The listing may be older than its start.
-                true => self.core.stands_still(token, "", false),
-                false => self.core.stands_still(token, &why.begun, waits_again),
-            }
-            match why.needs_person {
-                true => self.core.waits_for_a_person(token, &why.waiting),
-                false if why.waiting.is_empty() => {}
-                false => self.core.waits_for(token, &why.waiting),
-            }
+        for (token, why) in &texts {
+            self.tell_why_it_waits(*token, why);
         }
         self.see_adopted(adopted);
         self.look_at_what_is_gone();
     }
+
+    fn tell_why_it_waits(&mut self, token: RunToken, why: &RowText) {
+        let waits_again = why.is_queued && self.starts_are_over(token);
+        // The listing may be older than its start.
+        let is_old = why.is_queued && !waits_again;
+        let begun = if is_old { "" } else { &why.begun };
+        self.core.stands_still(token, begun, waits_again);
+        if why.needs_person {
+            self.core.waits_for_a_person(token, &why.waiting);
+        } else if !why.waiting.is_empty() {
+            self.core.waits_for(token, &why.waiting);
+        }
+    }
+}
+
+impl Cluster {
+    fn note_counts(&mut self, at: Instant, queue: &Queue) {
+        let queued = queue.not_ended();
+        let kept = queued + queue.kept;
+        self.counted = Some((at, JobCounts { queued, kept }));
+        self.is_full = false;
+        self.answered = Some(Instant::now());
+        if queue.unreadable > 0 || !queue.hidden.is_empty() {
+            let (rows, of_ours) = (queue.unreadable, queue.hidden.len());
+            tracing::warn!(
+                rows,
+                of_ours,
+                "rows of the scheduler's queue cannot be read"
+            );
+        }
+    }
+
+    fn time_next_listing(&mut self, changed: bool, is_nameless: bool) {
+        self.list_pause = if changed {
+            LIST_EVERY.0
+        } else {
+            (self.list_pause * 3 / 2).min(LIST_EVERY.1)
+        };
+        self.list_at = Some(Instant::now() + jittered(self.list_pause));
+        let mut tasks = self.submissions.values().flat_map(|one| &one.tasks);
+        if tasks.any(|task| matches!(task.seen, Seen::Missing { .. })) {
+            self.list_soon(Instant::now() + MISSED);
+        }
+        if !is_nameless && self.submissions.values().any(Submission::is_in_doubt) {
+            self.list_soon(Instant::now() + LIST_EVERY.0);
+        }
+    }
 }
 
 impl Submission {
+    /// Moves it by a listing that was asked for at `asked_ms`; whether it stands elsewhere now.
+    fn is_moved_by(&mut self, queue: &Queue, asked_ms: Ms, is_unwanted: bool) -> bool {
+        let before = self.standing.clone();
+        if let Some(job) = self.job_that_began() {
+            self.standing.began(job);
+        }
+        if queue.is_nameless && is_unwanted {
+            // A start that comes late finds the cancel requests, or no plan.
+            self.standing.abandon();
+        }
+        self.twins = match self.standing.listed(asked_ms, queue, &self.name) {
+            Step::CancelTwins(twins) => twins,
+            Step::Submit | Step::List | Step::Rest => Vec::new(),
+        };
+        self.standing != before
+    }
+
+    /// Takes its rows from a listing; whether they changed.
+    fn take_rows(&mut self, queue: &Queue, adopted: &[Sighting]) -> bool {
+        let of_it = |one: &&Sighting| one.row.name == self.name;
+        let rows: Vec<Listed> = if self.hand.is_some() {
+            let rows = adopted.iter().filter(of_it);
+            rows.map(|one| one.row.clone()).collect()
+        } else {
+            queue.of(&self.name).cloned().collect()
+        };
+        let changed = self.rows != rows;
+        self.rows = rows;
+        changed
+    }
+
+    /// Why it is still in doubt after a listing that was asked for at `asked_ms`.
+    fn doubt_text(&self, warden: &dyn Warden, asked_ms: Ms, is_hidden: bool) -> Option<RowText> {
+        let Standing::InDoubt(doubt) = &self.standing else {
+            return None;
+        };
+        let why = if is_hidden {
+            let name = warden.name();
+            format!("the row of its job in {name}'s queue cannot be read")
+        } else {
+            in_doubt(warden, doubt)
+        };
+        let missed_s = doubt.missed_ms.map(|at| asked_ms.saturating_sub(at) / 1000);
+        tracing::info!(submission = %self.id, missed_s, why, "still in doubt");
+        Some(RowText {
+            needs_person: !is_hidden && needs_person(warden, doubt),
+            ..RowText::waiting(why)
+        })
+    }
+
     pub(super) fn is_in_doubt(&self) -> bool {
         matches!(self.standing, Standing::InDoubt(_))
     }

@@ -71,6 +71,13 @@ fn no(why: impl Into<String>, hint: &'static str) -> Rejection {
     }
 }
 
+fn later(why: impl Into<String>, hint: &'static str) -> Rejection {
+    Rejection {
+        later: true,
+        ..no(why, hint)
+    }
+}
+
 /// The refusal because this node lacks something.
 fn lacks(node: &str, lacks: String, hint: &'static str) -> Rejection {
     Rejection {
@@ -236,6 +243,7 @@ fn passes(error: &io::Error) -> bool {
 /// The generation with which a run is refused for good.
 pub(super) const NEVER_AGAIN: u32 = u32::MAX;
 
+const CLEANED_NOW: &str = "it is being cleaned right now";
 /// The hint for an error of the disk.
 const DISK: &str = "see to the node's disk, then try again";
 
@@ -363,6 +371,65 @@ impl<D: Driver> Agent<D> {
         }
     }
 
+    /// A hand-over of a run that is here already.
+    fn accept_again(
+        &mut self,
+        token: RunToken,
+        id: RunId,
+        generation: u32,
+    ) -> Result<(), Rejection> {
+        let Some(known) = self.entries.get_mut(&token) else {
+            return Err(unknown());
+        };
+        if known.id != id {
+            let why = format!("its token is that of run {}", known.id);
+            return Err(no(why, "this is a mistake in neroman; please report it"));
+        }
+        if known.recalled {
+            return Err(recalled(&self.run_dir(id)));
+        }
+        let holds_again = known.generation < generation;
+        known.generation = known.generation.max(generation);
+        if known.unreadable.contains_key(&0) {
+            // The folder was there without a usable spec.
+            self.read_spec_again(token);
+        }
+        if holds_again {
+            // What was reported of an earlier hand-over counts no more.
+            self.report(token);
+        }
+        Ok(())
+    }
+
+    /// A hand-over of a run whose folder an earlier one made.
+    fn accept_old(&mut self, token: RunToken, id: RunId, generation: u32) -> Result<(), Rejection> {
+        let refused = self.admission.was_recalled(&token, generation);
+        let why = match self.adopt(token, id) {
+            Adopted::Known => {
+                if let Some(entry) = self.entries.get_mut(&token) {
+                    entry.generation = entry.generation.max(generation);
+                }
+                return Ok(());
+            }
+            Adopted::Unknown if refused => return Err(self.refused_before(&token)),
+            Adopted::Unknown => "its folder is gone again".to_owned(),
+            Adopted::NotNow(why) => why,
+        };
+        // The run could not be written to the ledger, or not be read: both may pass.
+        Err(later(why, DISK))
+    }
+
+    /// Removes the folder of a hand-over that came no farther.
+    fn clear_leftover(&mut self, token: RunToken, id: RunId, generation: u32) -> Rejection {
+        let run_dir = self.run_dir(id);
+        self.admission.recall(token, generation.saturating_sub(1));
+        let why = match unmake(&run_dir) {
+            Ok(()) => "the folder of an earlier hand-over was removed".to_owned(),
+            Err(error) => format!("cannot remove {}: {error}", run_dir.display()),
+        };
+        later(why, "hand it over again")
+    }
+
     fn accept(&mut self, placed: Placed) -> Result<(), Rejection> {
         let Placed {
             token,
@@ -377,76 +444,29 @@ impl<D: Driver> Agent<D> {
             sent_again,
             adopted,
         } = placed;
-        if let Some(known) = self.entries.get_mut(&token) {
-            if known.id != id {
-                let why = format!("its token is that of run {}", known.id);
-                return Err(no(why, "this is a mistake in neroman; please report it"));
-            }
-            if known.recalled {
-                return Err(recalled(&self.run_dir(id)));
-            }
-            let holds_again = known.generation < generation;
-            known.generation = known.generation.max(generation);
-            if known.unreadable.contains_key(&0) {
-                // The folder was there without a usable spec.
-                self.read_spec_again(token);
-            }
-            if holds_again {
-                // What was reported of an earlier hand-over counts no more.
-                self.report(token);
-            }
-            return Ok(());
+        if self.entries.contains_key(&token) {
+            return self.accept_again(token, id, generation);
         }
-        let later = |why: String, hint: &'static str| Rejection {
-            later: true,
-            ..no(why, hint)
-        };
         if self.admission.is_cleaning(&token) {
-            let why = "it is being cleaned right now".to_owned();
-            return Err(later(why, "hand it over again"));
+            return Err(later(CLEANED_NOW, "hand it over again"));
         }
-        let refused = self.admission.was_recalled(&token, generation);
-        match folder {
-            Folder::Old => {
-                let why = match self.adopt(token, id) {
-                    Adopted::Known => {
-                        if let Some(entry) = self.entries.get_mut(&token) {
-                            entry.generation = entry.generation.max(generation);
-                        }
-                        return Ok(());
-                    }
-                    Adopted::Unknown if refused => return Err(self.refused_before(&token)),
-                    Adopted::Unknown => "its folder is gone again".to_owned(),
-                    Adopted::NotNow(why) => why,
-                };
-                // The run could not be written to the ledger, or not be read: both
-                // may pass.
+        if folder == Folder::Old {
+            return self.accept_old(token, id, generation);
+        }
+        if self.admission.was_recalled(&token, generation) {
+            return Err(self.refused_before(&token));
+        }
+        if folder == Folder::Leftover {
+            return Err(self.clear_leftover(token, id, generation));
+        }
+        match gone::read(&self.setup.paths, id, token) {
+            Ok(None) => {}
+            Ok(Some(_)) => return Err(later(CLEANED_NOW, "hand it over again")),
+            Err(error) => {
+                let path = gone::path(&self.setup.paths, id);
+                let why = format!("cannot use {}: {error}", path.display());
                 return Err(later(why, DISK));
             }
-            Folder::New | Folder::Leftover if refused => return Err(self.refused_before(&token)),
-            Folder::Leftover => {
-                let run_dir = self.run_dir(id);
-                self.admission.recall(token, generation.saturating_sub(1));
-                let why = match unmake(&run_dir) {
-                    Ok(()) => "the folder of an earlier hand-over was removed".to_owned(),
-                    Err(error) => format!("cannot remove {}: {error}", run_dir.display()),
-                };
-                return Err(later(why, "hand it over again"));
-            }
-            Folder::New => match gone::read(&self.setup.paths, id, token) {
-                Ok(None) => {}
-                Ok(Some(_)) => {
-                    let why = "it is being cleaned right now".to_owned();
-                    return Err(later(why, "hand it over again"));
-                }
-                Err(error) => {
-                    let path = gone::path(&self.setup.paths, id);
-                    return Err(later(
-                        format!("cannot use {}: {error}", path.display()),
-                        DISK,
-                    ));
-                }
-            },
         }
         // A folder of its name lies here, without anything of it.
         if sent_again {

@@ -393,7 +393,7 @@ fn begin<D: Driver>(
 ) -> (RunningAgent, AgentHandle) {
     let (agent, handle, boxes) = Agent::new(setup, driver, capacity, ledger, state);
     let running = agent.run(handle.clone(), boxes);
-    (Box::pin(async { running.await.why }), handle)
+    (Box::pin(async { running.await.0 }), handle)
 }
 
 /// Runs agent, service and signals side by side until the agent ends.

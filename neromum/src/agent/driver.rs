@@ -20,8 +20,6 @@ use crate::ledger::{Intent, Kept, LedgerState};
 pub trait Driver: Debug + Send + Sized + 'static {
     /// Results of its work off the reactor.
     type Result: Debug + Send + Sync + 'static;
-    /// What is known of the runs when the agent has ended.
-    type Last: Debug + Send;
 
     /// Whether the runs start on this host.
     const STARTS_HERE: bool = true;
@@ -32,9 +30,6 @@ pub trait Driver: Debug + Send + Sized + 'static {
 
     /// A result of its work.
     fn done(agent: &mut Agent<Self>, result: Self::Result);
-
-    /// See [`Driver::Last`].
-    fn last(agent: &Agent<Self>) -> Self::Last;
 
     /// A message to the task of a scheduler.
     fn hear(_: &mut Agent<Self>, _: TaskMessage) {}
@@ -149,11 +144,8 @@ pub struct Bare;
 
 impl Driver for Bare {
     type Result = Infallible;
-    type Last = ();
 
     fn done(_: &mut Agent<Self>, result: Infallible) {
         match result {}
     }
-
-    fn last(_: &Agent<Self>) {}
 }

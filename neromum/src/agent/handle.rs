@@ -344,20 +344,9 @@ impl AgentHandle {
         self.tell(Message::Stop).await
     }
 
-    /// The allocation ends: every start is stopped, then the agent leaves.
-    pub fn end_all_now(&self) {
-        self.tell_now(Message::Task(TaskMessage::EndAll));
-    }
-
-    /// Something may lie in the control folders of runs.
-    pub fn ring_all_now(&self) {
-        self.tell_now(Message::Task(TaskMessage::RingAll));
-    }
-
-    /// A request may lie in the control folder of a run that waits for its turn in an
-    /// allocation.
-    pub fn look_for_requests_now(&self) {
-        self.tell_now(Message::Task(TaskMessage::LookForRequests));
+    /// Tells the agent of a scheduler's task, without waiting.
+    pub fn tell_task(&self, message: TaskMessage) {
+        self.tell_now(Message::Task(message));
     }
 
     /// As [`AgentHandle::stop`], without waiting.

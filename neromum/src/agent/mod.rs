@@ -129,15 +129,6 @@ pub struct Agent<D: Driver> {
     pub(crate) leaving: Option<End>,
 }
 
-/// The agent's end.
-#[derive(Debug)]
-pub struct Ended<T> {
-    /// Reason of the end.
-    pub why: End,
-    /// What its driver knows of the runs.
-    pub last: T,
-}
-
 /// Reason why the agent ended.
 #[derive(Debug)]
 pub enum End {
@@ -232,7 +223,7 @@ impl<D: Driver> Agent<D> {
         mut self,
         handle: AgentHandle,
         mut boxes: Mailboxes<D::Result>,
-    ) -> Ended<D::Last> {
+    ) -> (End, Self) {
         self.launchers.handle = Some(handle.clone());
         self.followers.handle = Some(handle);
         if D::STARTS_HERE || self.core.live() > 0 {
@@ -401,7 +392,7 @@ impl<D: Driver> Agent<D> {
     }
 
     /// Leaves: makes the written records durable, and touches no job.
-    async fn leave(mut self, mut boxes: Mailboxes<D::Result>) -> Ended<D::Last> {
+    async fn leave(mut self, mut boxes: Mailboxes<D::Result>) -> (End, Self) {
         self.followers = follow::Followers::default();
         let idle = self.core.live() == 0 && self.core.waiting() == 0 && self.leads();
         // Without the node's folder no neromum comes back for it.
@@ -429,12 +420,11 @@ impl<D: Driver> Agent<D> {
             let _ = tokio::time::timeout(config::RETIRE_PATIENCE, gone).await;
         }
         self.launchers.flush();
-        let last = D::last(&self);
         let synced = self.ledger.syncer().map(|file| file.sync_data());
-        let why = match (self.leaving, synced) {
+        let why = match (self.leaving.take(), synced) {
             (Some(End::Broken(error)), _) | (_, Some(Err(error))) => End::Broken(error),
             (Some(End::Orderly) | None, Some(Ok(())) | None) => End::Orderly,
         };
-        Ended { why, last }
+        (why, self)
     }
 }

@@ -315,7 +315,6 @@ pub enum ClusterResult {
 
 impl Driver for Cluster {
     type Result = ClusterResult;
-    type Last = ();
 
     const STARTS_HERE: bool = false;
 
@@ -327,8 +326,6 @@ impl Driver for Cluster {
             ClusterResult::Asked(answered) => agent.answered(*answered),
         }
     }
-
-    fn last(_: &Agent<Self>) {}
 
     fn restore(agent: &mut Agent<Self>, state: &LedgerState) {
         let cluster = &mut agent.driver;

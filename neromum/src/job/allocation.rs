@@ -168,7 +168,6 @@ impl Allocation {
 
 impl Driver for Allocation {
     type Result = AllocationResult;
-    type Last = Vec<LastRun>;
 
     const TAKES_LAUNCHERS_ALONG: bool = true;
     /// An allocation does not wait for it.
@@ -184,48 +183,6 @@ impl Driver for Allocation {
         }
     }
 
-    /// The runs of the task, in the plan's order.
-    fn last(agent: &Agent<Self>) -> Vec<LastRun> {
-        let mut runs: Vec<_> = agent.core.runs().collect();
-        runs.sort_by_key(|(_, run)| run.order);
-        let last = runs.into_iter().filter_map(|(token, run)| {
-            let entry = agent.entries.get(token)?;
-            let how = match run.stage {
-                Stage::Waiting if run.paused && !agent.ending => How::Paused,
-                Stage::Waiting if agent.core.held().is_some() && !agent.ending => How::NoRoom,
-                Stage::Waiting | Stage::Starting { .. } | Stage::Submitted { .. } => How::Waiting,
-                Stage::Running { .. } => How::Elsewhere,
-                Stage::Held { .. } => How::Undecided,
-                Stage::Ended { .. } | Stage::Settled { .. } => {
-                    let code = exit_code(entry);
-                    if entry.facts.stopped_by_scheduler {
-                        How::Stopped(code)
-                    } else {
-                        How::Ended(code)
-                    }
-                }
-                Stage::TakenAway | Stage::Refused => How::NotStarted,
-            };
-            let unreadable = entry.unreadable.values().flatten();
-            let unreadable: Vec<String> = unreadable.map(ToString::to_string).collect();
-            Some(LastRun {
-                token: *token,
-                incarnation: run.stage.incarnation(),
-                how,
-                why: match how {
-                    How::Undecided => unreadable.join("; "),
-                    How::Elsewhere => "another process may have it".to_owned(),
-                    How::Ended(_)
-                    | How::Stopped(_)
-                    | How::NotStarted
-                    | How::Waiting
-                    | How::NoRoom
-                    | How::Paused => run.why.clone(),
-                },
-            })
-        });
-        last.collect()
-    }
     fn hear(agent: &mut Agent<Self>, message: TaskMessage) {
         match message {
             TaskMessage::EndAll => agent.end_all(),
@@ -553,6 +510,49 @@ impl Agent<Allocation> {
             let has_no_room = run.stage == Stage::Waiting && no_room && !run.paused;
             has_no_room || matches!(run.stage, Stage::Held { .. })
         })
+    }
+
+    /// The runs of the task, in the plan's order.
+    pub fn last_runs(&self) -> Vec<LastRun> {
+        let mut runs: Vec<_> = self.core.runs().collect();
+        runs.sort_by_key(|(_, run)| run.order);
+        let last = runs.into_iter().filter_map(|(token, run)| {
+            let entry = self.entries.get(token)?;
+            let how = match run.stage {
+                Stage::Waiting if run.paused && !self.ending => How::Paused,
+                Stage::Waiting if self.core.held().is_some() && !self.ending => How::NoRoom,
+                Stage::Waiting | Stage::Starting { .. } | Stage::Submitted { .. } => How::Waiting,
+                Stage::Running { .. } => How::Elsewhere,
+                Stage::Held { .. } => How::Undecided,
+                Stage::Ended { .. } | Stage::Settled { .. } => {
+                    let code = exit_code(entry);
+                    if entry.facts.stopped_by_scheduler {
+                        How::Stopped(code)
+                    } else {
+                        How::Ended(code)
+                    }
+                }
+                Stage::TakenAway | Stage::Refused => How::NotStarted,
+            };
+            let unreadable = entry.unreadable.values().flatten();
+            let unreadable: Vec<String> = unreadable.map(ToString::to_string).collect();
+            Some(LastRun {
+                token: *token,
+                incarnation: run.stage.incarnation(),
+                how,
+                why: match how {
+                    How::Undecided => unreadable.join("; "),
+                    How::Elsewhere => "another process may have it".to_owned(),
+                    How::Ended(_)
+                    | How::Stopped(_)
+                    | How::NotStarted
+                    | How::Waiting
+                    | How::NoRoom
+                    | How::Paused => run.why.clone(),
+                },
+            })
+        });
+        last.collect()
     }
 }
 

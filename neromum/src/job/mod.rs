@@ -20,7 +20,8 @@ use nero_model::RunId;
 use nero_model::paths::{NodePaths, make_socket_folder, short_socket_folder};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::agent::{Agent, AgentHandle, End, Ended, Setup};
+use crate::agent::handle::TaskMessage;
+use crate::agent::{Agent, AgentHandle, End, Setup};
 use crate::args::Grant;
 use crate::config;
 use crate::run::Programs;
@@ -202,19 +203,22 @@ async fn serve(
         &task.runs,
         plan.deployment,
     );
-    let agent = agent.run(handle.clone(), boxes);
-    let ended = tokio::select! {
+    let agent = async {
+        let (why, agent) = agent.run(handle.clone(), boxes).await;
+        (why, agent.last_runs())
+    };
+    let (why, runs) = tokio::select! {
         ended = until_done(agent, &handle, &mut calls, &mut start) => ended,
         () = helpers.serve() => unreachable!("it never returns"),
     };
     helpers.finish().await;
-    match ended.why {
+    match why {
         End::Orderly => {
             // Best effort: what stays there is empty.
             let _ = std::fs::remove_file(launcher.with_extension("sock.lock"));
             let _ = launcher.parent().map(std::fs::remove_dir);
-            let code = exit_code(&ended.last);
-            leave(&start, code, "", &ended.last)
+            let code = exit_code(&runs);
+            leave(&start, code, "", &runs)
         }
         End::Broken(error) => Err(JobError::Broken(error)),
     }
@@ -243,31 +247,31 @@ pub fn launched(
 }
 
 async fn until_done(
-    agent: impl Future<Output = Ended<Vec<LastRun>>>,
+    agent: impl Future<Output = (End, Vec<LastRun>)>,
     handle: &AgentHandle,
     calls: &mut Calls,
     start: &mut Start,
-) -> Ended<Vec<LastRun>> {
+) -> (End, Vec<LastRun>) {
     let mut agent = std::pin::pin!(agent);
     let mut ending = false;
     let mut looks = tokio::time::interval(CANCELS_EVERY);
     loop {
         tokio::select! {
             ended = &mut agent => return ended,
-            _ = looks.tick() => handle.look_for_requests_now(),
+            _ = looks.tick() => handle.tell_task(TaskMessage::LookForRequests),
             call = calls.next() => match call {
-                Call::Ring => handle.ring_all_now(),
+                Call::Ring => handle.tell_task(TaskMessage::RingAll),
                 Call::End if ending => {}
                 Call::End => {
                     tracing::info!("told to end by a signal");
                     ending = true;
-                    handle.end_all_now();
+                    handle.tell_task(TaskMessage::EndAll);
                 }
             },
             () = start.asked_to_leave(), if !ending => {
                 tracing::info!("asked to leave by a later start");
                 ending = true;
-                handle.end_all_now();
+                handle.tell_task(TaskMessage::EndAll);
             }
         }
     }

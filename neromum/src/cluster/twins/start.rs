@@ -25,6 +25,7 @@ use super::super::tests::{append, begin_claim, stop};
 use super::Guard;
 use super::world::World;
 use crate::agent::Agent;
+use crate::agent::handle::TaskMessage;
 use crate::args::Grant;
 use crate::core::capacity::Capacity;
 use crate::job::allocation::Allocation;
@@ -199,7 +200,7 @@ async fn works(
     );
     let asked = async {
         asked().await;
-        handle.end_all_now();
+        handle.tell_task(TaskMessage::EndAll);
         std::future::pending::<()>().await;
     };
     let launcher = Launcher {

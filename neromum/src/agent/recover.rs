@@ -110,17 +110,10 @@ impl<D: Driver> Agent<D> {
         };
         let request = spec.as_ref().map(request_of).unwrap_or_default();
         let turn = spec.as_ref().map(turn_of).unwrap_or_default();
-        let needs = match &spec {
-            Ok(spec) => {
-                entry.generation = spec.generation;
-                entry.adopted = spec.adopted.is_some();
-                entry.rules = has_rules(spec, &run_dir);
-                let earlier = spec.resume.as_ref();
-                entry.earlier = earlier.and_then(|run| RunToken::from_slice(&run.token));
-                needs_of(spec)
-            }
-            Err(_) => Needs::default(),
-        };
+        let needs = spec.as_ref().map(needs_of).unwrap_or_default();
+        if let Ok(spec) = &spec {
+            note_spec(&mut entry, spec, &run_dir);
+        }
         self.entries.insert(token, entry);
         let spec_error = spec.err();
         let unreadable = spec_error.iter().map(|error| error.file.clone());
@@ -315,13 +308,9 @@ impl<D: Driver> Agent<D> {
             }
         };
         self.set_unreadable(token, 0, Vec::new());
-        let rules = has_rules(&spec, &self.run_dir(id));
+        let run_dir = self.run_dir(id);
         if let Some(entry) = self.entries.get_mut(&token) {
-            entry.rules |= rules;
-            entry.adopted = spec.adopted.is_some();
-            entry.generation = entry.generation.max(spec.generation);
-            let earlier = spec.resume.as_ref();
-            entry.earlier = earlier.and_then(|run| RunToken::from_slice(&run.token));
+            note_spec(entry, &spec, &run_dir);
         }
         self.core.wait_again(token, needs_of(&spec));
         let shares = self.core.run(&token).map(|run| run.shares.clone());
@@ -375,6 +364,15 @@ pub(super) enum Left {
     Nothing,
     /// A folder that a start made.
     Something,
+}
+
+/// Notes what the spec of a run says about it.
+fn note_spec(entry: &mut Entry, spec: &v1::RunSpec, run_dir: &Path) {
+    entry.rules |= has_rules(spec, run_dir);
+    entry.adopted = spec.adopted.is_some();
+    entry.generation = entry.generation.max(spec.generation);
+    let earlier = spec.resume.as_ref();
+    entry.earlier = earlier.and_then(|run| RunToken::from_slice(&run.token));
 }
 
 /// What a run takes.

@@ -49,8 +49,7 @@ impl Cluster {
     /// The question for the queue.
     pub(super) fn list(&mut self, now: Instant) -> (Ask, Vec<Call>) {
         self.see_calls_left_behind();
-        let names = self.names();
-        let names: Vec<&JobName> = names.iter().collect();
+        let names: Vec<&JobName> = self.submissions.values().map(|one| &one.name).collect();
         let mut calls = self.warden.queue_calls(&names);
         self.queue_answers = calls.len();
         let adopted = self.adopted();

@@ -81,6 +81,8 @@ pub struct Cluster {
     of_run: HashMap<RunToken, (SubmissionId, u32)>,
     /// Jobs of a run that failed before it began, as far as this neromum saw them.
     failed_silently: HashMap<RunToken, u8>,
+    /// Ids that the controller gave to two of our submissions, forgotten ones included.
+    given_twice: BTreeSet<JobId>,
     /// Whether a command is being executed.
     is_asking: bool,
     /// Whether submissions are being made.
@@ -189,6 +191,7 @@ impl Cluster {
             submissions: BTreeMap::new(),
             of_run: HashMap::new(),
             failed_silently: HashMap::new(),
+            given_twice: BTreeSet::new(),
             is_asking: false,
             is_making: false,
             is_looking: false,
@@ -243,11 +246,6 @@ impl Cluster {
 
     fn ms(&self, at: Instant) -> Ms {
         at.saturating_duration_since(self.began).as_millis() as Ms
-    }
-
-    fn names(&self) -> Vec<JobName> {
-        let all = self.submissions.values();
-        all.map(|one| one.name.clone()).collect()
     }
 }
 
@@ -372,6 +370,7 @@ impl Driver for Cluster {
     /// Forgets submissions of which every run is closed, and removes their folders.
     fn forgot(agent: &mut Agent<Self>) {
         let (cluster, entries) = (&mut agent.driver, &agent.entries);
+        cluster.note_ids_given_twice();
         cluster
             .of_run
             .retain(|token, _| entries.contains_key(token));

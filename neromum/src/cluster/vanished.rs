@@ -14,8 +14,8 @@ use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{TaskLeft, run_left};
 use nero_model::paths::run as names;
 use nero_model::{RunToken, SubmissionId};
+use nero_warden::Ended;
 use nero_warden::standing::Standing;
-use nero_warden::{Ended, JobId};
 
 use super::over::{has_left, living, stands_still};
 use super::watch::job_of;
@@ -186,15 +186,15 @@ impl Agent<Cluster> {
     /// another one has had them cancelled, and only a person knows why, or has said before
     /// that it does not matter. `up_max`: it has been up for no longer.
     pub(super) fn controller_is_up(&mut self, ids: &[SubmissionId], up_max: Option<Duration>) {
-        let ids_given_twice = self.ids_given_twice();
+        self.driver.note_ids_given_twice();
         for id in ids {
-            let Some(submission) = self.submission(*id) else {
+            let cluster = &mut self.driver;
+            let Some(submission) = cluster.submissions.get_mut(id) else {
                 continue;
             };
             submission.has_vanished = false;
-            let is_given_twice = submission
-                .job()
-                .is_some_and(|job| ids_given_twice.contains(&job));
+            let job = submission.job();
+            let is_given_twice = job.is_some_and(|job| cluster.given_twice.contains(&job));
             let is_lost =
                 is_given_twice || up_max.is_some_and(|up_max| submission.is_older_than(up_max));
             let job = submission.job_text();
@@ -221,16 +221,6 @@ impl Agent<Cluster> {
                 self.core.waits_for_a_person(run.token, &why);
             }
         }
-    }
-
-    /// Ids that two of our submissions have. A controller that came back with an older state
-    /// gave them anew, and what a host still tells about the first job ends tasks of the
-    /// second without a trace.
-    fn ids_given_twice(&self) -> BTreeSet<JobId> {
-        let submissions = self.driver.submissions.values();
-        let mut given = BTreeSet::new();
-        let jobs = submissions.filter_map(Submission::job);
-        jobs.filter(|job| !given.insert(*job)).collect()
     }
 
     /// Whether the experiment of a run says that it is submitted again.
@@ -405,6 +395,18 @@ impl Agent<Cluster> {
             submission.standing = Standing::Accepted(job);
         }
         job.is_some()
+    }
+}
+
+impl Cluster {
+    /// Notes the ids that two of our submissions have. A controller that came back with an
+    /// older state gave them anew, and what a host still tells about the first job ends tasks
+    /// of the second without a trace.
+    pub(super) fn note_ids_given_twice(&mut self) {
+        let mut given = BTreeSet::new();
+        let jobs = self.submissions.values().filter_map(Submission::job);
+        self.given_twice
+            .extend(jobs.filter(|job| !given.insert(*job)));
     }
 }
 

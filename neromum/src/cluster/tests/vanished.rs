@@ -318,17 +318,22 @@ async fn a_task_that_a_person_may_have_cancelled_is_submitted_again_only_when_th
 
 #[tokio::test]
 async fn a_task_vanishes_whose_jobs_id_the_controller_gave_twice_and_is_submitted_again() {
-    for other_job in [7, 8] {
-        let (node, run) = (Node::new(), planned(1));
+    for (other_job, is_forgotten) in [(7, false), (7, true), (8, false), (8, true)] {
+        let (node, run, other) = (Node::new(), planned(1), planned(2));
         node.submit(&[run], 7);
-        node.submit(&[planned(2)], other_job);
+        node.submit(&[other], other_job);
         let (mut agent, _boxes) = node.agent();
         let submissions = &mut agent.driver.submissions;
         let ids: Vec<SubmissionId> = submissions.keys().copied().collect();
-        let tasks = submissions.values_mut().flat_map(|one| &mut one.tasks);
-        for task in tasks.filter(|task| task.runs[0].token == run.token) {
+        for task in submissions.values_mut().flat_map(|one| &mut one.tasks) {
             task.seen = Seen::Gone(None);
             task.over = true;
+        }
+        if is_forgotten {
+            // The other one ended, and its run is closed.
+            agent.entries.remove(&other.token);
+            Cluster::forgot(&mut agent);
+            assert_eq!(agent.driver.submissions.len(), 1);
         }
         // The controller was not started since.
         agent.controller_is_up(&ids, Some(Duration::from_secs(1000)));

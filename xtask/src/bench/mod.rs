@@ -7,6 +7,7 @@ mod cluster;
 mod containers;
 mod files;
 mod flows;
+mod growth;
 mod host;
 mod hyperqueue;
 mod listing;

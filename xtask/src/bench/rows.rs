@@ -12,8 +12,8 @@ use super::hyperqueue::HyperQueue;
 use super::programs::Programs;
 use super::stage::{BenchHome, private_kib, switches};
 use super::{
-    Row, cluster, containers, files, flows, listing, mail, median, monotonic, parsing, peers,
-    picture, printing, ssh, table, views, watching, workbook,
+    Row, cluster, containers, files, flows, growth, listing, mail, median, monotonic, parsing,
+    peers, picture, printing, ssh, table, views, watching, workbook,
 };
 
 type Measure = fn(&Programs, usize, usize) -> Result<Vec<Row>, String>;
@@ -26,6 +26,7 @@ pub const ALL: &[(&str, Measure)] = &[
     ("memory and wake-ups", at_rest),
     ("restart after kill -9", restart),
     ("list of very many", listing::listing),
+    ("growth", growth::growth),
     ("views of very many", views::views),
     ("a large workbook", table::table),
     ("starting over ssh", ssh::starting),

@@ -134,6 +134,16 @@ impl BenchHome {
         found
     }
 
+    /// The process of the daemon.
+    pub fn daemon(&self) -> Result<i32, String> {
+        let processes = self.processes();
+        let mut daemons = processes
+            .iter()
+            .filter(|(_, kind)| **kind == "neroman daemon");
+        let found = daemons.next().map(|(pid, _)| *pid);
+        found.ok_or_else(|| "no daemon runs".to_owned())
+    }
+
     /// CPU seconds of all our daemons and all they waited for.
     pub fn cpu(&self) -> f64 {
         let lasting = ["neroman daemon", "neromum", "launcher"];

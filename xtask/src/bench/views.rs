@@ -3,6 +3,8 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -32,7 +34,7 @@ const WINDOWS: [&str; 6] = [
 /// Time, CPU and memory of `top`, `status --watch` and `web`.
 pub fn views(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>, String> {
     let stage = many(programs, EXPERIMENTS, "views")?;
-    let daemon = daemon(&stage)?;
+    let daemon = stage.daemon()?;
     let whole = whole(&stage, rounds)?;
     let mut rows = vec![
         first_frames(&stage, rounds, whole)?,
@@ -63,13 +65,14 @@ pub fn views(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>, S
         &page,
         "printed line until the page has it, 2000 experiments",
     )?);
+    rows.push(followed(&stage, &page)?);
     Ok(rows)
 }
 
 /// A home with so many experiments, live ones among them, and one with a long curve.
 fn many(programs: &Programs, count: usize, name: &str) -> Result<BenchHome, String> {
     let stage = BenchHome::new(programs, name)?;
-    let defined = count - LIVE - 2;
+    let defined = count - LIVE - 12;
     let floor = programs.path("floor").display().to_string();
     let took = stage.folder().join("took").display().to_string();
     let yaml = format!(
@@ -79,6 +82,7 @@ resources: {{cpus: 0.001}}
 +live: {{command: sleep 10000, parameters: {{n: {{range: [0, {LIVE}, 1]}}}}}}
 +long: {{command: {floor} flood {POINTS} {took}, outputs: []}}
 +clock: {{command: {floor} clock 400 50}}
++ten: {{command: {floor} clock 40 1000, parameters: {{m: {{range: [0, 10, 1]}}}}}}
 "
     );
     let folder = stage.experiment("e", &yaml)?;
@@ -86,17 +90,6 @@ resources: {{cpus: 0.001}}
     stage.ok(&["start", "c/live*,c/long"])?;
     stage.ok(&["wait", "c/long"])?;
     Ok(stage)
-}
-
-fn daemon(stage: &BenchHome) -> Result<i32, String> {
-    let processes = stage.processes();
-    let mut daemons = processes
-        .iter()
-        .filter(|(_, kind)| **kind == "neroman daemon");
-    daemons
-        .next()
-        .map(|(pid, _)| *pid)
-        .ok_or_else(|| "no daemon runs".to_owned())
 }
 
 /// Seconds of `status --json` of them all, which the others are compared with.
@@ -454,6 +447,42 @@ fn printed(stage: &BenchHome, page: &Page, what: &'static str) -> Result<Row, St
         ),
         beside: "-".to_owned(),
         goal: "p50 100 ms with 2000, 800 ms with 100 000",
+    })
+}
+
+/// What crosses a line that a person reaches this machine by, while they watch ten runs that print
+/// once a second.
+fn followed(stage: &BenchHome, page: &Page) -> Result<Row, String> {
+    stage.ok(&["start", "c/ten*"])?;
+    let terminal = Terminal::start(stage, "top 'c/ten*'")?;
+    terminal.until("ten_m-")?;
+    let query = "sel=c/ten*&count=50";
+    let head = format!("GET /live?{query} HTTP/1.1\r\nAccept-Encoding: gzip");
+    let mut stream = page.send(&head, "")?;
+    thread::sleep(Duration::from_secs(5));
+    let bytes = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&bytes);
+    thread::spawn(move || {
+        let mut piece = [0; 1 << 14];
+        while let Ok(count @ 1..) = stream.read(&mut piece) {
+            counted.fetch_add(count, Ordering::Relaxed);
+        }
+    });
+    terminal.rest(Duration::ZERO);
+    let before = bytes.load(Ordering::Relaxed);
+    thread::sleep(REST);
+    let shown: usize = terminal.output.try_iter().map(|piece| piece.len()).sum();
+    let sent = bytes.load(Ordering::Relaxed) - before;
+    let kib = |bytes: usize| bytes as f64 / REST.as_secs_f64() / 1024.0;
+    Ok(Row {
+        what: "ten followed runs that print once a second",
+        ours: format!(
+            "`top` {:.1} kB/s; the page's stream {:.1} kB/s",
+            kib(shown),
+            kib(sent)
+        ),
+        beside: "-".to_owned(),
+        goal: "4 kB/s",
     })
 }
 

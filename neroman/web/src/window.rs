@@ -1,11 +1,16 @@
 //! A window of experiments as a document, once or for as long as it is watched.
 
 use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
+use std::io::Write as _;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
-use futures_util::stream;
+use axum::http::{HeaderMap, HeaderValue, header};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use futures_util::{StreamExt as _, stream};
 use nero_model::VERSION;
 use nero_model::safe::Safe;
 use nero_views::{Column, Fact, columns, json};
@@ -116,7 +121,11 @@ fn answer(result: Result<Value, Refusal>) -> Reply {
 }
 
 /// `GET /live`: the same for each change, as a stream of events.
-pub(crate) async fn live(State(site): State<Site>, RawQuery(raw): RawQuery) -> Reply {
+pub(crate) async fn live(
+    State(site): State<Site>,
+    headers: HeaderMap,
+    RawQuery(raw): RawQuery,
+) -> Reply {
     let page = match PageWindow::read(raw.as_deref()) {
         Ok(page) => page,
         Err(refused) => return refusal(&refused),
@@ -139,10 +148,32 @@ pub(crate) async fn live(State(site): State<Site>, RawQuery(raw): RawQuery) -> R
         settings: site.caller.settings,
     };
     let events = stream::unfold(watched, async |mut watched| {
-        let event = watched.next().await?;
-        Some((Ok::<_, std::convert::Infallible>(event), watched))
+        Some((watched.next().await?, watched))
     });
-    body("text/event-stream", Body::from_stream(events))
+    if !takes_gzip(&headers) {
+        let events = events.map(Ok::<_, Infallible>);
+        return body("text/event-stream", Body::from_stream(events));
+    }
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    let packed = events.map(move |event| pack(&mut encoder, &event));
+    let mut reply = body("text/event-stream", Body::from_stream(packed));
+    let gzip = HeaderValue::from_static("gzip");
+    reply.headers_mut().insert(header::CONTENT_ENCODING, gzip);
+    reply
+}
+
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    let named = headers.get(header::ACCEPT_ENCODING);
+    let mut names = named.and_then(|value| value.to_str().ok()).into_iter();
+    names.any(|names| names.split(',').any(|one| one.trim() == "gzip"))
+}
+
+/// The bytes of a stream that hold this event and what is not sent yet. One event is much like the
+/// last one, so that few bytes of it cross the line.
+fn pack(encoder: &mut GzEncoder<Vec<u8>>, event: &str) -> std::io::Result<Vec<u8>> {
+    encoder.write_all(event.as_bytes())?;
+    encoder.flush()?;
+    Ok(std::mem::take(encoder.get_mut()))
 }
 
 /// A stream of one tab: the rows that it shows.
@@ -348,4 +379,40 @@ pub(crate) async fn complete(State(site): State<Site>, RawQuery(raw): RawQuery) 
         ))
     };
     answer(found.await)
+}
+
+#[cfg(test)]
+mod tests {
+    use flate2::write::GzDecoder;
+
+    use super::*;
+
+    #[test]
+    fn a_packed_event_is_whole_when_it_is_sent_and_costs_what_differs() {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        let mut decoder = GzDecoder::new(Vec::new());
+        for (loss, most) in [("0.51", usize::MAX), ("0.49", 150)] {
+            let names = (0..200).map(|id| format!("{id}: train_lr-{}", id * 7919 % 104_729));
+            let names = names.collect::<Vec<_>>().join(",");
+            let event = format!("event: window\ndata: {names}; loss {loss}\n\n");
+            let packed = pack(&mut encoder, &event).unwrap();
+            assert!(packed.len() <= most, "{} bytes", packed.len());
+            decoder.write_all(&packed).unwrap();
+            decoder.flush().unwrap();
+            assert_eq!(std::mem::take(decoder.get_mut()), event.as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_stream_is_packed_where_the_reader_takes_it() {
+        let takes = |names: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(names));
+            takes_gzip(&headers)
+        };
+        assert!(takes("gzip, deflate, br, zstd") && takes("br,gzip") && takes("gzip"));
+        assert!(!takes("br") && !takes("identity") && !takes_gzip(&HeaderMap::new()));
+        // A weight of zero is a refusal.
+        assert!(!takes("gzip;q=0"));
+    }
 }

@@ -28,6 +28,13 @@ pub trait Catalogue {
     /// Name of the experiment.
     fn name(&self, row: usize) -> &str;
 
+    /// The rows of this name, ascending.
+    fn named(&self, name: &str) -> Vec<usize> {
+        (0..self.len())
+            .filter(|row| self.name(*row) == name)
+            .collect()
+    }
+
     /// Collection of the experiment; empty when it has none.
     fn collection(&self, row: usize) -> &str;
 

@@ -222,17 +222,19 @@ impl<C: Catalogue> Picking<'_, C> {
     /// collections are noted. `None` when there is no such experiment.
     fn named(&mut self, name: &str, collection: Option<&str>) -> Option<()> {
         let catalogue = self.catalogue;
-        let found = self.mark(collection, |catalogue, row| catalogue.name(row) == name);
-        if found == 0 {
-            return None;
+        let inside = |row: &usize| collection.is_none_or(|one| catalogue.collection(*row) == one);
+        let mut found = catalogue.named(name);
+        found.retain(inside);
+        for &row in &found {
+            self.rows[row] = true;
+            if catalogue.is_gone(row) {
+                self.named_gone.push(row);
+            }
         }
-        let gone = (0..catalogue.len())
-            .filter(|&row| catalogue.name(row) == name && catalogue.is_gone(row));
-        self.named_gone.extend(gone);
-        if found > 1 {
-            self.note_namesakes(name, collection);
+        if found.len() > 1 {
+            self.note_namesakes(name, &found);
         }
-        Some(())
+        (!found.is_empty()).then_some(())
     }
 
     /// Picks the experiments that a `+block` of this name made; `None` when
@@ -242,12 +244,8 @@ impl<C: Catalogue> Picking<'_, C> {
         (self.mark_present(collection, fits) > 0).then_some(())
     }
 
-    fn note_namesakes(&mut self, name: &str, collection: Option<&str>) {
+    fn note_namesakes(&mut self, name: &str, those: &[usize]) {
         let catalogue = self.catalogue;
-        let those: Vec<usize> = (0..catalogue.len())
-            .filter(|&row| catalogue.name(row) == name)
-            .filter(|&row| collection.is_none_or(|inside| catalogue.collection(row) == inside))
-            .collect();
         let mut collections: Vec<&str> =
             those.iter().map(|&row| catalogue.collection(row)).collect();
         collections.sort_unstable();
@@ -256,7 +254,7 @@ impl<C: Catalogue> Picking<'_, C> {
             let (count, listed) = (collections.len(), collections.join(", "));
             format!("`{name}` is an experiment of {count} collections: {listed}")
         } else {
-            let (count, listed) = (those.len(), self.numbers(&those));
+            let (count, listed) = (those.len(), self.numbers(those));
             format!("`{name}` is the name of {count} experiments: {listed}")
         };
         self.note(note);

@@ -36,7 +36,7 @@ pub(crate) fn blocks_of<'e>(expr: &'e Expr, catalogue: &impl Catalogue) -> Vec<&
 }
 
 pub(crate) fn has_name(catalogue: &impl Catalogue, name: &str) -> bool {
-    (0..catalogue.len()).any(|row| catalogue.name(row) == name)
+    !catalogue.named(name).is_empty()
 }
 
 pub(crate) fn has_block(catalogue: &impl Catalogue, name: &str) -> bool {

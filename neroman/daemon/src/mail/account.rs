@@ -259,7 +259,7 @@ pub(super) fn account(
 fn held(state: &State, collection: Option<&str>) -> Vec<HeldRuns> {
     let precedents = Precedents::of(state);
     let mut reasons: BTreeMap<(String, bool), Vec<u64>> = BTreeMap::new();
-    for run in live(state) {
+    for run in state.live_runs() {
         let experiment = state.experiment(run.made.id.experiment);
         let own = experiment.map(|one| one.definition.collection());
         if collection.is_some_and(|collection| own != Some(collection)) {
@@ -294,7 +294,7 @@ fn progress(state: &State, planned: &PlannedLetter, now: &Now) -> Option<BatchPr
     let runs = notices.filter_map(|id| state.post.notices.get(id)?.kind.run());
     let of_notices = runs.filter_map(|run| state.run(run)?.made.batch);
     let batches: BTreeSet<RunId> = if planned.is_digest {
-        live(state).filter_map(|run| run.made.batch).collect()
+        state.live_runs().filter_map(|run| run.made.batch).collect()
     } else {
         of_notices.collect()
     };
@@ -318,8 +318,7 @@ fn progress(state: &State, planned: &PlannedLetter, now: &Now) -> Option<BatchPr
         left_ms,
         ends_at_ms: left_ms.map(|left| now.ms.saturating_add_unsigned(left)),
     };
-    let runs = state.experiments.iter().flat_map(|one| one.runs.iter());
-    for run in runs.filter(|run| run.made.batch.is_some_and(|batch| batches.contains(&batch))) {
+    for run in batches.iter().flat_map(|batch| state.batch_runs(*batch)) {
         if is_followed(state, run) {
             continue;
         }
@@ -328,14 +327,9 @@ fn progress(state: &State, planned: &PlannedLetter, now: &Now) -> Option<BatchPr
     (progress.of > 0).then_some(progress)
 }
 
-fn live(state: &State) -> impl Iterator<Item = &Run> {
-    let runs = state.experiments.iter().flat_map(|one| one.runs.iter());
-    runs.filter(|run| run.phase().is_live())
-}
-
 /// The live runs, the longest first.
 pub(super) fn longest<'a>(state: &'a State, now: &Now) -> Vec<&'a Run> {
-    let mut runs: Vec<&Run> = live(state).collect();
+    let mut runs: Vec<&Run> = state.live_runs().collect();
     runs.sort_by(|one, other| {
         let ran = |run: &Run| run.runtime_s(now).unwrap_or(-1.0);
         ran(other)

@@ -265,8 +265,7 @@ impl MailTask {
         if state.live == 0 || config.notify.digest_ms.is_none() {
             self.live_since_ms = None;
         } else if self.live_since_ms.is_none() {
-            let runs = state.experiments.iter().flat_map(|one| one.runs.iter());
-            let live = runs.filter(|run| run.phase().is_live());
+            let live = state.live_runs();
             self.live_since_ms = live.map(|run| run.made.created_ms).min();
         }
     }

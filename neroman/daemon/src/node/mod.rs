@@ -189,8 +189,7 @@ impl NodeHandle {
 /// The runs of a node that may still get records.
 pub(crate) fn open_runs(state: &State, node: &str) -> Vec<nero_model::RunId> {
     state
-        .experiments
-        .iter()
+        .active()
         .flat_map(|experiment| experiment.runs.iter())
         .filter(|run| run.open() && run.node() == Some(node))
         .map(|run| run.made.id)

@@ -131,8 +131,7 @@ impl Placer {
             return due.into_iter().chain(room).min();
         }
         let mut waiting: Vec<Turn> = state
-            .experiments
-            .iter()
+            .active()
             .flat_map(|experiment| experiment.runs.iter())
             .filter(|run| run.unplaced())
             .map(Run::turn)
@@ -332,8 +331,7 @@ impl Placer {
             };
             self.looked = Some(Instant::now());
             let movable = state
-                .experiments
-                .iter()
+                .active()
                 .flat_map(|experiment| experiment.runs.iter())
                 .filter(|run| run.node() == Some(name) && run.movable())
                 .filter(|run| {

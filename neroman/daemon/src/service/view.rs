@@ -145,8 +145,7 @@ fn waits_there(run: &Run) -> bool {
 
 fn queues(state: &State) -> Queues {
     let mut queues = Queues::new();
-    let live = state.experiments.iter().flat_map(|one| one.live());
-    for run in live.filter(|run| waits_there(run)) {
+    for run in state.live_runs().filter(|run| waits_there(run)) {
         if let Some(node) = run.node() {
             queues.entry(node.to_owned()).or_default().push(run.turn());
         }

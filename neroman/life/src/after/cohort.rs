@@ -160,7 +160,7 @@ fn groups<'a>(
     if rules.is_empty() || state.live == 0 {
         return groups;
     }
-    for experiment in state.experiments.iter() {
+    for experiment in state.active() {
         for run in experiment.live().filter(|run| run.takes_peers()) {
             // An older watcher has such a rule off.
             let off = &run.journal.rules_off;

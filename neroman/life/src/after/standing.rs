@@ -60,7 +60,7 @@ pub fn due(state: &State, now: &Moment) -> Vec<RunId> {
     }
     let now = Now::at(now);
     let mut due = Vec::new();
-    for experiment in state.experiments.iter() {
+    for experiment in state.active() {
         for run in experiment.live() {
             let holds = run.rules.iter().any(|id| {
                 let found = state.rules.get(id).zip(state.daemon_rules.get(id));

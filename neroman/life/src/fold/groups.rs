@@ -27,6 +27,11 @@ pub(crate) fn names(precedence: &Precedence) -> impl Iterator<Item = &str> {
     needs.chain(precedence.place.apart_from.iter().map(String::as_str))
 }
 
+/// Whether an experiment is named by its number.
+pub(crate) fn names_a_number(precedence: &Precedence) -> bool {
+    names(precedence).any(|name| experiment_number(name).is_some())
+}
+
 /// The experiments of a group.
 pub(crate) fn members<'a, 'g>(
     state: &'a State,

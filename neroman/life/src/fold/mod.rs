@@ -8,6 +8,7 @@ pub mod experiment;
 pub mod groups;
 pub mod kept;
 pub(crate) mod members;
+pub mod numbers;
 pub mod outcome;
 pub mod pasts;
 pub(crate) mod processing;

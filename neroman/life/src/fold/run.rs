@@ -168,6 +168,12 @@ impl Run {
             && !self.awaits_nodes()
     }
 
+    /// Whether it is live, may still get records, or a node is looked for.
+    pub(crate) fn is_active(&self) -> bool {
+        let is_to_place = self.unplaced() || self.deferred().is_some();
+        is_to_place || self.phase().is_live() || self.open()
+    }
+
     /// Whether it waits for a node without certain other runs.
     pub fn waits_apart(&self) -> bool {
         self.unplaced() && !self.made.precedence.place.apart_from.is_empty()

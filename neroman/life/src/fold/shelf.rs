@@ -6,6 +6,7 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
+use std::ops::Index;
 use std::sync::Arc;
 
 /// How many elements share one allocation: a change after a clone copies this
@@ -21,6 +22,12 @@ pub struct Shelf<T> {
 }
 
 type Chunk<T> = Arc<Vec<Option<Arc<T>>>>;
+
+#[cfg(test)]
+thread_local! {
+    /// Elements that walks over whole shelves met in this thread.
+    pub(crate) static WALKED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
 
 impl<T> Default for Shelf<T> {
     fn default() -> Self {
@@ -87,7 +94,10 @@ impl<T: Clone> Shelf<T> {
     /// All elements by rising number.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
         let chunks = self.chunks.iter();
-        chunks.flat_map(|(_, chunk)| chunk.iter().flatten())
+        let all = chunks.flat_map(|(_, chunk)| chunk.iter().flatten());
+        #[cfg(test)]
+        let all = all.inspect(|_| WALKED.set(WALKED.get() + 1));
+        all
     }
 
     /// The index of a chunk, or the one at which it is to be put in.
@@ -99,6 +109,16 @@ impl<T: Clone> Shelf<T> {
                 .chunks
                 .binary_search_by_key(&chunk, |(number, _)| *number),
         }
+    }
+}
+
+impl<T: Clone> Index<u64> for Shelf<T> {
+    type Output = T;
+
+    /// The element with this number, which was put.
+    fn index(&self, number: u64) -> &T {
+        let found = self.get(number);
+        found.expect("an element with this number was put")
     }
 }
 

@@ -10,7 +10,9 @@ use nero_model::{ExperimentId, RunId, RunToken};
 
 use super::change::{Change, Described, NewRun, Rule};
 use super::experiment::{Experiment, Origin, params_text, tags_text};
+use super::groups;
 use super::members::Members;
+use super::numbers::NumberSet;
 use super::run::Run;
 use super::shelf::{Drawers, Shelf};
 use crate::facts::hold::BatchCount;
@@ -81,6 +83,16 @@ pub struct State {
     tokens: Drawers<[u8; 16], Option<RunId>>,
     /// The counts of batches, by their first run.
     batches: Drawers<RunId, BatchCount>,
+    /// The experiments of a batch but for that of its first run.
+    batch_members: Drawers<RunId, NumberSet>,
+    /// Experiments with such a run.
+    active: NumberSet,
+    /// Experiments that differ from their source, copies among them.
+    edited: NumberSet,
+    /// Experiments that name another one by its number.
+    numbered: NumberSet,
+    /// Those that are not hidden; made when it is asked for first.
+    listed: Arc<OnceLock<Vec<ExperimentId>>>,
     /// By number.
     pub origins: Arc<BTreeMap<u64, Arc<Origin>>>,
     /// Path that was added → number of the source.
@@ -142,6 +154,44 @@ impl State {
     /// The experiments of this name, of any collection.
     pub fn named(&self, name: &str) -> &[ExperimentId] {
         self.names.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Those of these numbers.
+    fn those<'a>(&'a self, numbers: &'a NumberSet) -> impl Iterator<Item = &'a Arc<Experiment>> {
+        let numbers = numbers.iter();
+        numbers.filter_map(|number| self.experiments.get(number))
+    }
+
+    /// The experiments with a run that is active, as [`Run::is_active`] tells.
+    pub fn active(&self) -> impl Iterator<Item = &Arc<Experiment>> {
+        self.those(&self.active)
+    }
+
+    /// The live runs, by experiment.
+    pub fn live_runs(&self) -> impl Iterator<Item = &Run> {
+        self.active().flat_map(|one| one.live())
+    }
+
+    /// The experiments that differ from their source, copies among them.
+    pub fn edited(&self) -> impl Iterator<Item = &Arc<Experiment>> {
+        self.those(&self.edited)
+    }
+
+    /// Whether an experiment names another one by its number.
+    pub(crate) fn has_numbered(&self) -> bool {
+        !self.numbered.is_empty()
+    }
+
+    /// The experiments that are not hidden, by number.
+    pub(crate) fn listed(&self) -> &[ExperimentId] {
+        self.listed.get_or_init(|| {
+            let shown = |one: &&Arc<Experiment>| one.hidden_ms.is_none();
+            self.experiments
+                .iter()
+                .filter(shown)
+                .map(|one| one.id)
+                .collect()
+        })
     }
 
     /// Which experiments words of sources mean.
@@ -213,6 +263,15 @@ impl State {
     fn describe(&mut self, new: &Described) {
         self.highest = self.highest.max(new.id.0);
         self.members = Arc::default();
+        let marks = &new.by_hand;
+        let is_edited = !marks.overrides.is_empty() || marks.copy_of.is_some();
+        self.edited.set(new.id.0, is_edited);
+        let is_numbered = groups::names_a_number(&new.definition.precedence);
+        self.numbered.set(new.id.0, is_numbered);
+        let before = self.experiment(new.id).map(|one| one.hidden_ms);
+        if before != Some(new.hidden_ms) {
+            self.listed = Arc::default();
+        }
         for param in &new.definition.params {
             self.know(NameKind::Param, &param.name);
         }
@@ -294,7 +353,19 @@ impl State {
             self.tokens.put(*before.as_bytes(), None);
         }
         self.tokens.put(*run.made.token.as_bytes(), Some(id));
+        self.join_batch(&run);
         self.change_run(id, |found| *found = run);
+    }
+
+    fn join_batch(&mut self, run: &Run) {
+        let experiment = run.made.id.experiment;
+        if let Some(first) = run
+            .made
+            .batch
+            .filter(|first| first.experiment != experiment)
+        {
+            self.batch_members.entry(first).set(experiment.0, true);
+        }
     }
 
     /// Adds a stored run; it has the next number of its experiment.
@@ -324,7 +395,12 @@ impl State {
         if run.waits_for_others() {
             Arc::make_mut(&mut self.waiting).insert(id);
         }
-        self.count(&Share::of(&run), true);
+        self.join_batch(&run);
+        let share = Share::of(&run);
+        if run.is_active() {
+            self.active.set(id.experiment.0, true);
+        }
+        self.count(&share, true);
         let Some(experiment) = self.experiments.get_mut(id.experiment.0) else {
             return;
         };
@@ -351,6 +427,10 @@ impl State {
         let needs = run.waits_for_others();
         let acts = run.has_commands_here(&self.rules);
         experiment.revision = revision;
+        if after.is_some() {
+            let is_active = experiment.runs.iter().any(Run::is_active);
+            self.active.set(id.experiment.0, is_active);
+        }
         for (index, is_in) in [
             (&mut self.waiting, needs),
             (&mut self.unprocessed, waits),
@@ -420,13 +500,50 @@ impl State {
 
     /// The runs of a batch, by experiment.
     pub fn batch_runs(&self, first: RunId) -> impl Iterator<Item = &Run> {
-        let runs = self.experiments.iter().flat_map(|one| one.runs.iter());
+        let runs = self.batch_experiments(first).into_iter();
+        let runs = runs.flat_map(|one| one.runs.iter());
         runs.filter(move |run| run.made.batch == Some(first))
+    }
+
+    /// The experiments of a batch, by number.
+    pub(crate) fn batch_experiments(&self, first: RunId) -> Vec<&Arc<Experiment>> {
+        let members = self.batch_members.get(&first).cloned();
+        let mut members = members.unwrap_or_default();
+        members.set(first.experiment.0, true);
+        let members = members.iter();
+        members
+            .filter_map(|number| self.experiments.get(number))
+            .collect()
     }
 
     /// The counts of a node's runs.
     pub fn on_node(&self, node: &str) -> NodeCount {
         self.nodes.get(node).copied().unwrap_or_default()
+    }
+
+    /// Checks the sets of numbers for one experiment.
+    fn check_indexes(&self, experiment: &Experiment) {
+        assert_eq!(
+            self.active.contains(experiment.id.0),
+            experiment.runs.iter().any(Run::is_active)
+        );
+        let marks = &experiment.by_hand;
+        assert_eq!(
+            self.edited.contains(experiment.id.0),
+            !marks.overrides.is_empty() || marks.copy_of.is_some()
+        );
+        let is_listed = self.listed().binary_search(&experiment.id).is_ok();
+        assert_eq!(is_listed, experiment.hidden_ms.is_none());
+        for run in &experiment.runs {
+            if let Some(first) = run
+                .made
+                .batch
+                .filter(|first| first.experiment != experiment.id)
+            {
+                let members = self.batch_members.get(&first);
+                assert!(members.is_some_and(|those| those.contains(experiment.id.0)));
+            }
+        }
     }
 
     /// Checks the invariants of every state; tests call it after every step.
@@ -437,8 +554,15 @@ impl State {
         let (mut runs, mut live, mut unplaced, mut deferred) = (0, 0, 0, 0);
         let mut nodes: BTreeMap<String, NodeCount> = BTreeMap::new();
         let mut batches: BTreeMap<RunId, BatchCount> = BTreeMap::new();
+        assert!(
+            self.edited
+                .iter()
+                .chain(self.numbered.iter())
+                .all(|id| id <= self.highest)
+        );
         for experiment in self.experiments.iter() {
             assert!(experiment.id.0 <= self.highest);
+            self.check_indexes(experiment);
             assert!(
                 self.named(&experiment.definition.name)
                     .contains(&experiment.id)

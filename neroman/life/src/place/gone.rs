@@ -22,8 +22,7 @@ pub fn decide(
     let mut told = Vec::new();
     let mut changes = Vec::new();
     let there = state
-        .experiments
-        .iter()
+        .active()
         .flat_map(|experiment| experiment.runs.iter())
         .filter(|run| run.open() && !run.is_closed() && run.node() == Some(node));
     for run in there {

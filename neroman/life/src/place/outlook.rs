@@ -1,6 +1,6 @@
 //! How far a batch has come, and when it may be done: `61 of 200 done, about 9 h left`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use nero_model::{Phase, RunId};
@@ -106,24 +106,30 @@ struct Lane {
     waiting: u32,
 }
 
-/// The batches that may have live runs, those of several runs, and `wanted`.
+/// The batches with live runs, and `wanted`.
 fn tallies<'a>(state: &'a State, now: &Now, wanted: Option<RunId>) -> BTreeMap<RunId, Tally<'a>> {
     let counts = |batch: RunId| {
         let count = state.batch(batch);
         count.runs > 1 || count.ended < count.runs || Some(batch) == wanted
     };
-    let mut tallies: BTreeMap<RunId, Tally<'a>> = BTreeMap::new();
-    for experiment in state.experiments.iter() {
-        for (batch, run) in newest_runs(&experiment.runs) {
-            if counts(batch) {
-                tallies.entry(batch).or_default().add(run, now);
+    let live = state.active().flat_map(|one| newest_runs(&one.runs));
+    let live = live.map(|(batch, _)| batch).chain(wanted);
+    let batches: BTreeSet<RunId> = live.filter(|batch| counts(*batch)).collect();
+    let tally = |batch: RunId| {
+        let created_ms = state.run(batch).map_or(0, |run| run.made.created_ms);
+        let mut tally = Tally {
+            created_ms,
+            ..Tally::default()
+        };
+        for experiment in state.batch_experiments(batch) {
+            let mut newest = newest_runs(&experiment.runs).into_iter();
+            if let Some((_, run)) = newest.find(|(of, _)| *of == batch) {
+                tally.add(run, now);
             }
         }
-    }
-    for (batch, tally) in &mut tallies {
-        tally.created_ms = state.run(*batch).map_or(0, |run| run.made.created_ms);
-    }
-    tallies
+        (batch, tally)
+    };
+    batches.into_iter().map(tally).collect()
 }
 
 /// The newest run of each batch. A run that neroman made by itself takes the place of the

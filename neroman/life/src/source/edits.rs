@@ -97,7 +97,7 @@ impl Pending {
 /// The copies of each experiment.
 pub(crate) fn copies(state: &State) -> HashMap<ExperimentId, Vec<&Experiment>> {
     let mut copies: HashMap<ExperimentId, Vec<&Experiment>> = HashMap::new();
-    for one in state.experiments.iter() {
+    for one in state.edited() {
         if let Some(of) = one.by_hand.copy_of {
             copies.entry(of).or_default().push(one);
         }
@@ -107,9 +107,7 @@ pub(crate) fn copies(state: &State) -> HashMap<ExperimentId, Vec<&Experiment>> {
 
 /// Whether an experiment differs from its source, or will.
 pub fn any(state: &State, pending: &Pending) -> bool {
-    let is_edited =
-        |one: &Experiment| !one.by_hand.overrides.is_empty() || one.by_hand.copy_of.is_some();
-    !pending.of.is_empty() || state.experiments.iter().any(|one| is_edited(one))
+    !pending.of.is_empty() || state.edited().next().is_some()
 }
 
 /// The edits for the definitions of a source that was read without them.

@@ -8,17 +8,13 @@ use nero_model::ExperimentId;
 
 use crate::fold::change::{Change, Described};
 use crate::fold::experiment::Experiment;
-use crate::fold::groups::{groups, is_meant, is_present, members, named, names};
+use crate::fold::groups::{groups, is_meant, is_present, members, named, names, names_a_number};
 use crate::fold::state::State;
 
 /// The dependencies that cannot be, of the experiments that these changes describe: on an
 /// experiment that does not exist, on itself, on one that waits for it. Names that stand in a
 /// source were looked at when it was read; those that a value makes which a person set were not.
 pub(crate) fn impossible(state: &State, changes: &[Change]) -> Vec<(String, EditMistake)> {
-    let by_number = |definition: &Definition| {
-        let mut names = names(&definition.precedence);
-        names.any(|name| experiment_number(name).is_some())
-    };
     let needs = |definition: &Definition| {
         let precedence = &definition.precedence;
         groups(precedence).next().is_some() || names(precedence).next().is_some()
@@ -31,9 +27,8 @@ pub(crate) fn impossible(state: &State, changes: &[Change]) -> Vec<(String, Edit
     let mut found = Vec::new();
     // Where all is by name, each source has been looked at by itself. A circle over several has a
     // number in it, and any of its members may close it.
-    let has_number = described.iter().any(|one| by_number(&one.definition))
-        || !described.is_empty()
-            && (state.experiments.iter()).any(|one| by_number(&one.definition));
+    let has_number = !described.is_empty() && state.has_numbered()
+        || (described.iter()).any(|one| names_a_number(&one.definition.precedence));
     let set_now = |one: &Described| {
         let before = state.experiment(one.id);
         let known = before.map_or(&[][..], |before| &before.by_hand.overrides);

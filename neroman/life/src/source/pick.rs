@@ -1,5 +1,6 @@
 //! The state as rows for selectors.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use nero_expr::NameKind;
@@ -16,7 +17,7 @@ use crate::fold::state::State;
 #[derive(Debug)]
 pub struct Rows<'a> {
     state: &'a State,
-    rows: Vec<&'a Experiment>,
+    rows: Cow<'a, [ExperimentId]>,
     removed: bool,
     other_code: Option<&'a HashSet<ExperimentId>>,
     now: &'a Now,
@@ -25,31 +26,33 @@ pub struct Rows<'a> {
 impl<'a> Rows<'a> {
     /// The experiments that are not hidden.
     pub fn of(state: &'a State, now: &'a Now) -> Self {
-        Self::which(state, false, now)
-    }
-
-    /// The hidden experiments.
-    pub fn removed(state: &'a State, now: &'a Now) -> Self {
-        Self::which(state, true, now)
-    }
-
-    fn which(state: &'a State, removed: bool, now: &'a Now) -> Self {
-        let all = state.experiments.iter().map(|arc| &**arc);
         Self {
             state,
-            rows: all
-                .filter(|one| one.hidden_ms.is_some() == removed)
-                .collect(),
-            removed,
+            rows: Cow::Borrowed(state.listed()),
+            removed: false,
             other_code: None,
             now,
         }
     }
 
+    /// The hidden experiments.
+    pub fn removed(state: &'a State, now: &'a Now) -> Self {
+        let all = state.experiments.iter();
+        let hidden = all.filter(|one| one.hidden_ms.is_some());
+        Self {
+            rows: hidden.map(|one| one.id).collect(),
+            removed: true,
+            ..Self::of(state, now)
+        }
+    }
+
+    fn at(&self, row: usize) -> &'a Experiment {
+        &self.state.experiments[self.rows[row].0]
+    }
+
     /// The current runs of these rows.
     pub fn runs(&self, rows: &[usize]) -> impl Iterator<Item = &'a Run> {
-        let experiments = rows.iter().filter_map(|row| self.rows.get(*row).copied());
-        experiments.filter_map(Experiment::current)
+        rows.iter().filter_map(|row| self.at(*row).current())
     }
 
     /// The rows with the experiments whose code differs from that of their
@@ -73,27 +76,36 @@ impl<'a> Catalogue for Rows<'a> {
     }
 
     fn id(&self, row: usize) -> u64 {
-        self.rows[row].id.0
+        self.rows[row].0
     }
 
     fn name(&self, row: usize) -> &str {
-        &self.rows[row].definition.name
+        &self.at(row).definition.name
+    }
+
+    fn named(&self, name: &str) -> Vec<usize> {
+        let ids = self.state.named(name).iter();
+        let mut rows: Vec<usize> = ids
+            .filter_map(|id| self.rows.binary_search(id).ok())
+            .collect();
+        rows.sort_unstable();
+        rows
     }
 
     fn collection(&self, row: usize) -> &str {
-        self.rows[row].definition.collection()
+        self.at(row).definition.collection()
     }
 
     fn state(&self, row: usize) -> &str {
-        self.rows[row].state().word()
+        self.at(row).state().word()
     }
 
     fn scope(&self, row: usize) -> Sight<'a> {
-        Sight::current(self.rows[row], self.now)
+        Sight::current(self.at(row), self.now)
     }
 
     fn is_changed(&self, row: usize) -> Option<bool> {
-        let experiment = self.rows[row];
+        let experiment = self.at(row);
         let other_code = self
             .other_code
             .is_some_and(|those| those.contains(&experiment.id));
@@ -101,21 +113,21 @@ impl<'a> Catalogue for Rows<'a> {
     }
 
     fn is_gone(&self, row: usize) -> bool {
-        let experiment = self.rows[row];
+        let experiment = self.at(row);
         // `abort all` must not miss a running experiment.
         !self.removed && experiment.is_gone() && !experiment.is_live()
     }
 
     fn block(&self, row: usize) -> &str {
-        &self.rows[row].definition.block
+        &self.at(row).definition.block
     }
 
     fn is_last(&self, row: usize) -> bool {
-        self.state.last.binary_search(&self.rows[row].id).is_ok()
+        self.state.last.binary_search(&self.rows[row]).is_ok()
     }
 
     fn newest_attempt(&self, row: usize) -> u32 {
-        u32::try_from(self.rows[row].runs.len()).unwrap_or(u32::MAX)
+        u32::try_from(self.at(row).runs.len()).unwrap_or(u32::MAX)
     }
 
     fn visit_names(&self, visit: &mut dyn FnMut(NameKind, &str)) {

@@ -70,7 +70,7 @@ impl Placer {
             balance::waits_freely(run)
                 && node.is_some_and(|node| config.balances(&run.made.node, node))
         };
-        let runs = state.experiments.iter().flat_map(|one| one.live());
+        let runs = state.live_runs();
         let words: BTreeSet<&str> = runs
             .filter(|run| free(run))
             .map(|run| &*run.made.node)
@@ -148,7 +148,7 @@ impl Placer {
             .map(String::as_str);
         let supporting: BTreeSet<&str> = supporting.collect();
         let mut jobs: BTreeMap<&str, Vec<(Turn, Job)>> = BTreeMap::new();
-        for experiment in state.experiments.iter() {
+        for experiment in state.active() {
             for run in experiment.live() {
                 let Some(node) = run.node().filter(|node| candidates.contains_key(*node)) else {
                     continue;

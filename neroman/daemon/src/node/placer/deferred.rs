@@ -36,8 +36,7 @@ impl Placer {
         let mut words: BTreeMap<String, Vec<Candidate>> = BTreeMap::new();
         let mut leave: Vec<RunId> = Vec::new();
         let runs = state
-            .experiments
-            .iter()
+            .active()
             .flat_map(|experiment| experiment.runs.iter())
             .filter_map(|run| Some((run, run.deferred()?)));
         let mut looked_at = 0;

@@ -53,7 +53,7 @@ impl MergeOutcome {
                 None => {}
             }
         }
-        for copy in state.experiments.iter() {
+        for copy in state.edited() {
             let (Some(of), None) = (copy.by_hand.copy_of, copy.hidden_ms) else {
                 continue;
             };

@@ -1,13 +1,16 @@
 //! The facts of `--version --verbose`: what a report of a bug needs to tell about this build.
 
+use std::process::Command;
+
+use nero_child::{OFFICE, Office};
 use nero_cli::BuildFact;
 use nero_model::{PROTOCOL_HIGHEST, PROTOCOL_LOWEST};
 
 /// Every fact, in the order in which they are printed.
 pub fn facts() -> Vec<BuildFact> {
     let mut facts = vec![
-        fact("revision", env!("NERONET_REVISION")),
-        fact("target", env!("NERONET_TARGET")),
+        fact("revision", nero_child::REVISION),
+        fact("target", nero_child::TARGET),
         fact("C library", c_library()),
         fact("protocol", protocol()),
     ];
@@ -17,6 +20,7 @@ pub fn facts() -> Vec<BuildFact> {
         "stored formats",
         format!("{}, {journals}", stored.join(", ")),
     ));
+    facts.push(fact(OFFICE, office()));
     facts.extend(agents());
     facts
 }
@@ -25,6 +29,20 @@ fn fact(name: &'static str, value: impl Into<String>) -> BuildFact {
     BuildFact {
         name,
         value: value.into(),
+    }
+}
+
+/// The build of `neroman-office` and where it lies.
+fn office() -> String {
+    let office = match Office::own() {
+        Ok(office) => office.folder().join(OFFICE),
+        Err(error) => return format!("none: {error}"),
+    };
+    let said = Command::new(&office).arg("--version").output();
+    let said = said.map(|said| String::from_utf8_lossy(&said.stdout).trim().to_owned());
+    match said {
+        Ok(build) => format!("{build}: {}", office.display()),
+        Err(error) => format!("{}: {error}", office.display()),
     }
 }
 

@@ -19,7 +19,13 @@ use crate::umask;
 use crate::wait::until;
 
 /// All programs of the project.
-const PROGRAMS: [&str; 4] = ["neroman", "neromum", "nerokid", "nerokid-shim"];
+const PROGRAMS: [&str; 5] = [
+    "neroman",
+    "neroman-office",
+    "neromum",
+    "nerokid",
+    "nerokid-shim",
+];
 
 /// A home; dropping it ends every process that belongs to it.
 #[derive(Debug)]
@@ -174,6 +180,17 @@ impl Home {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        command
+    }
+
+    /// A call of `neroman-office`, as `neroman` makes it.
+    pub fn office(&self, args: &[&str]) -> Command {
+        let program = self.neroman.with_file_name("neroman-office");
+        let said = Command::new(&program).arg("--version").output();
+        let said = String::from_utf8(said.expect("it is built").stdout).expect("a text");
+        let build = said.trim().strip_prefix("neroman-office ");
+        let mut command = self.in_environment(program.to_str().expect("a text"));
+        command.arg(build.expect("a build")).args(args);
         command
     }
 

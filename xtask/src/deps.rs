@@ -49,8 +49,14 @@ const NOT_IN_LIFE: &[&str] = &["tokio", "tonic", "rusqlite", "nero-wire"];
 /// database.
 const NOT_IN_VIEWS: &[&str] = &["clap", "comfy-table", "rusqlite"];
 
-/// What neither the daemon nor the command line must link: processes with limits do.
-const NOT_IN_DAEMON: &[&str] = &["resvg", "calamine"];
+/// What neroman must not link: processes with limits do.
+const NOT_IN_NEROMAN: &[&str] = &[
+    "resvg",
+    "calamine",
+    "rust_xlsxwriter",
+    "quick-xml",
+    "parquet",
+];
 
 /// Modules that decide and do nothing else. Most are part of a crate that also does things, so
 /// neither the crate's manifest nor its `clippy.toml` can say this.
@@ -146,8 +152,7 @@ pub fn check(root: &Path) -> Result<(), String> {
             NOT_IN_VIEWS,
             "a mail and a browser will show the same facts",
         ),
-        ("nero-daemon", NOT_IN_DAEMON, "a process with limits does"),
-        ("nero-cli", NOT_IN_DAEMON, "a process with limits does"),
+        ("neroman", NOT_IN_NEROMAN, "neroman-office does"),
     ] {
         let tree = tree_of(root, package)?;
         let is_linked = |name: &&&str| {

@@ -297,6 +297,10 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
     if let Ok(config) = nodes.config() {
         agents.end_strangers(&config);
     }
+    // Held from now on: an upgrade may replace it.
+    if let Err(error) = nero_child::Office::own() {
+        tracing::warn!(%error, "tables are not read, workbooks and pictures not made");
+    }
     processing::remove_calls(home);
     let modules = Modules {
         ledger: ledger.clone(),

@@ -14,14 +14,16 @@ use rustix::process::{
     set_child_subreaper, setrlimit, waitpid,
 };
 
-use crate::{ADDRESS_SPACE_MAX, DRIVER, FILE_BYTES_MAX, ModulesLimits};
+use nero_child::ADDRESS_SPACE_MAX;
+
+use crate::{DRIVER, FILE_BYTES_MAX, ModulesLimits};
 
 /// Interval of looks at a process for which the kernel has no descriptor.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs the driver in the folder that the command line names behind the verb, before the limits,
 /// and prints how it ended.
-pub fn answer(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
+pub fn run_modules(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let folder = arguments.next();
     let mut number = || arguments.next()?.to_str()?.parse().ok();
     let (Some(folder), Some(cpu_seconds), Some(seconds)) = (folder, number(), number()) else {
@@ -76,21 +78,15 @@ fn run(folder: &Path, limits: ModulesLimits) -> io::Result<String> {
 
 /// Limits this process and what it starts.
 fn limit(limits: ModulesLimits) -> io::Result<()> {
-    let limits = [
-        (Resource::As, ADDRESS_SPACE_MAX, ADDRESS_SPACE_MAX),
-        // At the lower limit SIGXCPU ends it, which nothing else sends.
-        (Resource::Cpu, limits.cpu_seconds, limits.cpu_seconds + 1),
-        (Resource::Fsize, FILE_BYTES_MAX, FILE_BYTES_MAX),
-        (Resource::Core, 0, 0),
-    ];
-    for (resource, current, maximum) in limits {
-        let limit = Rlimit {
-            current: Some(current),
-            maximum: Some(maximum),
-        };
-        setrlimit(resource, limit)?;
+    if !nero_model::limits::limit(ADDRESS_SPACE_MAX, limits.cpu_seconds) {
+        return Err(io::Error::last_os_error());
     }
-    Ok(())
+    let bytes = Some(FILE_BYTES_MAX);
+    let limit = Rlimit {
+        current: bytes,
+        maximum: bytes,
+    };
+    Ok(setrlimit(Resource::Fsize, limit)?)
 }
 
 /// Waits for the process; `None`: its time was over.

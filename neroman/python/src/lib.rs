@@ -1,6 +1,6 @@
 //! Functions of people's Python modules that read what a run has written, and draw it.
 //!
-//! [`ask`] starts our own program again with [`VERB`] ([`answer`]): that process limits its address
+//! [`ask`] starts `neroman-office` with [`VERB`] ([`run_modules`]): that process limits its address
 //! space, its processor time, its time and the size of its files, has `python3` run a driver of
 //! ours, and ends whatever the modules left running. Files in a folder of the call carry
 //! request and answer: what modules print reaches nobody's answer. Called by the daemon, which
@@ -9,25 +9,20 @@
 mod child;
 mod numbers;
 
+use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
+use nero_child::{ChildError, ChildLimits, KeptOutput, Office};
 use nero_model::safe::Safe;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::process::Command;
-use tokio::time::timeout;
 
-pub use child::answer;
+pub use child::run_modules;
 pub use numbers::{Numbers, NumbersReader};
 
-/// The word of our program's command line that begins such a process; no verb for people. The
-/// folder of the call follows.
+/// The word that has `neroman-office` run modules. The folder of the call follows.
 pub const VERB: &str = "run-modules";
-/// The address space of each process.
-const ADDRESS_SPACE_MAX: u64 = 768 << 20;
 /// The largest file that is written.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 /// The longest answer without its numbers.
@@ -159,37 +154,47 @@ pub struct CurvesMade {
     pub curves: Vec<(String, u64)>,
 }
 
-/// Has functions called by our program, in a folder that is empty and for this call alone.
+/// Has functions called by `neroman-office`, in a folder that is empty and for this call alone.
 ///
 /// # Errors
 /// Why there is no answer, in words; a second line and what follows is what the process printed.
 pub async fn ask(
-    program: &Path,
+    office: &Office,
     folder: &Path,
     request: &ModulesRequest,
     limits: ModulesLimits,
 ) -> Result<ModulesAnswer, String> {
-    let failed = |error: io::Error| format!("the modules could not be run: {error}");
-    write_request(folder, request, limits).map_err(failed)?;
-    let mut child = Command::new(program)
-        .arg(VERB)
+    let failed = |error: &dyn Display| format!("the modules could not be run: {error}");
+    write_request(folder, request, limits).map_err(|error| failed(&error))?;
+    let mut call = office.call(VERB);
+    call.envs(std::env::vars_os())
         .arg(folder)
-        .args([limits.cpu_seconds, limits.seconds].map(|limit| limit.to_string()))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(failed)?;
-    let (mut ended, mut printed) = (Vec::new(), Vec::new());
-    let (out, err) = (child.stdout.take(), child.stderr.take());
-    let patience = Duration::from_secs(limits.seconds) + END_PATIENCE;
-    let both = async {
-        tokio::join!(read_end(out, &mut ended), read_end(err, &mut printed));
-        child.wait().await
+        .args([limits.cpu_seconds, limits.seconds].map(|limit| limit.to_string()));
+    let bounds = ChildLimits {
+        out: KeptOutput::End(PRINTED_BYTES_MAX),
+        err: PRINTED_BYTES_MAX,
+        patience: Duration::from_secs(limits.seconds) + END_PATIENCE,
+        // It alone knows what the modules have started.
+        is_killed: false,
     };
-    let in_time = timeout(patience, both).await.is_ok();
-    let ended = String::from_utf8_lossy(&ended);
-    let ended = if in_time { ended.trim() } else { "time" };
+    match office.run(call, [], bounds).await {
+        Ok(ended) => {
+            let printed = ended.err;
+            let ended = String::from_utf8_lossy(&ended.out);
+            answer(folder, ended.trim(), &printed, limits)
+        }
+        Err(ChildError::Late { .. }) => Err(in_words("time", b"", limits)),
+        Err(error) => Err(failed(&error)),
+    }
+}
+
+/// The answer of a process that ended this way.
+fn answer(
+    folder: &Path,
+    ended: &str,
+    printed: &[u8],
+    limits: ModulesLimits,
+) -> Result<ModulesAnswer, String> {
     if ended == "exit 0" {
         if let Some(answer) = read_answer(folder) {
             return Ok(answer);
@@ -198,7 +203,7 @@ pub async fn ask(
             return Err("the answer of the functions is too long or cannot be read".to_owned());
         }
     }
-    Err(in_words(ended, &printed, limits))
+    Err(in_words(ended, printed, limits))
 }
 
 fn write_request(folder: &Path, request: &ModulesRequest, limits: ModulesLimits) -> io::Result<()> {
@@ -269,21 +274,6 @@ fn in_words(ended: &str, printed: &[u8], limits: ModulesLimits) -> String {
 /// Lines of what was printed that stand below a reason.
 const LINES_SHOWN: usize = 20;
 
-/// Reads to the end and keeps the last bytes.
-async fn read_end(from: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {
-    let Some(mut from) = from else { return };
-    let mut part = vec![0; 8 << 10];
-    // An output that cannot be read any more has ended.
-    while let Ok(length) = from.read(&mut part).await
-        && length > 0
-    {
-        kept.extend_from_slice(&part[..length]);
-        if kept.len() > 2 * PRINTED_BYTES_MAX {
-            kept.drain(..kept.len() - PRINTED_BYTES_MAX);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -331,20 +321,11 @@ mod tests {
         assert_eq!(problem.why.chars().count(), 500);
     }
 
-    #[tokio::test]
-    async fn an_answer_that_cannot_be_read_is_told_as_such() {
-        use std::os::unix::fs::PermissionsExt as _;
+    #[test]
+    fn an_answer_that_cannot_be_read_is_told_as_such() {
         let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("program");
-        let script = "#!/bin/sh\necho '{' > \"$2/answer.json\"\necho exit 0\n";
-        std::fs::write(&program, script).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let request = ModulesRequest {
-            runs: Vec::new(),
-            plots: Vec::new(),
-        };
-        let limits = ModulesLimits::default();
-        let why = ask(&program, folder.path(), &request, limits).await;
+        std::fs::write(folder.path().join(ANSWER), "{").unwrap();
+        let why = answer(folder.path(), "exit 0", b"", ModulesLimits::default());
         assert_eq!(
             why.unwrap_err(),
             "the answer of the functions is too long or cannot be read"

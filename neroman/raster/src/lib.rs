@@ -1,4 +1,4 @@
-//! The process that turns a picture in SVG into PNG: our own program again, with limits of its
+//! The process that turns a picture in SVG into PNG: of `neroman-office`, with limits of its
 //! memory and its time, so that neither a library that draws nor its fonts stay in a
 //! daemon, and a picture that asks for too much ends nothing else.
 //!
@@ -9,8 +9,7 @@ use std::io::{Read as _, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use nero_model::limits::limit;
-use nero_plot::child::{ADDRESS_SPACE_MAX, CPU_SECONDS_MAX, PICTURE_BYTES_MAX};
+use nero_plot::child::PICTURE_BYTES_MAX;
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::fontdb::Database;
 use resvg::usvg::{Options, Tree};
@@ -28,9 +27,6 @@ pub fn answer(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let Some(factor) = factor else {
         return ExitCode::from(2);
     };
-    if !limit(ADDRESS_SPACE_MAX, CPU_SECONDS_MAX) {
-        return ExitCode::FAILURE;
-    }
     match of_input(factor) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {

@@ -28,12 +28,7 @@ pub fn write_book(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let Some(file) = arguments.next() else {
         return ExitCode::from(2);
     };
-    if !child::limit() {
-        return ExitCode::FAILURE;
-    }
-    std::panic::set_hook(Box::new(|_| {}));
-    let made = std::panic::catch_unwind(|| make(Path::new(&file), std::io::stdin().lock()));
-    child::print(&made.unwrap_or_else(|_| Err(failed("a value that no workbook can hold"))))
+    child::print(&make(Path::new(&file), std::io::stdin().lock()))
 }
 
 /// Makes the file.
@@ -107,13 +102,9 @@ struct BookInput<R> {
 
 impl<R: BufRead> BookInput<R> {
     fn next<T: serde::de::DeserializeOwned>(&mut self) -> Result<T, UnreadableTable> {
-        let mut line = Vec::new();
-        let read = self.input.read_until(b'\n', &mut line);
-        let read = read.map_err(|error| failed(&error.to_string()))?;
-        match read {
-            0 => Err(failed("its rows end early")),
-            _ => serde_json::from_slice(&line).map_err(|error| failed(&error.to_string())),
-        }
+        let next = nero_child::next_line(&mut self.input);
+        let next = next.map_err(|error| failed(&error.to_string()))?;
+        next.ok_or_else(|| failed("its rows end early"))
     }
 }
 

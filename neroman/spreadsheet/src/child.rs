@@ -3,11 +3,9 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::panic::RefUnwindSafe;
 use std::path::Path;
 use std::process::ExitCode;
 
-use nero_table::child::{ADDRESS_SPACE_MAX, CPU_SECONDS_MAX};
 use nero_table::{Sheet, UnreadableTable};
 use serde::de::DeserializeOwned;
 
@@ -20,24 +18,12 @@ pub fn answer(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(2);
     };
     let sheet = arguments.next().and_then(|name| name.into_string().ok());
-    if !limit() {
-        return ExitCode::FAILURE;
-    }
-    // A reader of formats that meets what it did not expect is no bug of ours.
-    std::panic::set_hook(Box::new(|_| {}));
-    let read = std::panic::catch_unwind(|| of_path(Path::new(&file), sheet.as_deref()));
-    let read = read.unwrap_or_else(|_| {
-        Err(UnreadableTable::file(
-            "is damaged: what it says of itself does not fit together",
-            "open it in a spreadsheet program and save it anew",
-        ))
-    });
-    print(&read)
+    print(&of_path(Path::new(&file), sheet.as_deref()))
 }
 
 /// Does what the input asks for with the file that the command line names behind its verb,
 /// and prints the answer.
-pub(crate) fn write<Wanted: DeserializeOwned + RefUnwindSafe, Answer: serde::Serialize>(
+pub(crate) fn write<Wanted: DeserializeOwned, Answer: serde::Serialize>(
     mut arguments: impl Iterator<Item = OsString>,
     work: fn(&Path, &Wanted) -> Result<Answer, UnreadableTable>,
 ) -> ExitCode {
@@ -50,22 +36,7 @@ pub(crate) fn write<Wanted: DeserializeOwned + RefUnwindSafe, Answer: serde::Ser
     let (Ok(wanted), true) = (wanted, is_read) else {
         return ExitCode::from(2);
     };
-    if !limit() {
-        return ExitCode::FAILURE;
-    }
-    std::panic::set_hook(Box::new(|_| {}));
-    let written = std::panic::catch_unwind(|| work(Path::new(&file), &wanted));
-    print(&written.unwrap_or_else(|_| {
-        Err(UnreadableTable::file(
-            "it is damaged",
-            "open it in a spreadsheet program and save it anew",
-        ))
-    }))
-}
-
-/// Limits this process.
-pub(crate) fn limit() -> bool {
-    nero_model::limits::limit(ADDRESS_SPACE_MAX, CPU_SECONDS_MAX)
+    print(&work(Path::new(&file), &wanted))
 }
 
 /// Prints an answer.

@@ -2,7 +2,7 @@
 //! `.ods`, and text with commas, semicolons or tabs.
 //!
 //! Files come from anywhere, and a small one can unfold into gigabytes. So [`answer`] is
-//! a process of its own, our own program again, which limits its memory and its time
+//! a process of its own, of `neroman-office`, which limits its memory and its time
 //! before it looks at the file; the daemon reads its answer and nothing else. Its first
 //! bytes show what the file is; its name only decides what a person is told about it.
 //!

@@ -1,5 +1,5 @@
-//! What the daemon or the command line and the process that reads, writes or makes a file for
-//! them agree on.
+//! What the daemon or the command line and `neroman-office`, which reads, writes or makes a file
+//! for them, agree on.
 
 use std::path::PathBuf;
 
@@ -7,25 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::CellValue;
 
-/// The word of our program's command line that begins such a process; no verb for people.
-/// File and sheet follow, and the answer is JSON: a `Result<Sheet, UnreadableTable>`.
+/// The word that has `neroman-office` read a table. File and sheet follow, and the answer is JSON: a `Result<Sheet, UnreadableTable>`.
 pub const VERB: &str = "read-table";
-/// The same for the process that writes numbers of rows. The file follows; [`NumbersToWrite`]
+/// The same for writing numbers of rows. The file follows; [`NumbersToWrite`]
 /// is its input as JSON, and the answer is a `Result<Option<PathBuf>, UnreadableTable>`: the
 /// backup.
 pub const NUMBER_VERB: &str = "number-table";
-/// The same for the process that writes results. The file follows; [`CellsToWrite`] is its
+/// The same for writing results. The file follows; [`CellsToWrite`] is its
 /// input as JSON, and the answer is a `Result<CellsAnswer, UnreadableTable>`.
 pub const CELLS_VERB: &str = "write-cells";
-/// The same for the process that makes a workbook. The file follows; its input is as in
+/// The same for making a workbook. The file follows; its input is as in
 /// [`crate::book`], and the answer is a `Result<(), UnreadableTable>`.
 pub const BOOK_VERB: &str = "write-book";
-/// The address space of the process.
-pub const ADDRESS_SPACE_MAX: u64 = 768 << 20;
-/// Its time on a processor.
-pub const CPU_SECONDS_MAX: u64 = 20;
-/// The longest answer.
-pub const ANSWER_BYTES_MAX: u64 = 256 << 20;
 
 /// Numbers of rows, and where they belong. Rows and columns count from one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

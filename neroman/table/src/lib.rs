@@ -3,12 +3,13 @@
 //! [`Sheet`] is what a reader of files answers: the cells that hold something, row by
 //! row, with their types. [`Header`] finds the rows that name the columns, and which
 //! group each column is in. [`book`] is a workbook that is to be made. Used by the reader of files (`nero-spreadsheet`), which runs
-//! in a process of its own, and by the reader of experiments.
+//! in `neroman-office`, and by the reader of experiments.
 //!
 //! Never done here: files, formats of files, and what a column means.
 
 pub mod book;
 pub mod child;
+pub mod columns;
 mod header;
 mod sheet;
 

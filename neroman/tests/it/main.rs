@@ -11,7 +11,6 @@ mod faults;
 mod files;
 mod infra;
 mod json;
-mod modules;
 mod nodes;
 mod noodles;
 mod plots;

@@ -1,8 +1,8 @@
 //! Results and points as columns with types, for files that have them.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 
+use nero_table::columns::ColumnCells;
 use nero_wire::v1::metrics_reply::Series;
 use nero_wire::v1::{ExperimentView, Param};
 
@@ -25,21 +25,6 @@ pub struct TypedColumn<'a> {
     pub name: String,
     /// The cells, one for each row.
     pub cells: ColumnCells<'a>,
-}
-
-/// Cells of one type; `None` is unknown.
-#[derive(Debug, PartialEq)]
-pub enum ColumnCells<'a> {
-    /// Whole numbers.
-    Whole(Vec<Option<i64>>),
-    /// Numbers, infinities and NaN among them.
-    Number(Vec<Option<f64>>),
-    /// `true` and `false`.
-    Truth(Vec<Option<bool>>),
-    /// Moments in milliseconds since 1970.
-    Moment(Vec<Option<i64>>),
-    /// Texts as jobs printed them.
-    Text(Vec<Option<Cow<'a, str>>>),
 }
 
 impl Rows {
@@ -232,6 +217,8 @@ fn distinct(columns: Vec<(String, ColumnCells<'_>)>) -> Vec<TypedColumn<'_>> {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use nero_wire::v1::MetricSummary;
 
     use super::*;

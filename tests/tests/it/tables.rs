@@ -386,7 +386,8 @@ fn workbook(rows: &[&[&str]]) -> Vec<(&'static str, String)> {
 
 /// The cells of a table as text, row by row up to the last filled one.
 pub fn cells(home: &Home, file: &Path) -> Vec<Vec<String>> {
-    let sheet: Value = serde_json::from_str(&home.ok(&["read-table", &shown(file)])).unwrap();
+    let read = home.office(&["read-table", &shown(file)]).output().unwrap();
+    let sheet: Value = serde_json::from_slice(&read.stdout).unwrap();
     let text = |cell: &Value| match cell[1].as_object() {
         Some(kinds) => kinds.values().next().unwrap().as_str().unwrap().to_owned(),
         None => "formula without a value".to_owned(),
@@ -463,6 +464,39 @@ fn numbers_are_written_into_a_table_without_any_and_stay_with_their_rows() {
 }
 
 #[test]
+fn an_absent_office_is_named_and_a_daemon_keeps_the_one_it_has() {
+    let mut home = Home::new();
+    let folder = home.other_build(0);
+    home.use_programs(&folder);
+    let (office, aside) = (folder.join("neroman-office"), folder.join("aside"));
+    let table = shown(&plan(&home, "p", "id,command\n7,true\n", ""));
+    let job = home.experiment("job", "command: echo loss 1");
+    fs::rename(&office, &aside).unwrap();
+    home.ok(&["start", job.to_str().unwrap(), "--wait"]);
+    let named = format!("neroman-office is not in {}", folder.display());
+    for words in [
+        &["add", &table][..],
+        &["results", "all", "-o", "made.ods"],
+        &["results", "all", "-o", "made.parquet"],
+        &["metrics", "all", "--parquet"],
+        &["plot", "all", "loss", "-o", "made.png"],
+    ] {
+        let ran = home.run(words);
+        assert_ne!(ran.code, Some(0), "{ran:#?}");
+        assert!(ran.err.contains(&named), "{ran:#?}");
+        assert!(ran.err.contains("cargo xtask install"), "{ran:#?}");
+    }
+    fs::rename(&aside, &office).unwrap();
+    home.ok(&["add", &table]);
+    // An upgrade below the daemon, which began with another one.
+    fs::remove_file(&office).unwrap();
+    home.script(&office, "#!/bin/sh\nexit 1\n");
+    home.ok(&["add", &table]);
+    let ran = home.run(&["plot", "all", "loss", "-o", "made.png"]);
+    assert_ne!(ran.code, Some(0), "{ran:#?}");
+}
+
+#[test]
 fn a_file_that_is_no_table_is_told_and_changes_nothing() {
     let home = Home::new();
     let folder = home.path().join("p");
@@ -490,7 +524,7 @@ fn a_file_that_is_no_table_is_told_and_changes_nothing() {
             || fs::read(golden("libreoffice.xls")).unwrap(),
             "old workbook (.xls)",
         ),
-        ("liar.xlsx", liar, "needs more than 768 MiB to read"),
+        ("liar.xlsx", liar, "needs more than 768 MiB of memory"),
         ("million.xlsx", million, "100100 rows"),
         (
             "corner.xlsx",
@@ -538,7 +572,7 @@ fn a_file_that_is_no_table_is_told_and_changes_nothing() {
         let ran = home.run(&["add", &shown(&file)]);
         assert_eq!(ran.code, Some(2), "{name}: {ran:#?}");
         assert!(ran.err.contains(told), "{name}: {ran:#?}");
-        let mut reader = home.command(&["read-table", &shown(&file)]);
+        let mut reader = home.office(&["read-table", &shown(&file)]);
         let reader = reader.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let peak = peak_bytes(&reader.unwrap());
         assert!(peak <= 256 << 20, "{name}: {peak} bytes in the reader");

@@ -58,6 +58,21 @@ impl BenchHome {
         Ok(folder)
     }
 
+    /// A call of `neroman-office` as `neroman` makes it; without one neroman does its work itself.
+    pub fn office(&self, args: &[&str]) -> Command {
+        let program = self.neroman.with_file_name("neroman-office");
+        let said = Command::new(&program).arg("--version").output();
+        let said = said.map(|said| String::from_utf8_lossy(&said.stdout).into_owned());
+        match said.as_deref().map(|said| said.trim().split_once(' ')) {
+            Ok(Some((_, build))) => {
+                let mut command = Command::new(program);
+                command.arg(build).args(args);
+                command
+            }
+            _ => self.command(args),
+        }
+    }
+
     /// A command of `neroman` on this home.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.neroman);

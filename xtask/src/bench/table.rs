@@ -30,7 +30,7 @@ pub fn table(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>, S
     for _ in 0..rounds {
         let began = Instant::now();
         let child = stage
-            .command(&["read-table", &book])
+            .office(&["read-table", &book])
             .stdout(Stdio::null())
             .spawn()
             .map_err(|error| error.to_string())?;

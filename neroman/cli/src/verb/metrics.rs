@@ -39,7 +39,7 @@ pub async fn run(session: &mut Session, args: &Metrics) -> Result<u8, Stop> {
     } else {
         session.out.notes(&reply.notes);
         if args.parquet {
-            let made = parquet::bytes(&about(args), typed::of_points(&reply.series))?;
+            let made = parquet::bytes(&about(args), typed::of_points(&reply.series)).await?;
             session.out.bytes(&made)?;
         } else if args.csv {
             session.out.raw(&as_csv(&reply))?;

@@ -130,7 +130,8 @@ async fn draw(desk: MailDesk, state: Arc<State>) -> DrawnCurves {
     let Some(svg) = svg.await.map_err(|error| error.to_string())?? else {
         return Ok(None);
     };
-    let png = child::png(&svg, FACTOR).await?;
+    let png = child::png(&svg, FACTOR).await;
+    let png = png.map_err(|error| error.to_string())?;
     Ok(Some((png.into(), names.join(" and "))))
 }
 

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nero_child::Office;
 use nero_format::{OutputPlot, ProcessedOutput, ProcessedUnit, Processing, PythonCall};
 use nero_model::ids::{hex, random};
 use nero_model::safe::Safe;
@@ -343,13 +344,12 @@ impl Modules {
                 ));
             }
         };
-        let answer = nero_python::ask(
-            Path::new("/proc/self/exe"),
-            &call.folder,
-            &request,
-            ModulesLimits::default(),
-        )
-        .await;
+        let answer = match Office::own() {
+            Ok(office) => {
+                nero_python::ask(office, &call.folder, &request, ModulesLimits::default()).await
+            }
+            Err(error) => Err(error.to_string()),
+        };
         Ok((runs, answer))
     }
 }

@@ -6,16 +6,16 @@
 //! lock is taken that a person's own git would wait for.
 
 use std::fs;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
+
+use nero_child::{ChildLimits, KeptOutput, blocking, run};
+use tokio::process::Command;
 
 /// How long both calls may take together.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Longest diff that is kept.
-const DIFF_BYTES_MAX: u64 = 10 * 1024 * 1024;
+const DIFF_BYTES_MAX: usize = 10 * 1024 * 1024;
 
 /// The output of git.
 #[derive(Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub(super) fn look(folder: &Path) -> Option<GitState> {
 }
 
 /// The output of one call, if it succeeded in time.
-fn ask(folder: &Path, arguments: &[&str], bytes_max: u64, until: Instant) -> Option<Vec<u8>> {
+fn ask(folder: &Path, arguments: &[&str], bytes_max: usize, until: Instant) -> Option<Vec<u8>> {
     let mut command = Command::new("git");
     // A repository's settings may name programs; none of them may run here.
     for setting in [
@@ -100,41 +100,20 @@ fn ask(folder: &Path, arguments: &[&str], bytes_max: u64, until: Instant) -> Opt
     ] {
         command.env_remove(name);
     }
-    let mut child = command
+    command
         .arg("-C")
         .arg(folder)
         .args(arguments)
         .env("GIT_TERMINAL_PROMPT", "0")
         .env("GIT_ASKPASS", "false")
         .env("GIT_OPTIONAL_LOCKS", "0")
-        .env("LC_ALL", "C")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .ok()?;
-    let output = read(&mut child, bytes_max, until);
-    if output.is_none() {
-        // Late or too long; a child that has ended meanwhile cannot be killed,
-        // which is fine.
-        let _ = child.kill();
-    }
-    let ended = child.wait().ok()?;
-    output.filter(|_| ended.success())
-}
-
-/// Reads to the end on a thread of its own, since a pipe knows no deadline. The
-/// thread ends with the child.
-fn read(child: &mut Child, bytes_max: u64, until: Instant) -> Option<Vec<u8>> {
-    let stdout = child.stdout.take()?;
-    let (tell, told) = mpsc::sync_channel(1);
-    std::thread::spawn(move || {
-        let mut output = Vec::new();
-        let read = stdout.take(bytes_max + 1).read_to_end(&mut output);
-        // The caller may have stopped waiting.
-        let _ = tell.send(read.is_ok().then_some(output));
-    });
-    let left = until.saturating_duration_since(Instant::now());
-    let output = told.recv_timeout(left).ok()??;
-    (output.len() as u64 <= bytes_max).then_some(output)
+        .env("LC_ALL", "C");
+    let limits = ChildLimits {
+        out: KeptOutput::Whole(bytes_max),
+        err: 0,
+        patience: until.saturating_duration_since(Instant::now()),
+        is_killed: true,
+    };
+    let ended = blocking(run("git", command, [], limits)).ok()?;
+    ended.status.success().then_some(ended.out)
 }

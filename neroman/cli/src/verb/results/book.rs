@@ -1,12 +1,10 @@
-//! `results -o X.xlsx|.ods`: the cells are gathered here, and a process with limits, our own
-//! program again, makes the file.
+//! `results -o X.xlsx|.ods`: the cells are gathered here, and `neroman-office` makes the file.
 
-use std::io::{BufWriter, Write as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
 
+use nero_child::{Office, json_line};
 use nero_table::UnreadableTable;
-use nero_table::child::{ADDRESS_SPACE_MAX, BOOK_VERB};
+use nero_table::child::BOOK_VERB;
 use nero_views::book::{self, BookParts, NoBook, ResultBook};
 use nero_views::json::run_id;
 use nero_views::results::Runs;
@@ -42,7 +40,7 @@ pub async fn save(
         zone: jiff::tz::TimeZone::system(),
     })
     .map_err(Fault::from)?;
-    write(path, &made)?;
+    write(path, &made).await?;
     for note in &made.notes {
         session.out.note(note);
     }
@@ -147,45 +145,20 @@ pub(super) fn about(args: &Results, run_count: usize) -> Vec<(String, String)> {
 }
 
 /// Has the process write the file.
-fn write(path: &Path, made: &ResultBook) -> Result<(), Fault> {
-    let fault = || Fault::new(code::FAILED, format!("cannot write {}", path.display()));
-    let failed = |error: std::io::Error| fault().because(&error);
-    let mut child = Command::new("/proc/self/exe")
-        .arg(BOOK_VERB)
-        .arg(path)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(failed)?;
-    if let Some(stdin) = child.stdin.take() {
-        // A process that refuses reads no further, and its answer has the reason.
-        let _ = send(stdin, made);
-    }
-    let ended = child.wait_with_output().map_err(failed)?;
-    let answer = serde_json::from_slice::<Result<(), UnreadableTable>>(&ended.stdout);
+async fn write(path: &Path, made: &ResultBook) -> Result<(), Fault> {
+    let book = std::iter::once_with(|| json_line(&made.book));
+    let rows = made.rows.iter().flatten().map(json_line);
+    let answer = match Office::own() {
+        Ok(office) => office.ask_json(BOOK_VERB, [path], book.chain(rows)).await,
+        Err(error) => Err(error),
+    };
+    let fault = Fault::new(code::FAILED, format!("cannot write {}", path.display()));
     match answer {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(UnreadableTable::File { why, hint })) => Err(fault().cause(why).hint(hint)),
-        Ok(Err(other)) => Err(fault().cause(format!("{other:?}"))),
-        Err(_) => Err(fault()
-            .cause(format!(
-                "it needs more than {} MiB of memory or too much time",
-                ADDRESS_SPACE_MAX >> 20
-            ))
-            .hint("pick fewer runs, or write .csv")),
+        Ok(Err(UnreadableTable::File { why, hint })) => Err(fault.cause(why).hint(hint)),
+        Ok(Err(other)) => Err(fault.cause(format!("{other:?}"))),
+        Err(error) => Err(fault.because(&error).hint("pick fewer runs, or write .csv")),
     }
-}
-
-fn send(to: impl std::io::Write, made: &ResultBook) -> std::io::Result<()> {
-    let mut to = BufWriter::new(to);
-    serde_json::to_writer(&mut to, &made.book)?;
-    to.write_all(b"\n")?;
-    for row in made.rows.iter().flatten() {
-        serde_json::to_writer(&mut to, row)?;
-        to.write_all(b"\n")?;
-    }
-    to.flush()
 }
 
 impl From<NoBook> for Fault {

@@ -117,9 +117,9 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
                     book::save(session, args, &runs, path).await?;
                 }
                 FileFormat::Parquet => {
-                    check_parquet_made_here(path)?;
+                    check_parquet_made_here(path).await?;
                     let about = book::about(args, ran.len());
-                    save(path, &parquet::bytes(&about, [rows.columns()])?)?;
+                    save(path, &parquet::bytes(&about, [rows.columns()]).await?)?;
                 }
             }
             wrote(session, path);
@@ -233,14 +233,17 @@ fn check_made_here(path: &Path) -> Result<(), Fault> {
 ///
 /// # Errors
 /// When it is such a file, or cannot be read.
-fn check_parquet_made_here(path: &Path) -> Result<(), Fault> {
-    let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
-    match opened {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+async fn check_parquet_made_here(path: &Path) -> Result<(), Fault> {
+    match File::open(path).and_then(|file| file.metadata()) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(cannot_write(path).because(&error)),
+        Ok(found) if found.len() == 0 => return Ok(()),
+        Ok(_) => {}
+    }
+    match parquet::is_ours(path).await {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(not_made_here(path)),
         Err(error) => Err(cannot_write(path).because(&error)),
-        Ok((0, _)) => Ok(()),
-        Ok((_, file)) if parquet::is_ours(&file) => Ok(()),
-        Ok(_) => Err(not_made_here(path)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tells the program which revision and which target it is built of. A released program has the
+//! Tells the programs which revision and which target they are built of. A released program has the
 //! revision that git names, or the packager in `SOURCE_REVISION`; a tarball without either is
 //! "unknown". A program of development has none, so that a commit builds nothing anew.
 
@@ -28,7 +28,7 @@ fn variable(name: &str) -> Option<String> {
 
 /// The commit of the project's own repository. One around an unpacked tarball is another project's.
 fn of_git() -> Option<String> {
-    let root = PathBuf::from(variable("CARGO_MANIFEST_DIR")?).join("..");
+    let root = PathBuf::from(variable("CARGO_MANIFEST_DIR")?).join("../..");
     if !root.join(".git").exists() {
         return None;
     }

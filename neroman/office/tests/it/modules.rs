@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use nero_child::Office;
 use nero_python::{
     CalledFunction, ModulesAnswer, ModulesLimits, ModulesRequest, NumbersReader, OutputToRead,
     PICTURES, PlotToDraw, RunToProcess, SERIES, ask,
@@ -56,8 +57,8 @@ impl Lab {
             .enable_all()
             .build()
             .unwrap();
-        let program = Path::new(env!("CARGO_BIN_EXE_neroman"));
-        runtime.block_on(ask(program, &self.path("call"), request, limits))
+        let office = Office::open(Path::new(env!("CARGO_BIN_EXE_neroman-office"))).unwrap();
+        runtime.block_on(ask(&office, &self.path("call"), request, limits))
     }
 
     /// What becomes of the log.

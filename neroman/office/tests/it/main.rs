@@ -1,0 +1,4 @@
+//! The program as neroman calls it.
+
+mod modules;
+mod words;

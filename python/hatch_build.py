@@ -10,16 +10,17 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class Programs(BuildHookInterface):  # type: ignore[type-arg]
-    """``neroman`` starts without an interpreter; agents lie where it looks for them."""
+    """``neroman`` starts without an interpreter; the other programs lie where it looks for them."""
 
     def initialize(self, version: str, build_data: Dict[str, Any]) -> None:
-        """Adds ``neroman`` and the folder ``agents`` of ``NERONET_WHEEL``."""
+        """Adds ``neroman``, ``neroman-office`` and the folder ``agents`` of ``NERONET_WHEEL``."""
         folder = os.environ.get("NERONET_WHEEL")
         if not folder:
             return
         build_data["pure_python"] = False
         build_data["tag"] = os.environ["NERONET_WHEEL_TAG"]
-        build_data["shared_scripts"][os.path.join(folder, "neroman")] = "neroman"
+        for name in ("neroman", "neroman-office"):
+            build_data["shared_scripts"][os.path.join(folder, name)] = name
         noodles = os.path.join(os.path.dirname(os.path.abspath(__file__)), "noodles")
         build_data["shared_scripts"][noodles] = "noodles"
         build_data["shared_data"][os.path.join(folder, "agents")] = "share/neronet/agents"

@@ -39,7 +39,7 @@ pub fn run(steps: &mut Steps) -> Result<(), String> {
     Ok(())
 }
 
-/// Builds the four programs; one line on the terminal tells how far it is.
+/// Builds the programs; one line on the terminal tells how far it is.
 fn build(steps: &Steps) -> Result<(), String> {
     println!("building Neronet, about four minutes on two cores");
     let mut build = steps.build(&["--message-format=json-render-diagnostics", "--quiet"]);

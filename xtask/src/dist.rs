@@ -1,7 +1,7 @@
 //! `cargo xtask dist`: what a release consists of, in `target/dist`: a tarball and a package of
 //! Debian for each kind of machine, the wheels, `install.sh` and `SHA256SUMS`.
 //!
-//! A tarball is a prefix: `bin/neroman`, the agents where neroman looks for them, pages for `man`,
+//! A tarball is a prefix: `bin/neroman` with `neroman-office` beside it, the agents where neroman looks for them, pages for `man`,
 //! completions, the manual as text, and the licences of all that is linked. Equal programs give
 //! equal bytes, wherever and whenever they are packed.
 
@@ -19,9 +19,9 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use crate::elf;
-use crate::portable::{self, AGENT, Arch};
+use crate::portable::{self, AGENT, Arch, HEAD};
 use crate::steps::{Steps, execute};
-use crate::wheel::{self, place};
+use crate::wheel::{self, place_all};
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Where a prefix has the agents of all kinds of machines.
@@ -39,7 +39,7 @@ const COMPLETIONS: [(&str, &str); 3] = [
 pub enum ProgramSource<'a> {
     /// They are compiled for old systems.
     Sources,
-    /// All four lie in this folder, for this kind of machine.
+    /// All of them lie in this folder, for this kind of machine.
     Folder(&'a Path),
 }
 
@@ -60,7 +60,7 @@ pub fn run(
     let neroman = neroman.ok_or("the pages of the manual need programs for this machine")?;
     let common = work.path().join("common");
     steps.run("manual, completions, licences", |steps| {
-        fill(steps, &neroman.neroman, &common)
+        fill(steps, &neroman.head[0], &common)
     })?;
     let mut files = Vec::new();
     for set in &built {
@@ -68,7 +68,7 @@ pub fn run(
         let name = format!("neronet-{VERSION}-{arch}-linux.tar.gz");
         let prefix = work.path().join(arch).join(format!("neronet-{VERSION}"));
         copy_folder(&common, &prefix)?;
-        place(&set.neroman, &prefix.join("bin"))?;
+        place_all(&set.head, &prefix.join("bin"))?;
         place_agents(&built, &prefix.join(AGENTS))?;
         steps.run(&name, |_| {
             let folder = prefix.parent().unwrap_or(&prefix);
@@ -82,7 +82,7 @@ pub fn run(
     }
     for set in &built {
         let wheels = wheel::pack(steps, set.arch, Some(out.clone()), |_, inside| {
-            place(&set.neroman, inside)?;
+            place_all(&set.head, inside)?;
             place_agents(&built, &inside.join("agents"))
         });
         if let Err(why) = wheels {
@@ -137,7 +137,8 @@ pub fn install(steps: &mut Steps, prefix: Option<&Path>) -> Result<(), String> {
 /// Programs for one kind of machine.
 struct ProgramSet {
     arch: Arch,
-    neroman: PathBuf,
+    /// As [`HEAD`].
+    head: [PathBuf; 2],
     agent: [PathBuf; 3],
 }
 
@@ -147,13 +148,13 @@ fn built(
     archs: &[Arch],
     programs: &ProgramSource<'_>,
 ) -> Result<(Vec<ProgramSet>, Vec<String>), String> {
-    let of = |arch, neroman, folder: &Path| ProgramSet {
+    let of = |arch, head: &Path, folder: &Path| ProgramSet {
         arch,
-        neroman,
+        head: HEAD.map(|name| head.join(name)),
         agent: AGENT.map(|name| folder.join(name)),
     };
     if let ProgramSource::Folder(folder) = programs {
-        let set = of(Arch::own()?, folder.join("neroman"), folder);
+        let set = of(Arch::own()?, folder, folder);
         return Ok((vec![set], Vec::new()));
     }
     let archs = if archs.is_empty() { Arch::all() } else { archs };
@@ -161,8 +162,8 @@ fn built(
     for arch in archs {
         let agents = steps.target().join("agents").join(arch.folder());
         let made = portable::run(steps, &[*arch])
-            .and_then(|()| portable::neroman(steps, *arch))
-            .map(|neroman| of(*arch, neroman, &agents));
+            .and_then(|()| portable::head(steps, *arch))
+            .map(|head| of(*arch, &head, &agents));
         match made {
             Ok(set) => sets.push(set),
             Err(why) => left_out.push(format!("programs for {}: {why}", arch.name())),
@@ -177,9 +178,7 @@ fn built(
 /// A head sends agents to machines of all kinds.
 fn place_agents(built: &[ProgramSet], folder: &Path) -> Result<(), String> {
     for set in built {
-        for program in &set.agent {
-            place(program, &folder.join(set.arch.folder()))?;
-        }
+        place_all(&set.agent, &folder.join(set.arch.folder()))?;
     }
     Ok(())
 }

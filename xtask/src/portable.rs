@@ -37,7 +37,8 @@ const LIBRARIES: &[&str] = &[
 pub const AGENT: [&str; 3] = ["neromum", "nerokid", SHIM];
 const DYNAMIC: [&str; 2] = ["neromum", "nerokid"];
 const SHIM: &str = "nerokid-shim";
-const NEROMAN: &str = "neroman";
+/// Programs of the researcher's machine; they lie side by side.
+pub const HEAD: [&str; 2] = ["neroman", "neroman-office"];
 
 /// A kind of machine, named as `uname -m` names it there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -96,8 +97,8 @@ pub fn run(steps: &mut Steps, archs: &[Arch]) -> Result<(), String> {
     Ok(())
 }
 
-/// Builds and checks neroman for a kind of machine; returns its path.
-pub fn neroman(steps: &mut Steps, arch: Arch) -> Result<PathBuf, String> {
+/// Builds and checks the programs of [`HEAD`] for a kind of machine; returns their folder.
+pub fn head(steps: &mut Steps, arch: Arch) -> Result<PathBuf, String> {
     let target = steps.target();
     let tools = Tools::ensure(&target.join("portable/tools"))?;
     let out = target.join("portable/build");
@@ -110,14 +111,22 @@ pub fn neroman(steps: &mut Steps, arch: Arch) -> Result<PathBuf, String> {
         &format!("{triple}.{GLIBC}"),
         &out,
     );
-    build.args(["-p", NEROMAN]);
+    for program in HEAD {
+        build.args(["-p", program]);
+    }
     tools.lend(&mut build);
-    steps.command(&format!("{NEROMAN} for {}", arch.name()), build)?;
-    let built = out.join(&triple).join("dist").join(NEROMAN);
-    let needs = elf::needs(&built).map_err(|error| format!("{}: {error}", built.display()))?;
-    match faults(arch, NEROMAN, &needs) {
-        faults if faults.is_empty() => Ok(built),
-        faults => Err(faults.join("\n")),
+    steps.command(&format!("{} for {}", HEAD.join(", "), arch.name()), build)?;
+    let folder = out.join(&triple).join("dist");
+    let mut refused = Vec::new();
+    for program in HEAD {
+        let built = folder.join(program);
+        let needs = elf::needs(&built).map_err(|error| format!("{}: {error}", built.display()))?;
+        refused.extend(faults(arch, program, &needs));
+    }
+    if refused.is_empty() {
+        Ok(folder)
+    } else {
+        Err(refused.join("\n"))
     }
 }
 

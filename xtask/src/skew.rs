@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::steps::{PROGRAMS, Steps, execute, has_cargo_command};
+use crate::steps::{Steps, execute, has_cargo_command};
 use crate::test::bare;
 
 /// Variable with the folder of the earlier programs; `nero_tests::previous`
@@ -71,7 +71,9 @@ fn older(root: &Path, commit: &str, folder: &Path) -> Result<(), String> {
         .current_dir(root);
     execute(checkout)?;
     let target = folder.join("target");
-    let mut build = Steps::new(&tree).build(&[]);
+    let earlier = Steps::new(&tree);
+    let programs: Vec<&str> = earlier.programs().collect();
+    let mut build = earlier.build(&[]);
     build.env("CARGO_TARGET_DIR", &target);
     let built = execute(build);
     forget(root, &tree)?;
@@ -79,7 +81,7 @@ fn older(root: &Path, commit: &str, folder: &Path) -> Result<(), String> {
     // All of them appear at once, or none.
     let new = folder.join("bin.new");
     fs::create_dir_all(&new).map_err(failed(&new))?;
-    for name in PROGRAMS {
+    for name in programs {
         let from = target.join("debug").join(name);
         fs::copy(&from, new.join(name)).map_err(failed(&from))?;
     }

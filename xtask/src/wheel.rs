@@ -1,6 +1,6 @@
 //! `cargo xtask wheel`: the packages of Python with the programs inside, in
-//! `target/wheel`. Installed with pip they are the whole product: `neroman` lies
-//! beside the interpreter, the agents lie in `share/neronet/agents`.
+//! `target/wheel`. Installed with pip they are the whole product: `neroman` and
+//! `neroman-office` lie beside the interpreter, the agents lie in `share/neronet/agents`.
 //!
 //! Besides what `portable` needs this needs python3 with pip, which brings
 //! hatchling into a folder below `target/`.
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::elf::{self, Glibc};
-use crate::portable::{self, AGENT, Arch, GLIBC};
+use crate::portable::{self, AGENT, Arch, GLIBC, HEAD};
 use crate::steps::Steps;
 
 /// The package that builds wheels.
@@ -19,7 +19,7 @@ const HATCHLING: &str = "hatchling==1.27.0";
 
 /// Builds both wheels for a kind of machine, into `out`.
 ///
-/// With `programs`, a folder with all four programs, nothing is compiled, and the
+/// With `programs`, a folder with all programs, nothing is compiled, and the
 /// wheel's tag names the C library that they need.
 pub fn run(
     steps: &mut Steps,
@@ -34,7 +34,7 @@ pub fn run(
     })
 }
 
-/// Builds both wheels of the programs that `fill` puts into a folder: `neroman`, and the agents in
+/// Builds both wheels of the programs that `fill` puts into a folder: [`HEAD`], and the agents in
 /// `agents/ARCH-linux`.
 pub fn pack(
     steps: &mut Steps,
@@ -62,37 +62,38 @@ pub fn pack(
     outcome
 }
 
-/// Compiles what the wheel has: neroman for one kind of machine, agents for all.
+/// Compiles what the wheel has: [`HEAD`] for one kind of machine, agents for all.
 fn built(steps: &mut Steps, arch: Arch, inside: &Path) -> Result<(), String> {
     portable::run(steps, &[])?;
-    let neroman = portable::neroman(steps, arch)?;
-    place(&neroman, inside)?;
-    let agents = steps.target().join("agents");
+    let head = portable::head(steps, arch)?;
+    place_all(&HEAD.map(|name| head.join(name)), inside)?;
     for arch in Arch::all() {
-        for program in AGENT {
-            place(
-                &agents.join(arch.folder()).join(program),
-                &inside.join("agents").join(arch.folder()),
-            )?;
-        }
-    }
-    Ok(())
-}
-
-/// Takes the programs of one folder.
-fn given(programs: &Path, arch: Arch, inside: &Path) -> Result<(), String> {
-    place(&programs.join("neroman"), inside)?;
-    for program in AGENT {
-        place(
-            &programs.join(program),
+        let agents = steps.target().join("agents").join(arch.folder());
+        place_all(
+            &AGENT.map(|name| agents.join(name)),
             &inside.join("agents").join(arch.folder()),
         )?;
     }
     Ok(())
 }
 
-/// Copies a program into a folder, without its symbols.
-pub(crate) fn place(program: &Path, folder: &Path) -> Result<(), String> {
+/// Takes the programs of one folder.
+fn given(programs: &Path, arch: Arch, inside: &Path) -> Result<(), String> {
+    place_all(&HEAD.map(|name| programs.join(name)), inside)?;
+    place_all(
+        &AGENT.map(|name| programs.join(name)),
+        &inside.join("agents").join(arch.folder()),
+    )
+}
+
+/// Copies programs into a folder, without their symbols.
+pub(crate) fn place_all(programs: &[PathBuf], folder: &Path) -> Result<(), String> {
+    programs
+        .iter()
+        .try_for_each(|program| place(program, folder))
+}
+
+fn place(program: &Path, folder: &Path) -> Result<(), String> {
     let refused = |error| format!("{}: {error}", program.display());
     fs::create_dir_all(folder).map_err(refused)?;
     let to = folder.join(program.file_name().unwrap_or_default());
@@ -109,7 +110,10 @@ fn tag(arch: Arch, inside: &Path) -> Result<String, String> {
     let agents = inside.join("agents").join(arch.folder());
     let paths = AGENT.map(|program| agents.join(program));
     let mut oldest = GLIBC;
-    for path in paths.iter().chain([&inside.join("neroman")]) {
+    for path in paths
+        .iter()
+        .chain(&HEAD.map(|program| inside.join(program)))
+    {
         let at = |why: String| format!("{}: {why}", path.display());
         let needs = elf::needs(path).map_err(|error| at(error.to_string()))?;
         if needs.arch != Some(arch.name()) {

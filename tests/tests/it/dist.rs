@@ -19,7 +19,7 @@ impl Release {
         let home = Home::new();
         let programs = home.path().join("programs");
         fs::create_dir(&programs).unwrap();
-        for name in ["neromum", "nerokid", "nerokid-shim"] {
+        for name in ["neroman-office", "neromum", "nerokid", "nerokid-shim"] {
             fs::write(programs.join(name), name).unwrap();
         }
         let folder = home.path().join("release");
@@ -140,6 +140,7 @@ fn equal_programs_give_equal_bytes_wherever_they_are_packed() {
     let listed = said(&listed.unwrap());
     for wanted in [
         "bin/neroman\n",
+        "bin/neroman-office\n",
         "share/man/man1/neroman.1\n",
         "share/man/man1/neroman-start.1\n",
         "completions/neroman\n",

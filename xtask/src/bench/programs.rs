@@ -75,12 +75,13 @@ fn build(steps: &mut Steps, target: &Path) -> Result<PathBuf, String> {
     let folder = target.join("bench/bin");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
 
-    // All four, as the README builds them: with other features the libraries would be built again.
+    // All of them, as the README builds them: with other features the libraries would be built again.
     execute(steps.build(&["--release"]))?;
     execute(steps.cargo(&["build", "--profile", "kid", "--locked", "-p", "nerokid"]))?;
     let shim = shim(steps, target)?;
     for (from, name) in [
         (target.join("release/neroman"), "neroman"),
+        (target.join("release/neroman-office"), "neroman-office"),
         (target.join("release/neromum"), "neromum"),
         (target.join("kid/nerokid"), "nerokid"),
         (shim, "nerokid-shim"),

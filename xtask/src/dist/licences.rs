@@ -35,7 +35,7 @@ pub fn collected(steps: &Steps) -> Result<String, String> {
     Ok(all)
 }
 
-/// The crates of others in the four programs, as `NAME VERSION`, with the terms that they name.
+/// The crates of others in the programs, as `NAME VERSION`, with the terms that they name.
 fn linked(steps: &Steps) -> Result<BTreeMap<String, String>, String> {
     let mut command = steps.cargo(&["tree", "--locked", "--offline", "--edges", "normal"]);
     for program in PROGRAMS {

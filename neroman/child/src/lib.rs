@@ -1,5 +1,5 @@
 //! Other programs as processes of their own: what they get, what they print and how long they
-//! take is bounded ([`run`]).
+//! take is bounded ([`run()`]).
 //!
 //! One of them is ours: [`Office`], `neroman-office`, which reads and writes files of people and
 //! limits itself before it looks at them ([`limit`]). Its callers and its `main` agree here on

@@ -91,7 +91,7 @@ impl Office {
     /// Runs a call to its end.
     ///
     /// # Errors
-    /// As of [`run`]; when the program is of another build.
+    /// As of [`run()`]; when the program is of another build.
     pub async fn run(
         &self,
         call: Command,

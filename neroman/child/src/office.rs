@@ -108,13 +108,26 @@ impl Office {
     /// Runs a call with [`Self::LIMITS`]; returns what it prints.
     ///
     /// # Errors
-    /// As of [`Self::run`]; when it met a limit of its own, or failed.
+    /// As of [`Self::ask_within`].
     pub async fn ask(
         &self,
         call: Command,
         input: impl IntoIterator<Item = io::Result<Vec<u8>>>,
     ) -> Result<Vec<u8>, ChildError> {
-        let ended = self.run(call, input, Self::LIMITS).await?;
+        self.ask_within(call, input, Self::LIMITS).await
+    }
+
+    /// Runs a call with these limits; returns what it prints.
+    ///
+    /// # Errors
+    /// As of [`Self::run`]; when it met a limit of its own, or failed.
+    pub async fn ask_within(
+        &self,
+        call: Command,
+        input: impl IntoIterator<Item = io::Result<Vec<u8>>>,
+        limits: ChildLimits,
+    ) -> Result<Vec<u8>, ChildError> {
+        let ended = self.run(call, input, limits).await?;
         if ended.status.success() {
             return Ok(ended.out);
         }

@@ -1,8 +1,9 @@
 //! Columns with types as a file of Parquet, which `neroman-office` makes.
 
 use std::path::Path;
+use std::time::Duration;
 
-use nero_child::{ChildError, Office, json_line};
+use nero_child::{ChildError, ChildLimits, KeptOutput, Office, json_line};
 use nero_table::columns::{ColumnsHead, MAKER_VERB, VERB};
 use nero_views::typed::TypedColumn;
 
@@ -10,6 +11,12 @@ use crate::fault::{Fault, code};
 
 /// The program that wrote a file, before its version.
 const MAKER: &str = "neroman ";
+/// Rows are the person's own, whatever their number.
+const LIMITS: ChildLimits = ChildLimits {
+    out: KeptOutput::Whole(usize::MAX),
+    patience: Duration::from_secs(24 * 3600),
+    ..Office::LIMITS
+};
 
 /// Whether this program wrote the file, and no program saved it since.
 ///
@@ -45,12 +52,9 @@ pub async fn bytes<'a>(
             .collect(),
     });
     let lines = parts.flatten().map(|column| json_line(&column.cells));
+    let input = [head].into_iter().chain(lines);
     let made = match Office::own() {
-        Ok(office) => {
-            office
-                .ask(office.call(VERB), [head].into_iter().chain(lines))
-                .await
-        }
+        Ok(office) => office.ask_within(office.call(VERB), input, LIMITS).await,
         Err(error) => Err(error),
     };
     made.map_err(|error| {

@@ -162,7 +162,8 @@ impl State {
         numbers.filter_map(|number| self.experiments.get(number))
     }
 
-    /// The experiments with a run that is active, as [`Run::is_active`] tells.
+    /// The experiments with a run that is live, may still get records, or for which a node is
+    /// looked for.
     pub fn active(&self) -> impl Iterator<Item = &Arc<Experiment>> {
         self.those(&self.active)
     }

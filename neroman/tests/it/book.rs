@@ -189,23 +189,24 @@ fn a_file_of_parquet_of_the_owner_is_not_replaced() {
 }
 
 #[test]
-fn a_csv_that_is_no_table_of_results_is_not_replaced() {
+fn a_csv_that_is_not_as_we_left_it_is_not_replaced() {
     let fake = fake();
     let path = fake.path().join("plan.csv");
     let words = ["results", "144-146", "-o", path.to_str().expect("a text")];
     fake.ok(&words);
     fake.ok(&[&words[..], &["--by", "opt"]].concat());
     fake.ok(&words);
-    let plan = "nr,lr,command\n144,0.1,python3 train.py {lr}\n";
-    fs::write(&path, plan).expect("a file");
-    let ran = fake.run(&words);
-    assert_eq!(ran.code, Some(1), "{}", ran.err);
-    assert!(
-        ran.err.contains("it was not made by `neroman results`"),
-        "{}",
-        ran.err
-    );
-    assert_eq!(fs::read_to_string(&path).expect("a file"), plan);
+    // A plan, and our own table with a line more.
+    let plan = "nr,lr,command\n144,0.1,python3 train.py {lr}\n".to_owned();
+    let ours = fs::read_to_string(&path).expect("a file") + "147,by hand,,,\n";
+    for text in [plan, ours] {
+        fs::write(&path, &text).expect("a file");
+        let ran = fake.run(&words);
+        assert_eq!(ran.code, Some(1), "{}", ran.err);
+        let why = "it was not made by neroman, or was changed since";
+        assert!(ran.err.contains(why), "{}", ran.err);
+        assert_eq!(fs::read_to_string(&path).expect("a file"), text);
+    }
 }
 
 #[test]

@@ -4,7 +4,6 @@
 mod forms;
 
 pub(crate) use forms::all_columns;
-pub use forms::is_header;
 
 use std::collections::HashMap;
 

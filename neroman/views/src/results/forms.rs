@@ -86,13 +86,6 @@ impl Groups {
     }
 }
 
-/// Whether the first line of a CSV is a header of [`Rows::csv`].
-pub fn is_header(line: &str) -> bool {
-    let of_runs = ["id", "name", "collection", "run", "state"];
-    let titles: Vec<&str> = line.trim_end().split(',').collect();
-    titles.starts_with(&of_runs) || titles.windows(2).any(|pair| pair == ["n", "finished"])
-}
-
 pub(crate) fn all_columns(runs: &Runs) -> Vec<Column> {
     let tells_progress = runs.views.iter().any(|view| view.progress.is_some());
     let facts = [

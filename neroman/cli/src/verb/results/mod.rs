@@ -7,7 +7,7 @@ mod tex;
 mod write;
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use nero_model::written;
@@ -33,9 +33,6 @@ enum FileFormat {
     Book,
     Parquet,
 }
-
-/// Bytes of a CSV's header that are looked at.
-const HEADER_BYTES_MAX: u64 = 1 << 20;
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
@@ -104,10 +101,7 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
         Some((file, kind)) => {
             let path = Path::new(file);
             match kind {
-                FileFormat::Csv => {
-                    check_made_here(path)?;
-                    save(path, &rows.csv())?;
-                }
+                FileFormat::Csv => save_again(path, &rows.csv())?,
                 FileFormat::Json => save_again(path, rows.json().as_bytes())?,
                 FileFormat::Jsonl => save_again(path, rows.json_lines().as_bytes())?,
                 FileFormat::Md => save_again(path, write::md(&rows).as_bytes())?,
@@ -204,28 +198,6 @@ pub(super) fn wrote(session: &Session, file: &Path) {
         session.out.note(&format!(
             "beside the code of experiments, {shown} counts as code: {error}"
         ));
-    }
-}
-
-/// Refuses to replace a CSV that does not begin as those of this verb do: it may be the plan that
-/// the experiments come from.
-///
-/// # Errors
-/// When it is such a file, or cannot be read.
-fn check_made_here(path: &Path) -> Result<(), Fault> {
-    let mut header = Vec::new();
-    let read = File::open(path).and_then(|file| {
-        let mut begin = BufReader::new(file.take(HEADER_BYTES_MAX));
-        begin.read_until(b'\n', &mut header)
-    });
-    match read {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(cannot_write(path).because(&error)),
-        Ok(0) => Ok(()),
-        Ok(_) if results::is_header(&String::from_utf8_lossy(&header)) => Ok(()),
-        // With columns that were chosen.
-        Ok(_) if written::is_recorded(&home()?, path).unwrap_or(false) => Ok(()),
-        Ok(_) => Err(not_made_here(path)),
     }
 }
 

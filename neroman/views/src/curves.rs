@@ -4,6 +4,8 @@
 mod group;
 mod rules;
 
+use std::collections::HashSet;
+
 use jiff::tz::TimeZone;
 use nero_model::names::same_loosely;
 use nero_model::sets::meant;
@@ -56,10 +58,14 @@ pub fn plot(
         .iter()
         .filter(|view| series.iter().any(|one| is_of(one, view)))
         .collect();
+    let drawn: HashSet<u64> = series.iter().map(|one| one.experiment).collect();
     let groups = match results::rows(views, &wanted.by, None)? {
-        // The legend has no group without a point.
+        // The legend counts no run and has no group without a point.
         Rows::Groups(groups) => Some(groups.rows).map(|mut groups| {
-            groups.retain(|group| series.iter().any(|one| group.ids.contains(&one.experiment)));
+            for group in &mut groups {
+                group.ids.retain(|id| drawn.contains(id));
+            }
+            groups.retain(|group| !group.ids.is_empty());
             groups
         }),
         Rows::Runs(_) => None,
@@ -419,12 +425,14 @@ mod tests {
     }
 
     #[test]
-    fn a_group_without_a_point_is_not_in_the_legend() {
-        let views = [view(1, "0.1"), view(2, "0.2"), view(3, "0.3")];
+    fn what_has_no_point_is_not_in_the_legend() {
+        let views = [view(1, "0.1"), view(2, "0.3"), view(3, "0.3")];
         let all = [series(3, "loss", &[3.0, 2.0])];
         let plot = plot(&wanted(&["loss"], &["lr"]), &all, &views, &[]).unwrap();
-        let names: Vec<_> = plot.names.iter().map(|name| &*name.short).collect();
-        assert_eq!(names, ["lr=0.3"]);
+        let names: Vec<_> = (plot.names.iter())
+            .map(|name| (name.short.as_str(), name.long.as_str()))
+            .collect();
+        assert_eq!(names, [("lr=0.3", "1 run")]);
         assert_eq!(ys(&plot.panels[0].curves[0]), [3.0, 2.0]);
     }
 

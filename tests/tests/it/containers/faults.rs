@@ -292,11 +292,26 @@ fn ends_are_true_whatever_is_killed(runtime: &str, victims: &[Victim]) {
         rig.start(&format!("r{id}"), runtime, &yaml);
         rig.until_printed(&id.to_string(), "here");
     };
+    let has_ended = |seen: &Value| {
+        let ends = ["finished", "crashed", "aborted", "lost"].map(Value::from);
+        ends.contains(&seen["state"])
+    };
+    // A container without its conmon ends when podman notices, after some 20 s, with no code.
+    let settles = |id: u64| {
+        until(&format!("experiment {id} to be settled"), || {
+            let seen = rig.home.experiment_json(id);
+            let is_settled = has_ended(&seen) && seen["settled"] == true;
+            if is_settled {
+                Ok(())
+            } else {
+                Err((seen, rig.home.logs()))
+            }
+        });
+    };
     let check = |id: u64, after: Victim| {
         // Looked at in this order: what has ended has nothing from then on.
         let seen = rig.home.experiment_json(id);
-        let has_ended = ["finished", "crashed", "aborted", "lost"].map(Value::from);
-        if has_ended.contains(&seen["state"]) {
+        if has_ended(&seen) {
             let found = Command::new("pgrep")
                 .args(["-f", &mark(id)])
                 .output()
@@ -321,12 +336,12 @@ fn ends_are_true_whatever_is_killed(runtime: &str, victims: &[Victim]) {
         if matches!(victim, Victim::Daemon) {
             rig.runtimes.start_docker();
         }
-        rig.home.until_settled(id);
+        settles(id);
         (1..=id).for_each(|id| check(id, victim));
     }
     rig.home.ok(&["abort", "all", "--yes"]);
     for id in 1..=id {
-        rig.home.until_settled(id);
+        settles(id);
         check(id, Victim::Client);
         nothing_is_left(&rig, runtime, &mark(id));
     }

@@ -3,7 +3,7 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nero_tests::hosts::isolates;
 use nero_tests::{Containers, Home, Hosts, until};
@@ -46,8 +46,13 @@ fn a_user_without_rights_runs_in_docker_and_charliecloud_of_a_node() {
         assert_eq!(seen["metrics"]["loss"]["last"], 0.25, "{runtime}: {seen:#}");
         let logs = home.ok(&["logs", &id.to_string()]);
         assert!(logs.contains(&format!("{id} 61001")), "{runtime}: {logs}");
-        let results = PathBuf::from(seen["results"].as_str().unwrap());
-        assert!(results.is_dir(), "{runtime}: {seen:#}");
+        until(&format!("results of {runtime}"), || {
+            let seen = home.experiment_json(id);
+            match seen["results"].as_str().map(Path::new) {
+                Some(results) if results.is_dir() => Ok(()),
+                _ => Err(seen),
+            }
+        });
     }
     let listed = hosts.ssh("h2", "docker ps -aq");
     assert!(

@@ -340,6 +340,10 @@ impl Rig {
 
     /// Starts another launcher on the same socket.
     pub fn restart(&mut self) {
+        // A process that is ending has no command line, and its files are still open.
+        until("the socket of the launcher before to be closed", || {
+            UnixStream::connect(self.socket()).err()
+        });
         self.child = Some(self.spawn(&Start::default()));
         self.connect();
     }

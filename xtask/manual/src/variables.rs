@@ -61,7 +61,7 @@ SSH_AUTH_SOCK the agent of `ssh`, which the daemon takes over from each command
 ";
 
 /// What is for our own processes alone.
-const INNER: &str = "NERONET_ NERONET_WHEEL NERONET_WHEEL_TAG NERO_ NERONET_AUTHOR NERONET_COMPLETE NERONET_OWNER NERO_ACT NERO_CRASH_AT NERO_PARAM NERO_TWINS_FIRST NERO_TWINS_WORLDS";
+const INNER: &str = "NERONET_ NERONET_WHEEL NERONET_WHEEL_TAG NERO_ NERONET_AUTHOR NERONET_COMPLETE NERONET_OWNER NERONET_REVISION NERONET_TARGET NERO_ACT NERO_CRASH_AT NERO_PARAM NERO_TWINS_FIRST NERO_TWINS_WORLDS";
 
 /// Where the product's sources lie.
 const SOURCES: &[&str] = &["neroman", "neromum", "nerokid", "proto", "python"];

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use nero_tests::Home;
+use nero_tests::{Home, until};
 
 /// A block of a page.
 #[derive(Debug)]
@@ -209,8 +209,16 @@ impl Stage {
                 .current_dir(&self.folder)
                 .env("PATH", format!("{}:{path}", programs.display()))
                 .stdin(Stdio::null());
-            let output = shell.output().unwrap();
-            let out = String::from_utf8_lossy(&output.stdout).into_owned();
+            // What a person reads and types takes longer than results need to come home.
+            let (output, out) = until(&format!("results of {place}"), || {
+                let output = shell.output().unwrap();
+                let out = String::from_utf8_lossy(&output.stdout).into_owned();
+                if out.contains("on their way home") {
+                    Err(out)
+                } else {
+                    Ok((output, out))
+                }
+            });
             // A selector may pick nothing on this stage.
             let is_empty = output.status.code() == Some(1) && out.contains("picks nothing");
             let lines: Vec<&str> = out.lines().filter(|line| !is_progress(line)).collect();

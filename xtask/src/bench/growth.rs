@@ -11,6 +11,8 @@ use super::stage::{BenchHome, cpu_seconds};
 const COUNTS: [usize; 3] = [1000, 10_000, 100_000];
 /// How often each call is made.
 const CALLS: usize = 50;
+/// CPU below which a clock tick decides.
+const LEAST_MS: f64 = 0.2;
 /// How long the daemon is left alone.
 const REST: Duration = Duration::from_secs(10);
 
@@ -58,7 +60,7 @@ pub fn growth(programs: &Programs, _: usize, _: usize) -> Result<Vec<Row>, Strin
                 .map(|cost| format!("{cost:.1}"))
                 .collect::<Vec<_>>()
                 .join(", "),
-            costs[COUNTS.len() - 1] / costs[0]
+            costs[COUNTS.len() - 1].max(LEAST_MS) / costs[0].max(LEAST_MS)
         ),
         beside: "-".to_owned(),
         goal: "1.3 ×",

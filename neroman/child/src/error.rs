@@ -80,8 +80,9 @@ impl ChildError {
             None => Self::Failed(last_words),
             Some(Some(Signal::XCPU)) => Self::Processor,
             Some(Some(Signal::KILL)) => Self::Killed,
-            // What finds no memory ends itself.
-            Some(_) => Self::Memory,
+            // What finds no memory ends itself by one of these.
+            Some(Some(Signal::ABORT | Signal::SEGV | Signal::BUS)) => Self::Memory,
+            Some(_) => Self::Failed(format!("{OFFICE} was ended: {status}; try again")),
         }
     }
 }
@@ -96,6 +97,8 @@ mod tests {
         assert!(matches!(why(24), ChildError::Processor));
         assert!(matches!(why(9), ChildError::Killed));
         assert!(matches!(why(6), ChildError::Memory));
+        let by_hand = "neroman-office was ended: signal: 15 (SIGTERM); try again";
+        assert_eq!(why(15).to_string(), by_hand);
         assert_eq!(why(1 << 8).to_string(), "no SVG");
     }
 }

@@ -66,11 +66,12 @@ fn last_line(bytes: &[u8]) -> Option<String> {
 }
 
 /// Runs a program to its end, in a process group of its own. `program` names it in errors. The
-/// program gets the parts of `input` one after the other, up to a part that cannot be made. What
-/// it left running when it ended by itself is not touched.
+/// program gets the parts of `input` one after the other. What it left running when it ended by
+/// itself is not touched.
 ///
 /// # Errors
-/// When it does not start, does not end in time, or prints too much.
+/// When it does not start, does not end in time, or prints too much; when a part of its input
+/// cannot be made.
 pub async fn run(
     program: &str,
     mut command: Command,
@@ -132,32 +133,39 @@ async fn finish(
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let status = {
         let feed = async {
-            let mut parts = input.into_iter();
-            // A program need not read its input. One that misses a part tells so.
-            if let Some(mut stdin) = stdin {
-                while let Some(Ok(part)) = parts.next()
-                    && stdin.write_all(&part).await.is_ok()
-                {}
+            let Some(mut stdin) = stdin else {
+                return Ok(());
+            };
+            for part in input {
+                let part = part.map_err(ChildError::system("make the input of", program))?;
+                // A write fails where the program does not read all of its input, which is its
+                // affair.
+                if stdin.write_all(&part).await.is_err() {
+                    break;
+                }
             }
             Ok(())
         };
         let pipes = async {
-            let out = read(stdout, limits.out, &mut out);
-            let err = read(stderr, KeptOutput::End(limits.err), &mut err);
+            let out = async { read(stdout, limits.out, &mut out).await.map_err(too_long) };
+            let err = async {
+                let kept = KeptOutput::End(limits.err);
+                read(stderr, kept, &mut err).await.map_err(too_long)
+            };
             tokio::try_join!(feed, out, err).map(|_| ())
         };
         tokio::pin!(pipes);
         let ended = tokio::select! {
             status = child.wait() => Some(status.map_err(wait())?),
             read = &mut pipes => {
-                read.map_err(too_long)?;
+                read?;
                 None
             }
         };
         match ended {
             Some(status) => {
                 let read = timeout(PIPES, pipes).await;
-                read.unwrap_or(Ok(())).map_err(too_long)?;
+                read.unwrap_or(Ok(()))?;
                 status
             }
             None => child.wait().await.map_err(wait())?,

@@ -1,4 +1,5 @@
-//! Programs of the owner: a mailer, a command that is told, one that prints a password.
+//! Runs the programs that the owner names: a mailer, a command that gets the notices, and a command
+//! that prints a password.
 
 use std::ffi::OsStr;
 use std::time::Duration;

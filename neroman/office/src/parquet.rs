@@ -1,4 +1,5 @@
-//! The process that makes a file of Parquet, column by column, and the one that tells who made one.
+//! Two kinds of calls: one makes a file of Parquet, column by column; the other reads which program
+//! made such a file.
 
 use std::ffi::OsString;
 use std::fs::File;

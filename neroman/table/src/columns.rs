@@ -1,4 +1,4 @@
-//! Columns with types, of which a file of Parquet is made.
+//! Columns with types: what neroman sends to `neroman-office` for a file of Parquet.
 
 use std::borrow::Cow;
 

@@ -83,7 +83,8 @@ pub struct State {
     tokens: Drawers<[u8; 16], Option<RunId>>,
     /// The counts of batches, by their first run.
     batches: Drawers<RunId, BatchCount>,
-    /// The experiments of a batch but for that of its first run.
+    /// The experiments of a batch, by its first run. The experiment of that run is left out, since
+    /// the key names it.
     batch_members: Drawers<RunId, NumberSet>,
     /// Experiments with such a run.
     active: NumberSet,

@@ -20,7 +20,7 @@ const READ_AT_ONCE: usize = 500;
 
 /// Submissions whose folders are made.
 #[derive(Debug, Default)]
-pub struct SubmissionFolders {
+pub struct Folders {
     pub(super) groups: Vec<Group>,
     /// Runs that cannot be submitted, with the reason.
     pub(super) refused: Vec<(RunToken, String)>,
@@ -52,8 +52,8 @@ pub(super) struct Maker {
 
 impl Maker {
     /// Makes submissions of these runs, as far as there is room.
-    pub fn make(&self, runs: &[(RunToken, RunId)]) -> SubmissionFolders {
-        let mut made = SubmissionFolders::default();
+    pub fn make(&self, runs: &[(RunToken, RunId)]) -> Folders {
+        let mut made = Folders::default();
         let mut groups = Vec::new();
         let mut waiting = Vec::new();
         for some in runs.chunks(READ_AT_ONCE) {
@@ -98,11 +98,7 @@ impl Maker {
     }
 
     /// What these runs ask for; those that cannot be submitted go to `made`.
-    fn read(
-        &self,
-        runs: &[(RunToken, RunId)],
-        made: &mut SubmissionFolders,
-    ) -> Vec<WaitingRun<Planned>> {
+    fn read(&self, runs: &[(RunToken, RunId)], made: &mut Folders) -> Vec<WaitingRun<Planned>> {
         let mut waiting = Vec::new();
         for (token, id) in runs {
             let planned = Planned {

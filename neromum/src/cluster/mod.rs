@@ -42,7 +42,7 @@ use crate::ledger::{Answer, Intent, Kept, LedgerState};
 use crate::warden::front::Front;
 use adopted::CopiedLogs;
 use asking::{Ask, CommandAnswers};
-use make::SubmissionFolders;
+use make::Folders;
 use task::{Seen, Task};
 use watch::SubmissionNews;
 
@@ -302,7 +302,7 @@ impl Submission {
 #[derive(Debug)]
 pub enum ClusterResult {
     /// Folders of submissions.
-    Made(Box<SubmissionFolders>),
+    Made(Box<Folders>),
     /// The news of submissions.
     News(SubmissionNews),
     /// Logs of adopted jobs.

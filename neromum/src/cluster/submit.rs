@@ -12,7 +12,7 @@ use nero_warden::{Call, Order, Said, SubmissionResult, Warden};
 use tokio::time::Instant;
 
 use super::adopted::Hand;
-use super::make::{Group, Maker, SubmissionFolders, ordered, shape};
+use super::make::{Folders, Group, Maker, ordered, shape};
 use super::waiting::RowText;
 use super::{Agent, Ask, Cluster, ClusterResult, Driver, Submission, Task};
 use crate::agent::recover::remove_submission;
@@ -145,7 +145,7 @@ impl Agent<Cluster> {
 
     /// The folders are synced: notes the intents, whose runs must not be recalled
     /// from now on.
-    pub(super) fn made(&mut self, made: SubmissionFolders) {
+    pub(super) fn made(&mut self, made: Folders) {
         self.driver.is_making = false;
         if made.failed.is_none() && made.groups.is_empty() && made.refused.is_empty() {
             self.hold_starts("the files of the runs that wait cannot be read now");

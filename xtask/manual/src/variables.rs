@@ -98,7 +98,7 @@ pub fn page(root: &Path) -> Result<Chapter, String> {
     };
     let body = format!(
         "## What a job finds\n\nBeside `HOME USER LOGNAME SHELL LANG TZ TMPDIR PATH` of the node, and \
-         `env:`. [The format](../format.md#what-a-job-finds) tells more.\n\n{}\n\
+         `env:`. [The format](../jobs.md#what-a-job-finds) tells more.\n\n{}\n\
          ## What a command of a rule finds\n\nBeside those of the run. \
          [Rules](../selectors.md#rules) tell more.\n\n{}\n\
          ## What our programs read\n\n{}",

@@ -100,10 +100,12 @@ fn examples() -> Vec<(String, String)> {
         file("examples/penguins/neronet.yaml"),
         file("examples/sums/config.yaml"),
     ];
-    let (_, page) = file("docs/format.md");
-    for (number, part) in page.split("```yaml\n").skip(1).enumerate() {
-        let text = part.split("```").next().unwrap_or_default();
-        all.push((format!("docs/format.md, example {number}"), text.to_owned()));
+    for name in ["format", "parameters", "jobs", "order", "metrics"] {
+        let (name, page) = file(&format!("docs/{name}.md"));
+        for (number, part) in page.split("```yaml\n").skip(1).enumerate() {
+            let text = part.split("```").next().unwrap_or_default();
+            all.push((format!("{name}, example {number}"), text.to_owned()));
+        }
     }
     all
 }

@@ -71,6 +71,10 @@ const SELECTORS: &str = include_str!("../../../../../docs/selectors.md");
 const NODES: &str = include_str!("../../../../../docs/nodes.md");
 const MAIL: &str = include_str!("../../../../../docs/mail.md");
 const FORMAT: &str = include_str!("../../../../../docs/format.md");
+const PARAMETERS: &str = include_str!("../../../../../docs/parameters.md");
+const JOBS: &str = include_str!("../../../../../docs/jobs.md");
+const ORDER: &str = include_str!("../../../../../docs/order.md");
+const RESULTS: &str = include_str!("../../../../../docs/results.md");
 const METRICS: &str = include_str!("../../../../../docs/metrics.md");
 const GPUS: &str = include_str!("../../../../../docs/gpus.md");
 const TOP: &str = include_str!("../../../../../docs/top.md");
@@ -105,7 +109,7 @@ const fn topic(
     }
 }
 
-const TOPICS: [Topic; 19] = [
+const TOPICS: [Topic; 23] = [
     topic("selectors", "How experiments are picked", SELECTORS, ""),
     topic(
         "expressions",
@@ -132,6 +136,25 @@ const TOPICS: [Topic; 19] = [
         "States",
     ),
     topic("format", "What stands in neronet.yaml", FORMAT, ALL),
+    topic(
+        "parameters",
+        "Many values, and how a job gets them",
+        PARAMETERS,
+        ALL,
+    ),
+    topic("jobs", "What a job finds, and where it runs", JOBS, ALL),
+    topic(
+        "order",
+        "What comes first, and what follows an end",
+        ORDER,
+        ALL,
+    ),
+    topic(
+        "results",
+        "What comes home, and files of results",
+        RESULTS,
+        ALL,
+    ),
     topic(
         "metrics",
         "What is read from the output of jobs",
@@ -204,7 +227,7 @@ pub fn run(out: &Out, wanted: Option<&str>) -> Result<u8, Stop> {
     let wanted = wanted.trim_start_matches('-');
     let topic = TOPICS.iter().find(|topic| topic.name == wanted);
     let page = topic.map(|topic| topic.rendered(out.screen.width));
-    // `config` and `metrics` are verbs and topics.
+    // `config`, `metrics` and `results` are verbs and topics.
     let verb = match (of(wanted), &page) {
         (Ok(verb), _) => Some(verb),
         (Err(_), Some(_)) => None,
@@ -253,7 +276,7 @@ pub fn words() -> impl Iterator<Item = (String, String)> {
     let topics = TOPICS.iter();
     let topics = topics.map(|topic| (topic.name.to_owned(), topic.about.to_owned()));
     let verbs = line::listed();
-    // `config` and `metrics` are verbs and topics.
+    // `config`, `metrics` and `results` are verbs and topics.
     let topics = topics.filter(move |(name, _)| line::command().find_subcommand(name).is_none());
     verbs.into_iter().chain(topics)
 }

@@ -1,6 +1,7 @@
 //! Tables in text files: only the bytes of changed fields differ, and new ones are written in the
 //! dialect of the file.
 
+mod read;
 mod scan;
 
 use std::ops::Range;
@@ -8,7 +9,8 @@ use std::ops::Range;
 use crate::error::WorkbookError;
 use crate::value::{BookValue, number};
 use crate::{Edited, WantedCells};
-pub use scan::{CsvRecord, OpenQuote, content, has_separator_line, records, separator, truth};
+pub(crate) use read::read;
+use scan::{CsvRecord, OpenQuote, content, records, separator, truth};
 
 const MARK: &[u8] = b"\xef\xbb\xbf";
 /// The relative error of a number with six digits.

@@ -1,4 +1,8 @@
-//! Changes cells of a workbook or table in place and leaves every other byte of it alone.
+//! Reads sheets of workbooks and tables, and changes cells in place and no other byte.
+//!
+//! [`read`] takes the bytes of a file: `.xlsx`, `.xlsm`, `.xlsb`, `.xls`, `.ods`, and text with
+//! commas, semicolons or tabs. Its first bytes show what the file is; its name only decides what
+//! a person is told about it.
 //!
 //! [`edit`] takes the bytes of a file and the wanted values, and returns the bytes of the
 //! changed file with one [`CellOutcome`] for each cell. Of `.xlsx` and `.ods` only the elements of
@@ -12,15 +16,20 @@
 //! Never done here: which experiment stands in which row, when to write, and parsing of
 //! formulas beyond the cells that they name.
 
-pub mod csv;
+mod csv;
 mod dependents;
 mod error;
+mod excel;
 mod facts;
 mod file;
 mod formula;
+mod gather;
+mod kind;
+mod limits;
 mod ods;
 mod package;
 mod place;
+mod typed;
 mod value;
 mod xlsx;
 mod xml;
@@ -35,7 +44,25 @@ pub use file::{
 };
 pub use value::BookValue;
 
+use nero_table::{Sheet, UnreadableTable};
 use place::{COLUMNS_MAX, ROWS_MAX, Spot};
+
+/// Reads a sheet from the bytes of a file: the one of this name, else the first that is
+/// not hidden. `ending` is the file's, without the dot.
+///
+/// # Errors
+/// Why there is none.
+pub fn read(bytes: &[u8], ending: &str, sheet: Option<&str>) -> Result<Sheet, UnreadableTable> {
+    let mut read = match kind::of(bytes, ending)? {
+        kind::FileFormat::Text => csv::read(bytes, ending, sheet),
+        kind::FileFormat::Ods => ods::read(bytes, sheet),
+        kind::FileFormat::Xlsx => excel::xlsx(bytes, sheet),
+        kind::FileFormat::Xlsb => excel::xlsb(bytes, sheet),
+        kind::FileFormat::Xls => excel::xls(bytes, sheet),
+    }?;
+    read.digest = blake3::hash(bytes).to_hex().to_string();
+    Ok(read)
+}
 
 /// What a file is, by the ending of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! `.ods`: all sheets stand in one part, and equal cells and rows are written once with a number.
 
+mod read;
 mod scan;
 mod text;
 mod write;
@@ -13,6 +14,7 @@ use crate::package::{Changed, Package};
 use crate::xml::{Elements, XmlError, local, pieces, unescaped};
 use crate::{BookValue, CellObstacle, Edited, SheetFacts, TargetSheet, WantedCells, find_sheet};
 
+pub(crate) use read::read;
 use scan::{Layout, Shape};
 
 const CONTENT: &str = "content.xml";

@@ -7,16 +7,16 @@
 use std::collections::HashSet;
 use std::io::{BufReader, Cursor};
 
+use crate::BookFormat;
 use nero_table::{COLUMNS_MAX, CellValue, Sheet, UnreadableTable};
-use nero_workbook::BookFormat;
 use quick_xml::Reader;
 use quick_xml::escape::{resolve_xml_entity, unescape};
 use quick_xml::events::{BytesRef, BytesStart, Event};
 use zip::ZipArchive;
 
 use crate::gather::Gather;
-use crate::package::{self, damaged};
-use crate::value;
+use crate::limits::{self, damaged};
+use crate::typed;
 
 /// Elements whose texts are in no cell.
 const NO_CELLS: &[&str] = &[
@@ -30,14 +30,14 @@ const NO_CELLS: &[&str] = &[
 /// Reads the sheet of this name, else the first that is not hidden.
 pub(crate) fn read(bytes: &[u8], wanted: Option<&str>) -> Result<Sheet, UnreadableTable> {
     let mut zip = ZipArchive::new(Cursor::new(bytes)).map_err(|error| damaged(&error))?;
-    package::check(&mut zip)?;
+    limits::check(&mut zip)?;
     let found = in_content(&mut zip, wanted)?;
     let sheets = found.sheets;
     match (found.gather, sheets.first()) {
         (Some(mut gather), _) => {
             if found.has_formulas {
                 let name = gather.sheet.name.clone();
-                let facts = nero_workbook::sheet_facts(BookFormat::Ods, bytes, name.as_deref());
+                let facts = crate::sheet_facts(BookFormat::Ods, bytes, name.as_deref());
                 gather.facts(&facts.unwrap_or_default());
             }
             let mut sheet = gather.finish();
@@ -199,7 +199,7 @@ impl OpenCell {
         }
         let shown = self.text.as_deref().unwrap_or("");
         if self.is_error {
-            return value::error(shown.trim());
+            return typed::error(shown.trim());
         }
         let of_value = self.value.as_deref();
         // LibreOffice writes a truth that it read from another format so.
@@ -211,18 +211,18 @@ impl OpenCell {
         match self.kind.as_str() {
             "float" | "percentage" | "currency" => match of_value?.parse::<f64>() {
                 Ok(_) if is_whole(of_value?) => Some(CellValue::Number(of_value?.to_owned())),
-                Ok(number) => Some(value::number(number)),
-                Err(_) => value::text(of_value?),
+                Ok(number) => Some(typed::number(number)),
+                Err(_) => typed::text(of_value?),
             },
             "boolean" => Some(CellValue::Bool(of_value? == "true")),
-            "date" => Some(value::date(of_value?)),
+            "date" => Some(typed::date(of_value?)),
             "time" => Some(match seconds(of_value?) {
-                Some(seconds) => value::duration(seconds),
+                Some(seconds) => typed::duration(seconds),
                 None => CellValue::Date(of_value?.to_owned()),
             }),
-            "string" => value::text(of_value.unwrap_or(shown)),
+            "string" => typed::text(of_value.unwrap_or(shown)),
             _ if self.formula.is_some() && shown.is_empty() => Some(CellValue::Uncomputed),
-            _ => value::text(shown),
+            _ => typed::text(shown),
         }
     }
 }

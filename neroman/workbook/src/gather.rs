@@ -1,10 +1,10 @@
 //! Puts cells into rows, within bounds.
 
+use crate::SheetFacts;
 use nero_table::{
     CELLS_MAX, COLUMNS_MAX, CellValue, FILLED_ROWS_MAX, MergedRows, ROWS_MAX, Sheet, SheetRow,
     TEXT_BYTES_MAX, UnreadableTable,
 };
-use nero_workbook::SheetFacts;
 
 /// More merged areas are in no plan.
 const MERGED_MAX: usize = 100_000;

@@ -4,16 +4,16 @@
 
 use std::io::Cursor;
 
+use crate::BookFormat;
 use calamine::{
     Data, DataRef, DataType as _, ExcelDateTime, Reader as _, Sheet as SheetMeta, SheetType,
     SheetVisible, Xls, XlsError, Xlsb, XlsbError, Xlsx, XlsxError,
 };
 use nero_table::{CellValue, Sheet, UnreadableTable};
-use nero_workbook::BookFormat;
 use zip::ZipArchive;
 
 use crate::gather::Gather;
-use crate::{package, value};
+use crate::{limits, typed};
 
 /// Reads `.xlsx` and `.xlsm`.
 pub(crate) fn xlsx(bytes: &[u8], wanted: Option<&str>) -> Result<Sheet, UnreadableTable> {
@@ -25,7 +25,7 @@ pub(crate) fn xlsx(bytes: &[u8], wanted: Option<&str>) -> Result<Sheet, Unreadab
         .worksheet_cells_reader(&name)
         .map_err(|error| xlsx_error(&error))?;
     // What our scanner cannot read, calamine may: then the sheet has no such facts.
-    let facts = nero_workbook::sheet_facts(BookFormat::Xlsx, bytes, Some(&name));
+    let facts = crate::sheet_facts(BookFormat::Xlsx, bytes, Some(&name));
     let facts = facts.unwrap_or_default();
     gather.facts(&facts);
     let mut last = (0, 0);
@@ -86,7 +86,7 @@ pub(crate) fn xls(bytes: &[u8], wanted: Option<&str>) -> Result<Sheet, Unreadabl
             "is encrypted with a password",
             "save a copy without a password",
         ),
-        error => package::damaged(&error),
+        error => limits::damaged(&error),
     };
     let mut book: Xls<_> = Xls::new(Cursor::new(bytes)).map_err(error)?;
     let (name, sheets) = choose(book.sheets_metadata(), wanted)?;
@@ -103,7 +103,7 @@ pub(crate) fn xls(bytes: &[u8], wanted: Option<&str>) -> Result<Sheet, Unreadabl
 
 fn check(bytes: &[u8]) -> Result<(), UnreadableTable> {
     let zip = ZipArchive::new(Cursor::new(bytes));
-    package::check(&mut zip.map_err(|error| package::damaged(&error))?)
+    limits::check(&mut zip.map_err(|error| limits::damaged(&error))?)
 }
 
 /// The wanted sheet, else the first that is seen; and the names of all.
@@ -131,37 +131,37 @@ fn xlsx_error(error: &XlsxError) -> UnreadableTable {
             "is encrypted with a password",
             "save a copy without a password (for reading, not only for changing)",
         ),
-        error => package::damaged(error),
+        error => limits::damaged(error),
     }
 }
 
 fn xlsb_error(error: &XlsbError) -> UnreadableTable {
-    package::damaged(error)
+    limits::damaged(error)
 }
 
 fn cell(data: &DataRef<'_>) -> Option<CellValue> {
     match data {
         DataRef::Empty => None,
         DataRef::Int(number) => Some(CellValue::Number(number.to_string())),
-        DataRef::Float(number) => Some(value::number(*number)),
-        DataRef::String(text) => value::text(text),
-        DataRef::SharedString(text) => value::text(text),
+        DataRef::Float(number) => Some(typed::number(*number)),
+        DataRef::String(text) => typed::text(text),
+        DataRef::SharedString(text) => typed::text(text),
         DataRef::Bool(truth) => Some(CellValue::Bool(*truth)),
         DataRef::DateTime(moment) => Some(date(moment)),
-        DataRef::DateTimeIso(text) | DataRef::DurationIso(text) => Some(value::date(text)),
-        DataRef::Error(error) => value::error(&error.to_string()),
+        DataRef::DateTimeIso(text) | DataRef::DurationIso(text) => Some(typed::date(text)),
+        DataRef::Error(error) => typed::error(&error.to_string()),
     }
 }
 
 fn of_data(data: &Data) -> Option<CellValue> {
     match data {
         Data::Int(number) => Some(CellValue::Number(number.to_string())),
-        Data::Float(number) => Some(value::number(*number)),
+        Data::Float(number) => Some(typed::number(*number)),
         Data::Bool(truth) => Some(CellValue::Bool(*truth)),
         Data::DateTime(moment) => Some(date(moment)),
-        Data::DateTimeIso(text) | Data::DurationIso(text) => Some(value::date(text)),
-        Data::Error(error) => value::error(&error.to_string()),
-        data => data.get_string().and_then(value::text),
+        Data::DateTimeIso(text) | Data::DurationIso(text) => Some(typed::date(text)),
+        Data::Error(error) => typed::error(&error.to_string()),
+        data => data.get_string().and_then(typed::text),
     }
 }
 
@@ -172,16 +172,16 @@ fn date(moment: &ExcelDateTime) -> CellValue {
     const DAYS_END: f64 = 2_958_466.0;
     let days = moment.as_f64();
     if moment.is_duration() {
-        return value::duration(days * DAY_S);
+        return typed::duration(days * DAY_S);
     }
     if !(0.0..DAYS_END).contains(&days) {
-        return value::number(days);
+        return typed::number(days);
     }
     let (year, month, day, hour, minute, second, _) = moment.to_ymd_hms_milli();
     let time = format!("{hour:02}:{minute:02}:{second:02}");
     if days < 1.0 {
         CellValue::Date(time)
     } else {
-        value::date(&format!("{year:04}-{month:02}-{day:02}T{time}"))
+        typed::date(&format!("{year:04}-{month:02}-{day:02}T{time}"))
     }
 }

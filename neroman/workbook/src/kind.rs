@@ -5,7 +5,7 @@ use std::io::{Cursor, Read as _};
 use nero_table::UnreadableTable;
 use zip::ZipArchive;
 
-use crate::package;
+use crate::limits;
 
 /// A format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,14 +72,14 @@ pub(crate) fn of(bytes: &[u8], ending: &str) -> Result<FileFormat, UnreadableTab
 }
 
 fn in_package(bytes: &[u8]) -> Result<FileFormat, UnreadableTable> {
-    let mut zip = ZipArchive::new(Cursor::new(bytes)).map_err(|error| package::damaged(&error))?;
+    let mut zip = ZipArchive::new(Cursor::new(bytes)).map_err(|error| limits::damaged(&error))?;
     let mut mimetype = String::new();
     if let Ok(part) = zip.by_name("mimetype") {
         // What is no text is not the type that is asked for.
         let _ = part.take(100).read_to_string(&mut mimetype);
     }
     if mimetype.trim() == MIMETYPE {
-        let manifest = package::text(&mut zip, "META-INF/manifest.xml")?;
+        let manifest = limits::text(&mut zip, "META-INF/manifest.xml")?;
         return if manifest.is_some_and(|text| text.contains("encryption-data")) {
             Err(encrypted())
         } else {

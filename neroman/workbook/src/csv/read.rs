@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
+use super::scan::{OpenQuote, content, has_separator_line, records, separator, truth};
 use nero_table::{CellValue, Sheet, UnreadableTable};
-use nero_workbook::csv::{OpenQuote, content, has_separator_line, records, separator, truth};
 
 use crate::gather::Gather;
-use crate::value;
+use crate::typed;
 
 /// A value that is not there, as programs in English and other languages save it.
 const MISSING: &[&str] = &["#N/A", "#NV", "#N/D", "#N/D!", "#N/B", "#I/T", "#Н/Д"];
@@ -85,12 +85,12 @@ pub(crate) fn read(
         let cell = if MISSING.contains(&text) {
             None
         } else if ERRORS.contains(&text) {
-            value::error(text)
+            typed::error(text)
         } else if is_number(text) {
             Some(CellValue::Number(text.to_owned()))
         } else {
             let truth = truth(text).map(CellValue::Bool);
-            truth.or_else(|| value::text(text))
+            truth.or_else(|| typed::text(text))
         };
         if let Some(cell) = cell {
             gather.add(row, column, cell)?;

@@ -3,6 +3,7 @@
 
 mod csv;
 mod disk;
+mod kinds;
 mod ods;
 mod random;
 mod refused;

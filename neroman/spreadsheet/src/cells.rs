@@ -11,8 +11,8 @@ use nero_table::child::{
 };
 use nero_table::{CellValue, Header, Sheet, UnreadableTable, cell_name};
 use nero_workbook::{
-    BookFile, BookStamp, BookValue, CellChange, CellObstacle, CellOutcome, FileError, Lock,
-    TargetSheet, lock_of,
+    BookFile, BookStamp, CellChange, CellObstacle, CellOutcome, FileError, Lock, TargetSheet,
+    lock_of,
 };
 
 use crate::child;
@@ -61,8 +61,8 @@ fn write(path: &Path, wanted: &CellsToWrite) -> Result<CellsAnswer, UnreadableTa
             Some(CellChange {
                 row: row - 1,
                 column: column - 1,
-                value: book_value(cell.value.as_ref()),
-                ours: cell.ours.iter().map(|one| book_value(Some(one))).collect(),
+                value: cell.value.clone(),
+                ours: cell.ours.clone(),
             })
         })
         .collect();
@@ -160,18 +160,6 @@ fn places(sheet: &Sheet, wanted: &CellsToWrite) -> Result<Places, UnreadableTabl
         cells: cells.collect(),
         first_row: last,
     })
-}
-
-fn book_value(value: Option<&CellValue>) -> BookValue {
-    match value {
-        None => BookValue::Nothing,
-        Some(CellValue::Bool(truth)) => BookValue::Bool(*truth),
-        Some(CellValue::Number(text)) => match text.parse() {
-            Ok(number) => BookValue::Number(number),
-            Err(_) => BookValue::Text(text.clone()),
-        },
-        Some(value) => BookValue::Text(value.text().to_owned()),
-    }
 }
 
 fn found(cell: String, outcome: CellOutcome) -> CellFound {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use nero_table::child::NumbersToWrite;
 use nero_table::{CellValue, Sheet, SheetRow, UnreadableTable, cell_name};
-use nero_workbook::{BookFile, BookFormat, BookValue, CellChange, CellOutcome, TargetSheet};
+use nero_workbook::{BookFile, BookFormat, CellChange, CellOutcome, TargetSheet};
 
 use crate::child;
 
@@ -81,16 +81,16 @@ pub(crate) fn writable(path: &Path) -> Result<BookFormat, UnreadableTable> {
 }
 
 fn cells(wanted: &NumbersToWrite) -> Vec<CellChange> {
-    let cell = |row: u32, value| CellChange {
+    let cell = |row: u32, value: CellValue| CellChange {
         row: row - 1,
         column: wanted.column - 1,
-        value,
+        value: Some(value),
         ours: Vec::new(),
     };
     let header = wanted.header.iter();
-    let header = header.map(|(row, name)| cell(*row, BookValue::Text(name.clone())));
+    let header = header.map(|(row, name)| cell(*row, CellValue::Text(name.clone())));
     let numbers = wanted.numbers.iter();
-    let numbers = numbers.map(|(row, number)| cell(*row, BookValue::Number(*number as f64)));
+    let numbers = numbers.map(|(row, number)| cell(*row, CellValue::Number(number.to_string())));
     header.chain(numbers).collect()
 }
 

@@ -7,7 +7,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Instant;
 
-use nero_workbook::{BookFile, BookFormat, BookValue, CellChange, CellOutcome, TargetSheet, edit};
+use nero_table::CellValue;
+use nero_workbook::{BookFile, BookFormat, CellChange, CellOutcome, TargetSheet, edit};
 use zip::write::{SimpleFileOptions, ZipWriter};
 
 type Failure = Box<dyn std::error::Error>;
@@ -87,10 +88,10 @@ fn change(path: &Path, (rows, columns): (u32, u32)) -> Result<(), Failure> {
         .map(|(row, column)| CellChange {
             row,
             column: FIRST_COLUMN + column,
-            value: match column % 2 {
-                0 => BookValue::Number(f64::from(row) / 7.0),
-                _ => BookValue::Text("finished".to_owned()),
-            },
+            value: Some(match column % 2 {
+                0 => CellValue::Number((f64::from(row) / 7.0).to_string()),
+                _ => CellValue::Text("finished".to_owned()),
+            }),
             ours: Vec::new(),
         })
         .collect();

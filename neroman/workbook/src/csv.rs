@@ -7,8 +7,10 @@ mod scan;
 use std::ops::Range;
 
 use crate::error::WorkbookError;
-use crate::value::{BookValue, number};
-use crate::{Edited, WantedCells};
+use crate::value::{number, plain, shown};
+use crate::{Edited, WantedCells, value};
+use nero_table::CellValue;
+use nero_table::book::BookCell;
 pub(crate) use read::read;
 use scan::{CsvRecord, OpenQuote, content, records, separator, truth};
 
@@ -53,10 +55,10 @@ pub(crate) fn edit(
             let index = column as usize;
             let field = record.fields.get(index).cloned();
             let found = match &field {
-                Some(at) => value(&text[at.clone()]),
-                None => BookValue::Nothing,
+                Some(at) => held(&text[at.clone()]),
+                None => None,
             };
-            let is_ours = |found: &BookValue, ours: &BookValue| {
+            let is_ours = |found: &BookCell, ours: Option<&CellValue>| {
                 is_alike(found, ours) || is_rounded(found, ours)
             };
             let Some(value) = wanted.decide((row, column), Ok(&found), is_alike, is_ours) else {
@@ -126,10 +128,10 @@ impl CsvDialect {
         }
     }
 
-    fn written(&self, value: &BookValue, was_quoted: bool) -> String {
-        let text = match value.plain(harmless) {
-            BookValue::Number(value) if self.has_decimal_comma => number(value).replace('.', ","),
-            other => other.to_string(),
+    fn written(&self, value: &BookCell, was_quoted: bool) -> String {
+        let text = match &plain(value.as_ref(), harmless) {
+            Some(CellValue::Number(number)) if self.has_decimal_comma => number.replace('.', ","),
+            other => shown(other).to_owned(),
         };
         let separator = char::from(self.separator);
         let is_special = |c| c == separator || matches!(c, '"' | '\n' | '\r');
@@ -143,32 +145,31 @@ impl CsvDialect {
 }
 
 /// The value of a field as it stands.
-fn value(field: &str) -> BookValue {
-    match content(field) {
-        text if text.is_empty() => BookValue::Nothing,
-        text => BookValue::Text(text.into_owned()),
-    }
+fn held(field: &str) -> BookCell {
+    let text = content(field);
+    (!text.is_empty()).then(|| CellValue::Text(text.into_owned()))
 }
 
 /// Whether a field holds what we write for `ours`; numbers may be written in other ways.
-fn is_alike(found: &BookValue, ours: &BookValue) -> bool {
+fn is_alike(found: &BookCell, ours: Option<&CellValue>) -> bool {
     // Blanks at the ends of a field belong to nobody.
-    let ours = ours.plain(|text| harmless(text).trim().to_owned());
+    let ours = plain(ours, |text| harmless(text).trim().to_owned());
     match (&ours, number_of(found)) {
-        (BookValue::Number(_), Some((found, _))) => BookValue::Number(found).is_alike(&ours),
-        (BookValue::Bool(ours), _) => {
-            matches!(found, BookValue::Text(text) if truth(text) == Some(*ours))
+        (Some(CellValue::Number(_)), Some((found, _))) => {
+            value::is_alike(&Some(number(found)), &ours)
         }
-        (ours, _) => found.is_alike(ours),
+        (Some(CellValue::Bool(ours)), _) => truth(shown(found)) == Some(*ours),
+        (ours, _) => value::is_alike(found, ours),
     }
 }
 
 /// Whether a field holds the number `ours` with fewer digits. A program that saves a text
 /// writes what each cell shows: LibreOffice 20 decimals, Excel down to six digits. Whole
 /// numbers keep their digits.
-fn is_rounded(found: &BookValue, ours: &BookValue) -> bool {
+fn is_rounded(found: &BookCell, ours: Option<&CellValue>) -> bool {
     match (number_of(found), ours) {
-        (Some((found, false)), BookValue::Number(ours)) => {
+        (Some((found, false)), Some(CellValue::Number(ours))) => {
+            let ours = ours.parse().unwrap_or(f64::NAN);
             (found - ours).abs() <= ROUNDING * ours.abs()
         }
         _ => false,
@@ -176,11 +177,8 @@ fn is_rounded(found: &BookValue, ours: &BookValue) -> bool {
 }
 
 /// The number that a field holds, in whatever country, and whether it is written as a whole one.
-fn number_of(field: &BookValue) -> Option<(f64, bool)> {
-    let BookValue::Text(text) = field else {
-        return None;
-    };
-    let text = text.trim().replace(',', ".");
+fn number_of(field: &BookCell) -> Option<(f64, bool)> {
+    let text = shown(field).trim().replace(',', ".");
     let number = text.parse().ok()?;
     Some((number, !text.contains(['.', 'e', 'E'])))
 }

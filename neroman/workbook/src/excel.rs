@@ -12,15 +12,15 @@ use calamine::{
 use nero_table::{CellValue, Sheet, UnreadableTable};
 use zip::ZipArchive;
 
-use crate::gather::Gather;
-use crate::{limits, typed};
+use crate::builder::SheetBuilder;
+use crate::{limits, value};
 
 /// Reads `.xlsx` and `.xlsm`.
 pub(crate) fn xlsx(bytes: &[u8], wanted: Option<&str>) -> Result<Sheet, UnreadableTable> {
     check(bytes)?;
     let mut book: Xlsx<_> = Xlsx::new(Cursor::new(bytes)).map_err(|error| xlsx_error(&error))?;
     let (name, sheets) = choose(book.sheets_metadata(), wanted)?;
-    let mut gather = Gather::new(Some(name.clone()), sheets);
+    let mut gather = SheetBuilder::new(Some(name.clone()), sheets);
     let mut cells = book
         .worksheet_cells_reader(&name)
         .map_err(|error| xlsx_error(&error))?;
@@ -66,7 +66,7 @@ pub(crate) fn xlsb(bytes: &[u8], wanted: Option<&str>) -> Result<Sheet, Unreadab
     check(bytes)?;
     let mut book: Xlsb<_> = Xlsb::new(Cursor::new(bytes)).map_err(|error| xlsb_error(&error))?;
     let (name, sheets) = choose(book.sheets_metadata(), wanted)?;
-    let mut gather = Gather::new(Some(name.clone()), sheets);
+    let mut gather = SheetBuilder::new(Some(name.clone()), sheets);
     let mut cells = book
         .worksheet_cells_reader(&name)
         .map_err(|error| xlsb_error(&error))?;
@@ -90,7 +90,7 @@ pub(crate) fn xls(bytes: &[u8], wanted: Option<&str>) -> Result<Sheet, Unreadabl
     };
     let mut book: Xls<_> = Xls::new(Cursor::new(bytes)).map_err(error)?;
     let (name, sheets) = choose(book.sheets_metadata(), wanted)?;
-    let mut gather = Gather::new(Some(name.clone()), sheets);
+    let mut gather = SheetBuilder::new(Some(name.clone()), sheets);
     let range = book.worksheet_range(&name).map_err(error)?;
     let (top, left) = range.start().unwrap_or_default();
     for (row, column, data) in range.used_cells() {
@@ -143,25 +143,27 @@ fn cell(data: &DataRef<'_>) -> Option<CellValue> {
     match data {
         DataRef::Empty => None,
         DataRef::Int(number) => Some(CellValue::Number(number.to_string())),
-        DataRef::Float(number) => Some(typed::number(*number)),
-        DataRef::String(text) => typed::text(text),
-        DataRef::SharedString(text) => typed::text(text),
+        DataRef::Float(number) => Some(value::number(*number)),
+        DataRef::String(text) => Some(CellValue::Text(text.clone())),
+        DataRef::SharedString(text) => Some(CellValue::Text((*text).to_owned())),
         DataRef::Bool(truth) => Some(CellValue::Bool(*truth)),
         DataRef::DateTime(moment) => Some(date(moment)),
-        DataRef::DateTimeIso(text) | DataRef::DurationIso(text) => Some(typed::date(text)),
-        DataRef::Error(error) => typed::error(&error.to_string()),
+        DataRef::DateTimeIso(text) | DataRef::DurationIso(text) => Some(value::date(text)),
+        DataRef::Error(error) => Some(CellValue::Error(error.to_string())),
     }
 }
 
 fn of_data(data: &Data) -> Option<CellValue> {
     match data {
         Data::Int(number) => Some(CellValue::Number(number.to_string())),
-        Data::Float(number) => Some(typed::number(*number)),
+        Data::Float(number) => Some(value::number(*number)),
         Data::Bool(truth) => Some(CellValue::Bool(*truth)),
         Data::DateTime(moment) => Some(date(moment)),
-        Data::DateTimeIso(text) | Data::DurationIso(text) => Some(typed::date(text)),
-        Data::Error(error) => typed::error(&error.to_string()),
-        data => data.get_string().and_then(typed::text),
+        Data::DateTimeIso(text) | Data::DurationIso(text) => Some(value::date(text)),
+        Data::Error(error) => Some(CellValue::Error(error.to_string())),
+        data => data
+            .get_string()
+            .map(|text| CellValue::Text(text.to_owned())),
     }
 }
 
@@ -172,16 +174,16 @@ fn date(moment: &ExcelDateTime) -> CellValue {
     const DAYS_END: f64 = 2_958_466.0;
     let days = moment.as_f64();
     if moment.is_duration() {
-        return typed::duration(days * DAY_S);
+        return value::duration(days * DAY_S);
     }
     if !(0.0..DAYS_END).contains(&days) {
-        return typed::number(days);
+        return value::number(days);
     }
     let (year, month, day, hour, minute, second, _) = moment.to_ymd_hms_milli();
     let time = format!("{hour:02}:{minute:02}:{second:02}");
     if days < 1.0 {
         CellValue::Date(time)
     } else {
-        typed::date(&format!("{year:04}-{month:02}-{day:02}T{time}"))
+        value::date(&format!("{year:04}-{month:02}-{day:02}T{time}"))
     }
 }

@@ -16,6 +16,7 @@
 //! Never done here: which experiment stands in which row, when to write, and parsing of
 //! formulas beyond the cells that they name.
 
+mod builder;
 mod csv;
 mod dependents;
 mod error;
@@ -23,13 +24,13 @@ mod excel;
 mod facts;
 mod file;
 mod formula;
-mod gather;
+
 mod kind;
 mod limits;
 mod ods;
 mod package;
 mod place;
-mod typed;
+
 mod value;
 mod xlsx;
 mod xml;
@@ -42,9 +43,9 @@ pub use facts::{SheetFacts, sheet_facts};
 pub use file::{
     BookFile, BookStamp, FileError, FileReplacement, Lock, LockProgram, create, lock_of,
 };
-pub use value::BookValue;
 
-use nero_table::{Sheet, UnreadableTable};
+use nero_table::book::BookCell;
+use nero_table::{CellValue, Sheet, UnreadableTable};
 use place::{COLUMNS_MAX, ROWS_MAX, Spot};
 
 /// Reads a sheet from the bytes of a file: the one of this name, else the first that is
@@ -114,10 +115,10 @@ pub struct CellChange {
     /// Its column, from 0.
     pub column: u32,
     /// The wanted value.
-    pub value: BookValue,
+    pub value: BookCell,
     /// Everything that we ever wrote there. CsvRecord a value before the file is written: what a
     /// crash leaves in the file is then known to be ours.
-    pub ours: Vec<BookValue>,
+    pub ours: Vec<CellValue>,
 }
 
 /// What became of one cell.
@@ -238,19 +239,21 @@ impl<'a> WantedCells<'a> {
     fn decide(
         &mut self,
         place: Spot,
-        found: Result<&BookValue, CellObstacle>,
-        alike: impl Fn(&BookValue, &BookValue) -> bool,
-        is_ours: impl Fn(&BookValue, &BookValue) -> bool,
-    ) -> Option<&'a BookValue> {
+        found: Result<&BookCell, CellObstacle>,
+        alike: impl Fn(&BookCell, Option<&CellValue>) -> bool,
+        is_ours: impl Fn(&BookCell, Option<&CellValue>) -> bool,
+    ) -> Option<&'a BookCell> {
         let index = self.at[&place];
         let cell = &self.cells[index];
         let outcome = match found {
             Err(left) => CellOutcome::Left(left),
-            Ok(found) if alike(found, &cell.value) => CellOutcome::Same,
-            Ok(found) if found.is_nothing() => CellOutcome::Written,
-            Ok(found) if cell.ours.iter().any(|ours| is_ours(found, ours)) => CellOutcome::Written,
+            Ok(found) if alike(found, cell.value.as_ref()) => CellOutcome::Same,
+            Ok(found) if value::is_nothing(found) => CellOutcome::Written,
+            Ok(found) if cell.ours.iter().any(|ours| is_ours(found, Some(ours))) => {
+                CellOutcome::Written
+            }
             Ok(found) => CellOutcome::Left(CellObstacle::Owner {
-                shows: found.to_string(),
+                shows: value::shown(found).to_owned(),
             }),
         };
         let is_written = outcome == CellOutcome::Written;

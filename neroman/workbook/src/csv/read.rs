@@ -5,8 +5,7 @@ use std::borrow::Cow;
 use super::scan::{OpenQuote, content, has_separator_line, records, separator, truth};
 use nero_table::{CellValue, Sheet, UnreadableTable};
 
-use crate::gather::Gather;
-use crate::typed;
+use crate::builder::SheetBuilder;
 
 /// A value that is not there, as programs in English and other languages save it.
 const MISSING: &[&str] = &["#N/A", "#NV", "#N/D", "#N/D!", "#N/B", "#I/T", "#Н/Д"];
@@ -75,26 +74,22 @@ pub(crate) fn read(
     let comma = (separator != b',')
         .then(|| decimal_comma(&fields))
         .flatten();
-    let mut gather = Gather::new(None, Vec::new());
+    let mut gather = SheetBuilder::new(None, Vec::new());
     for (row, column, field) in fields {
         let written = match &comma {
             Some(_) => with_point(&field),
             None => None,
         };
         let text = written.as_deref().unwrap_or(&field);
-        let cell = if MISSING.contains(&text) {
-            None
-        } else if ERRORS.contains(&text) {
-            typed::error(text)
-        } else if is_number(text) {
-            Some(CellValue::Number(text.to_owned()))
-        } else {
-            let truth = truth(text).map(CellValue::Bool);
-            truth.or_else(|| typed::text(text))
+        let text = text.to_owned();
+        let cell = match truth(&text) {
+            _ if MISSING.contains(&&*text) => continue,
+            _ if ERRORS.contains(&&*text) => CellValue::Error(text),
+            _ if is_number(&text) => CellValue::Number(text),
+            Some(truth) => CellValue::Bool(truth),
+            None => CellValue::Text(text),
         };
-        if let Some(cell) = cell {
-            gather.add(row, column, cell)?;
-        }
+        gather.add(row, column, cell)?;
     }
     let mut sheet = gather.finish();
     sheet.decimal_comma = comma;

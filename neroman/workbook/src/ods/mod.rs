@@ -7,12 +7,14 @@ mod write;
 
 use std::collections::BTreeMap;
 
+use nero_table::book::BookCell;
+
 use crate::dependents::{Cells, Formula, dependents};
 use crate::error::WorkbookError;
 use crate::formula::{NamedAreas, Reads, Sheets};
 use crate::package::{Changed, Package};
 use crate::xml::{Elements, XmlError, local, pieces, unescaped};
-use crate::{BookValue, CellObstacle, Edited, SheetFacts, TargetSheet, WantedCells, find_sheet};
+use crate::{CellObstacle, Edited, SheetFacts, TargetSheet, WantedCells, find_sheet};
 
 pub(crate) use read::read;
 use scan::{Layout, Shape};
@@ -188,14 +190,14 @@ fn check_kind(package: &mut Package<'_>) -> Result<(), WorkbookError> {
 fn choose<'a>(
     wanted: &mut WantedCells<'a>,
     layout: &Layout<'_>,
-) -> BTreeMap<crate::place::Spot, &'a BookValue> {
+) -> BTreeMap<crate::place::Spot, &'a BookCell> {
     let mut chosen = BTreeMap::new();
     for (place, slot) in &layout.slots {
         let cell = slot.cell.map(|cell| &layout.rows[slot.row].cells[cell]);
         let is_filled = || layout.filled.iter().any(|area| area.has(*place));
         let found = match cell.map(|cell| &cell.shape) {
             _ if is_filled() => Err(CellObstacle::Formula),
-            None => Ok(&BookValue::Nothing),
+            None => Ok(&None),
             Some(Shape::Covered) => Err(CellObstacle::Merged),
             Some(Shape::Formula) => Err(CellObstacle::Formula),
             Some(Shape::Value(value)) => Ok(value),

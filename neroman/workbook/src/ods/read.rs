@@ -14,9 +14,9 @@ use quick_xml::escape::{resolve_xml_entity, unescape};
 use quick_xml::events::{BytesRef, BytesStart, Event};
 use zip::ZipArchive;
 
-use crate::gather::Gather;
+use crate::builder::{SheetBuilder, trimmed};
 use crate::limits::{self, damaged};
-use crate::typed;
+use crate::value;
 
 /// Elements whose texts are in no cell.
 const NO_CELLS: &[&str] = &[
@@ -53,7 +53,7 @@ pub(crate) fn read(bytes: &[u8], wanted: Option<&str>) -> Result<Sheet, Unreadab
 #[derive(Default)]
 struct Content {
     sheets: Vec<String>,
-    gather: Option<Gather>,
+    gather: Option<SheetBuilder>,
     has_formulas: bool,
 }
 
@@ -179,7 +179,7 @@ impl Content {
         let is_it = wanted.map_or(is_seen, |wanted| wanted == name);
         let takes = is_it && self.gather.is_none();
         if takes {
-            self.gather = Some(Gather::new(Some(name), Vec::new()));
+            self.gather = Some(SheetBuilder::new(Some(name), Vec::new()));
         }
         takes
     }
@@ -199,7 +199,7 @@ impl OpenCell {
         }
         let shown = self.text.as_deref().unwrap_or("");
         if self.is_error {
-            return typed::error(shown.trim());
+            return Some(CellValue::Error(shown.trim().to_owned()));
         }
         let of_value = self.value.as_deref();
         // LibreOffice writes a truth that it read from another format so.
@@ -209,28 +209,21 @@ impl OpenCell {
             _ => {}
         }
         match self.kind.as_str() {
-            "float" | "percentage" | "currency" => match of_value?.parse::<f64>() {
-                Ok(_) if is_whole(of_value?) => Some(CellValue::Number(of_value?.to_owned())),
-                Ok(number) => Some(typed::number(number)),
-                Err(_) => typed::text(of_value?),
-            },
+            "float" | "percentage" | "currency" => {
+                let text = of_value?;
+                value::parsed(text).or_else(|| Some(CellValue::Text(text.to_owned())))
+            }
             "boolean" => Some(CellValue::Bool(of_value? == "true")),
-            "date" => Some(typed::date(of_value?)),
+            "date" => Some(value::date(of_value?)),
             "time" => Some(match seconds(of_value?) {
-                Some(seconds) => typed::duration(seconds),
+                Some(seconds) => value::duration(seconds),
                 None => CellValue::Date(of_value?.to_owned()),
             }),
-            "string" => typed::text(of_value.unwrap_or(shown)),
+            "string" => Some(CellValue::Text(of_value.unwrap_or(shown).to_owned())),
             _ if self.formula.is_some() && shown.is_empty() => Some(CellValue::Uncomputed),
-            _ => typed::text(shown),
+            _ => Some(CellValue::Text(shown.to_owned())),
         }
     }
-}
-
-/// Digits alone, which keep their number however many they are.
-fn is_whole(text: &str) -> bool {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    !digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 impl OpenRow {
@@ -239,7 +232,7 @@ impl OpenRow {
         if cell.rows_spanned > 1 {
             self.spans.push((self.column, cell.rows_spanned));
         }
-        if let Some(cell) = cell.cell() {
+        if let Some(cell) = cell.cell().and_then(trimmed) {
             let end = self.column.saturating_add(repeated).min(COLUMNS_MAX + 1);
             self.cells
                 .extend((self.column..end).map(|column| (column, cell.clone())));
@@ -248,7 +241,7 @@ impl OpenRow {
     }
 
     /// Gathers its cells; returns the number of the next row.
-    fn end(&self, gather: &mut Gather, number: u32) -> Result<u32, UnreadableTable> {
+    fn end(&self, gather: &mut SheetBuilder, number: u32) -> Result<u32, UnreadableTable> {
         if !self.cells.is_empty() {
             for number in (number..).take(self.repeated as usize) {
                 for (column, cell) in &self.cells {

@@ -4,11 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
+use nero_table::CellValue;
+use nero_table::book::BookCell;
+
 use crate::WantedCells;
 use crate::dependents::Cells;
 use crate::formula::constant;
 use crate::place::{COLUMNS_MAX, ROWS_MAX, Rect, Spot};
-use crate::value::BookValue;
+use crate::value::parsed;
 use crate::xml::{Elements, Splice, Tag, XmlError, XmlStep, local, meaning, prefix};
 
 use super::text::paragraph;
@@ -73,7 +76,7 @@ pub(super) enum Shape {
     /// Under a merged cell.
     Covered,
     Formula,
-    Value(BookValue),
+    Value(BookCell),
 }
 
 /// Where a wanted cell stands.
@@ -363,7 +366,7 @@ impl<'a, 'b> Scanner<'a, 'b> {
             "covered-table-cell" => Shape::Covered,
             _ => match &formula {
                 Some(formula) => match constant(formula.raw) {
-                    Some(value) => Shape::Value(BookValue::Bool(value)),
+                    Some(value) => Shape::Value(Some(CellValue::Bool(value))),
                     None => Shape::Formula,
                 },
                 None => Shape::Value(value(tag, &lines)?),
@@ -446,28 +449,27 @@ fn repeats(tag: &Tag<'_>, name: &str, max: u32) -> Result<u32, XmlError> {
 }
 
 /// What a cell without a formula holds.
-fn value(tag: &Tag<'_>, lines: &[String]) -> Result<BookValue, XmlError> {
+fn value(tag: &Tag<'_>, lines: &[String]) -> Result<BookCell, XmlError> {
     let kind = tag.local_attribute("value-type")?.map(|kind| kind.raw);
     let text = || match lines {
-        [] => BookValue::Nothing,
-        lines => BookValue::Text(lines.join("\n")),
+        [] => None,
+        lines => Some(CellValue::Text(lines.join("\n"))),
     };
     Ok(match kind {
         Some("float" | "percentage" | "currency") => {
             let number = tag.local_attribute("value")?;
-            match number.and_then(|number| number.raw.parse().ok()) {
-                Some(number) => BookValue::Number(number),
-                None => text(),
-            }
+            number.and_then(|number| parsed(number.raw)).or_else(text)
         }
         Some("boolean") => {
             let is_true = tag.local_attribute("boolean-value")?;
-            BookValue::Bool(is_true.is_some_and(|value| value.raw == "true"))
+            Some(CellValue::Bool(
+                is_true.is_some_and(|value| value.raw == "true"),
+            ))
         }
         Some("string") => match tag.local_attribute("string-value")? {
             Some(value) => {
                 let text = crate::xml::unescaped(value.raw, value.at.start)?;
-                BookValue::Text(text.into_owned())
+                Some(CellValue::Text(text.into_owned()))
             }
             None => text(),
         },

@@ -1,11 +1,14 @@
 //! Texts as paragraphs of a cell.
 
-use crate::value::BookValue;
+use nero_table::CellValue;
+use nero_table::book::BookCell;
+
+use crate::value;
 use crate::xml::{Elements, Tag, XmlError, XmlStep, escaped, is_allowed, local, meaning};
 
 /// Whether a cell's value is what we write for `ours`.
-pub(super) fn alike(found: &BookValue, ours: &BookValue) -> bool {
-    found.is_alike(&ours.plain(plain))
+pub(super) fn alike(found: &BookCell, ours: Option<&CellValue>) -> bool {
+    value::is_alike(found, &value::plain(ours, plain))
 }
 
 /// The text as a cell can hold it. LibreOffice loses tabs when it reads them.

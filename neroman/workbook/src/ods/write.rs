@@ -2,19 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use nero_table::CellValue;
+use nero_table::book::BookCell;
+
 use crate::place::Spot;
-use crate::value::{BookValue, number};
+use crate::value;
 use crate::xml::{Splice, Tag, pieces, quoted};
 
 use super::scan::{CellElement, Layout, RowElement, is_kept, prefix_of};
 use super::text::{paragraphs, plain};
 
 /// The changes that write these cells.
-pub(super) fn splices(layout: &Layout<'_>, chosen: &BTreeMap<Spot, &BookValue>) -> Vec<Splice> {
+pub(super) fn splices(layout: &Layout<'_>, chosen: &BTreeMap<Spot, &BookCell>) -> Vec<Splice> {
     let mut splices = Vec::new();
     for row in &layout.rows {
         let last = row.first + row.count;
-        let cells: Vec<(&Spot, &&BookValue)> = chosen.range((row.first, 0)..(last, 0)).collect();
+        let cells: Vec<(&Spot, &&BookCell)> = chosen.range((row.first, 0)..(last, 0)).collect();
         if cells.is_empty() {
             continue;
         }
@@ -59,7 +62,7 @@ fn repeated(tag: &Tag<'_>, name: &str, count: u32) -> Option<Splice> {
 fn changed_cells(
     layout: &Layout<'_>,
     row: &RowElement<'_>,
-    cells: &[(&Spot, &&BookValue)],
+    cells: &[(&Spot, &&BookCell)],
 ) -> Vec<Splice> {
     let mut splices = Vec::new();
     for element in &row.cells {
@@ -127,7 +130,7 @@ fn written(
     row: &RowElement<'_>,
     cell: Option<&CellElement<'_>>,
     place: Spot,
-    value: &BookValue,
+    value: &BookCell,
 ) -> String {
     let prefix = prefix_of(&row.tag);
     let attributes = cell.and_then(|cell| cell.tag.attributes().ok());
@@ -147,7 +150,7 @@ fn written(
 }
 
 /// The attributes with a value, and its text.
-fn shown(layout: &Layout<'_>, value: &BookValue) -> (String, String) {
+fn shown(layout: &Layout<'_>, value: &BookCell) -> (String, String) {
     let office = &layout.office;
     let typed = |kind: &str, value: String| {
         let again = layout.calcext.as_ref();
@@ -156,17 +159,12 @@ fn shown(layout: &Layout<'_>, value: &BookValue) -> (String, String) {
         format!(" {office}value-type=\"{kind}\"{value}{again}")
     };
     let of = |name: &str, value: &str| format!(" {office}{name}=\"{}\"", quoted(value));
-    let lines = |text: &str| paragraphs(text, &layout.text);
-    match value.plain(plain) {
-        BookValue::Nothing => (String::new(), String::new()),
-        BookValue::Number(value) => {
-            let text = number(value);
-            (typed("float", of("value", &text)), lines(&text))
-        }
-        BookValue::Bool(value) => {
-            let typed = typed("boolean", of("boolean-value", &value.to_string()));
-            (typed, lines(&BookValue::Bool(value).to_string()))
-        }
-        BookValue::Text(text) => (typed("string", String::new()), lines(&text)),
-    }
+    let value = value::plain(value.as_ref(), plain);
+    let kind = match &value {
+        None => return (String::new(), String::new()),
+        Some(CellValue::Number(number)) => typed("float", of("value", number)),
+        Some(CellValue::Bool(truth)) => typed("boolean", of("boolean-value", &truth.to_string())),
+        Some(_) => typed("string", String::new()),
+    };
+    (kind, paragraphs(value::shown(&value), &layout.text))
 }

@@ -8,13 +8,16 @@ mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nero_table::CellValue;
+use nero_table::book::BookCell;
+
 use crate::dependents::{Cells, dependents};
 use crate::error::WorkbookError;
 use crate::formula::Sheets;
 use crate::package::{Changed, Package};
 use crate::place::{Rect, Spot};
 use crate::xml::{Elements, local, pieces};
-use crate::{BookValue, CellObstacle, Edited, SheetFacts, WantedCells};
+use crate::{CellObstacle, Edited, SheetFacts, WantedCells};
 
 use book::Book;
 use scan::{CellContent, Layout};
@@ -201,7 +204,7 @@ fn choose<'a>(
     headers: &[Rect],
     texts: &BTreeMap<usize, String>,
     has_chain: bool,
-) -> BTreeMap<Spot, &'a BookValue> {
+) -> BTreeMap<Spot, &'a BookCell> {
     let mut guarded = BTreeMap::new();
     let mut guard = |areas: &[Rect], is_covered: fn(&Rect, Spot) -> bool, left: &CellObstacle| {
         for area in areas {
@@ -225,10 +228,10 @@ fn choose<'a>(
             CellContent::Formula => Err(CellObstacle::Formula),
             // The list of formulas stays as it is, so what it lists must stay a formula.
             CellContent::Constant(_) if has_chain => Err(CellObstacle::Formula),
-            CellContent::Constant(value) => Ok(BookValue::Bool(*value)),
+            CellContent::Constant(value) => Ok(Some(CellValue::Bool(*value))),
             CellContent::Value(value) => Ok(value.clone()),
             CellContent::Shared(index) => match texts.get(index) {
-                Some(text) => Ok(BookValue::Text(text.clone())),
+                Some(text) => Ok(Some(CellValue::Text(text.clone()))),
                 None => Err(CellObstacle::Owner {
                     shows: format!("text {index} of the list, which is not there"),
                 }),

@@ -5,11 +5,14 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
+use nero_table::CellValue;
+use nero_table::book::BookCell;
+
 use crate::WantedCells;
 use crate::dependents::{Cells, Formula};
 use crate::formula::{Reads, Sheets, constant};
 use crate::place::{COLUMNS_MAX, ROWS_MAX, Rect, Spot, row, spot};
-use crate::value::BookValue;
+use crate::value::parsed;
 use crate::xml::{Elements, Splice, Tag, XmlError, XmlStep, local, meaning, prefix};
 
 use super::text::decoded;
@@ -63,7 +66,7 @@ pub(super) enum CellContent {
     Formula,
     /// `TRUE()`, into which LibreOffice makes every truth value.
     Constant(bool),
-    Value(BookValue),
+    Value(BookCell),
     /// A text of the list of shared ones.
     Shared(usize),
 }
@@ -318,7 +321,7 @@ impl<'a, 'b> Scanner<'a, 'b> {
         let slot = CellSlot {
             at: at..at,
             kept: String::new(),
-            content: CellContent::Value(BookValue::Nothing),
+            content: CellContent::Value(None),
             style,
         };
         self.layout.slots.insert(place, slot);
@@ -480,15 +483,12 @@ fn content(tag: &Tag<'_>, text: &str) -> Result<CellContent, XmlError> {
             Ok(index) => return Ok(CellContent::Shared(index)),
             Err(_) => return Err(meaning("a text without a number", tag.at.start)),
         },
-        "b" => BookValue::Bool(matches!(text.trim(), "1" | "true")),
+        "b" => Some(CellValue::Bool(matches!(text.trim(), "1" | "true"))),
         "n" => match text.trim() {
-            "" => BookValue::Nothing,
-            number => match number.parse() {
-                Ok(number) => BookValue::Number(number),
-                Err(_) => BookValue::Text(number.to_owned()),
-            },
+            "" => None,
+            text => parsed(text).or_else(|| Some(CellValue::Text(text.to_owned()))),
         },
-        _ => BookValue::Text(decoded(text)),
+        _ => Some(CellValue::Text(decoded(text))),
     };
     Ok(CellContent::Value(value))
 }

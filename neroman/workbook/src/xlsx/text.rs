@@ -1,14 +1,17 @@
 //! Texts as cells of Excel hold them.
 
-use crate::value::BookValue;
+use nero_table::CellValue;
+use nero_table::book::BookCell;
+
+use crate::value;
 use crate::xml::is_allowed;
 
 /// Characters of a cell, in UTF-16 as Excel counts them.
 const UNITS_MAX: usize = 32_767;
 
 /// Whether a cell's value is what we write for `ours`.
-pub(super) fn alike(found: &BookValue, ours: &BookValue) -> bool {
-    found.is_alike(&ours.plain(cut))
+pub(super) fn alike(found: &BookCell, ours: Option<&CellValue>) -> bool {
+    value::is_alike(found, &value::plain(ours, cut))
 }
 
 /// The text cut to what a cell holds.

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use nero_table::CellValue;
+use nero_table::book::BookCell;
+
 use crate::place::{Rect, Spot, name};
-use crate::value::{BookValue, number};
+use crate::value::plain;
 use crate::xml::{Splice, Tag, escaped};
 
 use super::scan::{CellSlot, Layout, RowPlace};
 use super::text::{cut, encoded};
 
 /// The changes that write these cells.
-pub(super) fn splices(layout: &Layout<'_>, chosen: &BTreeMap<Spot, &BookValue>) -> Vec<Splice> {
+pub(super) fn splices(layout: &Layout<'_>, chosen: &BTreeMap<Spot, &BookCell>) -> Vec<Splice> {
     let mut splices = Vec::with_capacity(chosen.len() + 8);
     let mut new_rows = String::new();
     for (row, place) in &layout.rows {
@@ -63,23 +66,21 @@ fn opened(tag: &Tag<'_>, content: &str) -> Splice {
 }
 
 /// A cell's element with its new value.
-fn cell(layout: &Layout<'_>, place: Spot, value: &BookValue) -> String {
+fn cell(layout: &Layout<'_>, place: Spot, value: &BookCell) -> String {
     let prefix = layout.prefix;
     let slot = &layout.slots[&place];
     let kept = attributes(place, slot);
     let open = format!("<{prefix}c{kept}");
     let close = format!("</{prefix}c>");
-    match value.plain(cut) {
-        BookValue::Nothing => format!("{open}/>"),
-        BookValue::Number(value) => {
-            format!("{open}><{prefix}v>{}</{prefix}v>{close}", number(value))
-        }
-        BookValue::Bool(value) => {
+    match plain(value.as_ref(), cut) {
+        None => format!("{open}/>"),
+        Some(CellValue::Number(value)) => format!("{open}><{prefix}v>{value}</{prefix}v>{close}"),
+        Some(CellValue::Bool(value)) => {
             let value = u8::from(value);
             format!("{open} t=\"b\"><{prefix}v>{value}</{prefix}v>{close}")
         }
-        BookValue::Text(text) => {
-            let text = encoded(&text);
+        Some(text) => {
+            let text = encoded(text.text());
             let text = escaped(&text);
             format!(
                 "{open} t=\"inlineStr\"><{prefix}is><{prefix}t xml:space=\"preserve\">{text}</{prefix}t></{prefix}is>{close}"
@@ -108,7 +109,7 @@ fn spans(tag: &Tag<'_>, cells: &[(Spot, String)]) -> Option<Splice> {
 }
 
 /// The area that the sheet says it uses, when it grows.
-fn dimension(layout: &Layout<'_>, chosen: &BTreeMap<Spot, &BookValue>) -> Option<Splice> {
+fn dimension(layout: &Layout<'_>, chosen: &BTreeMap<Spot, &BookCell>) -> Option<Splice> {
     let (at, area) = layout.dimension.clone()?;
     let grown = chosen
         .keys()

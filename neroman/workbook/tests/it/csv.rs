@@ -1,8 +1,9 @@
 //! Tables as text keep their dialect, and every byte that was not asked for.
 
-use nero_workbook::{BookValue, CellChange, CellObstacle, CellOutcome, WorkbookError};
+use nero_table::CellValue;
+use nero_workbook::{CellChange, CellObstacle, CellOutcome, WorkbookError};
 
-use crate::rig::{Csv, Tsv, cell, text, write, written};
+use crate::rig::{Csv, Tsv, cell, number, text, write, written};
 
 fn after(before: &str, cells: &[CellChange]) -> String {
     String::from_utf8(written(Csv, before.as_bytes(), 1, cells)).unwrap()
@@ -10,10 +11,7 @@ fn after(before: &str, cells: &[CellChange]) -> String {
 
 #[test]
 fn the_dialect_stays() {
-    let wanted = [
-        cell(1, 2, BookValue::Number(0.5)),
-        cell(2, 3, text("a;b, \"c\"")),
-    ];
+    let wanted = [cell(1, 2, number(0.5)), cell(2, 3, text("a;b, \"c\""))];
     for (before, changed) in [
         (
             "nr,lr,loss\n1,0.1,\n2,0.2\n",
@@ -36,14 +34,14 @@ fn the_dialect_stays() {
     }
     // Old line ends, and a line that names the separator.
     assert_eq!(
-        after("sep=;\rnr;x\r1;\r", &[cell(2, 1, BookValue::Number(1.5))]),
+        after("sep=;\rnr;x\r1;\r", &[cell(2, 1, number(1.5))]),
         "sep=;\rnr;x\r1;1.5\r"
     );
 }
 
 #[test]
 fn a_table_of_one_column_grows_in_the_dialect_of_its_name() {
-    let wanted = [cell(0, 1, text("nero")), cell(1, 1, BookValue::Number(7.5))];
+    let wanted = [cell(0, 1, text("nero")), cell(1, 1, number(7.5))];
     for (format, after) in [(Csv, "lr,nero\n0.1,7.5\n"), (Tsv, "lr\tnero\n0.1\t7.5\n")] {
         let changed = written(format, b"lr\n0.1\n", 0, &wanted);
         assert_eq!(String::from_utf8(changed).unwrap(), after);
@@ -53,8 +51,8 @@ fn a_table_of_one_column_grows_in_the_dialect_of_its_name() {
 #[test]
 fn a_truth_that_a_program_saved_in_its_language_stays_ours() {
     let wanted = CellChange {
-        ours: vec![BookValue::Bool(true)],
-        ..cell(1, 1, BookValue::Bool(false))
+        ours: vec![CellValue::Bool(true)],
+        ..cell(1, 1, CellValue::Bool(false))
     };
     let changed = after("nr;done\n1;WAHR\n", std::slice::from_ref(&wanted));
     assert_eq!(changed, "nr;done\n1;FALSE\n");
@@ -66,7 +64,7 @@ fn a_truth_that_a_program_saved_in_its_language_stays_ours() {
 fn a_field_over_two_lines_is_one_row() {
     let before = "nr,note,loss\n1,\"a\nb \"\"c\"\"\",\n2,x,\n";
     assert_eq!(
-        after(before, &[cell(2, 2, BookValue::Number(3.0))]),
+        after(before, &[cell(2, 2, number(3.0))]),
         "nr,note,loss\n1,\"a\nb \"\"c\"\"\",\n2,x,3\n"
     );
 }
@@ -79,7 +77,7 @@ fn a_text_that_a_spreadsheet_would_run_is_harmless_and_stays_ours() {
     let again = write(Csv, once.as_bytes(), 1, std::slice::from_ref(&wanted));
     assert_eq!(again.outcomes, [CellOutcome::Same]);
     wanted.ours = vec![text("=cmd()")];
-    wanted.value = text("done");
+    wanted.value = Some(text("done"));
     assert_eq!(after(&once, &[wanted]), "nr,note\n1,done\n");
 }
 
@@ -87,8 +85,8 @@ fn a_text_that_a_spreadsheet_would_run_is_harmless_and_stays_ours() {
 fn what_the_owner_typed_is_left() {
     let before = "nr;loss;x\n1;0,50;0,1\n2;0,7;0,2\n";
     let ours = |row| CellChange {
-        ours: vec![BookValue::Number(0.5)],
-        ..cell(row, 1, BookValue::Number(0.25))
+        ours: vec![number(0.5)],
+        ..cell(row, 1, number(0.25))
     };
     let edited = write(
         Csv,
@@ -118,7 +116,7 @@ fn what_cannot_be_read_is_left_alone() {
         name: None,
         first_row: 1,
     };
-    let wanted = [cell(1, 1, BookValue::Number(1.0))];
+    let wanted = [cell(1, 1, number(1.0))];
     let edit = |bytes: &[u8]| nero_workbook::edit(Csv, bytes, sheet, &wanted);
     let error = edit(b"nr,x\n1,\"2\n").unwrap_err();
     assert_eq!(
@@ -141,8 +139,8 @@ fn a_text_with_blanks_at_its_ends_stays_ours() {
 #[test]
 fn a_number_that_a_program_saved_with_fewer_digits_is_still_ours() {
     let ours = |value: f64| CellChange {
-        ours: vec![BookValue::Number(value)],
-        ..cell(1, 1, BookValue::Number(0.5))
+        ours: vec![number(value)],
+        ..cell(1, 1, number(0.5))
     };
     for (shown, value) in [
         // As LibreOffice saves a text, and Excel.
@@ -171,7 +169,7 @@ fn a_number_that_a_program_saved_with_fewer_digits_is_still_ours() {
     assert_eq!(after(before, &[ours(0.25)]), "nr;loss;lr\n1;0.5;1.5\n");
     // The wanted value itself gets all its digits.
     let wanted = CellChange {
-        value: BookValue::Number(1_000_000.5),
+        value: Some(number(1_000_000.5)),
         ..ours(1_000_000.25)
     };
     assert_eq!(

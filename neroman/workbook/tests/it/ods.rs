@@ -1,10 +1,11 @@
 //! `.ods`: cells and rows that stand for many are split.
 
-use nero_workbook::{BookFormat, BookValue, CellChange, CellObstacle, CellOutcome};
+use nero_table::CellValue;
+use nero_workbook::{BookFormat, CellChange, CellObstacle, CellOutcome};
 
 use crate::rig::{
-    OdsBook, cell, cells, different_cells, different_parts, golden, open_document, part, text,
-    write, written,
+    OdsBook, cell, cells, different_cells, different_parts, golden, number, open_document, part,
+    text, write, written,
 };
 
 /// The sheets after the cells were written.
@@ -27,7 +28,7 @@ fn a_formula_over_a_name_keeps_what_it_shows() {
     let before = open_document(&format!(
         "<table:table table:name='One'>{row}</table:table>{names}"
     ));
-    let after = written(OdsBook, &before, 0, &[cell(0, 0, BookValue::Number(1.0))]);
+    let after = written(OdsBook, &before, 0, &[cell(0, 0, number(1.0))]);
     let content = part(&after, "content.xml");
     assert!(content.contains("<text:p>2</text:p>"), "{content}");
     assert!(!content.contains("<text:p>3</text:p>"), "{content}");
@@ -43,9 +44,9 @@ fn only_the_wanted_cells_of_a_real_book_differ() {
         let wanted = [
             cell(first, 5, text("running")),
             cell(first + 1, 5, text("=1+1 & <b>\tx")),
-            cell(first + 2, 5, BookValue::Number(0.125)),
-            cell(first + 3, 8, BookValue::Bool(true)),
-            cell(500, 700, BookValue::Number(4.0)),
+            cell(first + 2, 5, number(0.125)),
+            cell(first + 3, 8, CellValue::Bool(true)),
+            cell(500, 700, number(4.0)),
         ];
         let after = written(OdsBook, &before, first, &wanted);
         let different = different_cells(OdsBook, &before, &after);
@@ -80,10 +81,10 @@ fn cells_and_rows_that_stand_for_many_are_split() {
         <table:table-cell table:number-columns-repeated=\"5\"/></table:table-row>\
         <table:table-row/></table:table>";
     let wanted = [
-        cell(1, 0, BookValue::Number(1.5)),
+        cell(1, 0, number(1.5)),
         cell(1, 3, text("a  b\nc")),
-        cell(2, 6, BookValue::Bool(true)),
-        cell(4, 1, BookValue::Number(2.0)),
+        cell(2, 6, CellValue::Bool(true)),
+        cell(4, 1, number(2.0)),
     ];
     assert_eq!(
         after(table, &wanted),
@@ -111,8 +112,8 @@ fn comments_and_looks_stay_and_new_cells_look_like_the_data_above() {
         <table:table-row><table:table-cell table:style-name=\"d\" office:value-type=\"percentage\" office:value=\"0.5\">\
         <office:annotation><text:p>why</text:p></office:annotation><text:p>50%</text:p></table:table-cell></table:table-row>\
         <table:table-row><table:table-cell/></table:table-row></table:table>";
-    let mut over = cell(1, 0, BookValue::Number(0.25));
-    over.ours = vec![BookValue::Number(0.5)];
+    let mut over = cell(1, 0, number(0.25));
+    over.ours = vec![number(0.5)];
     let bytes = open_document(table);
     let content = part(
         &written(OdsBook, &bytes, 1, &[over, cell(2, 0, text("x"))]),
@@ -128,7 +129,7 @@ fn comments_and_looks_stay_and_new_cells_look_like_the_data_above() {
 
 #[test]
 fn formulas_and_covered_cells_are_left_and_what_they_showed_goes() {
-    let number = |value: &str| {
+    let shown = |value: &str| {
         format!(
             "office:value-type=\"float\" office:value=\"{value}\"><text:p>{value}</text:p></table:table-cell>"
         )
@@ -138,11 +139,11 @@ fn formulas_and_covered_cells_are_left_and_what_they_showed_goes() {
          <table:table-cell table:formula=\"of:=[.A1]*2\" {two}<table:table-cell table:formula=\"of:=[.B9]\" {three}\
          <table:table-cell table:formula=\"of:=rate\" {four}</table:table-row></table:table>\
          <table:table table:name=\"B\"><table:table-row><table:table-cell table:formula=\"of:=SUM([$A.A1:.A5])\" {two}</table:table-row></table:table>",
-        two = number("2"),
-        three = number("3"),
-        four = number("4"),
+        two = shown("2"),
+        three = shown("3"),
+        four = shown("4"),
     );
-    let wanted = [0, 1, 2, 9].map(|column| cell(0, column, BookValue::Number(7.0)));
+    let wanted = [0, 1, 2, 9].map(|column| cell(0, column, number(7.0)));
     let bytes = open_document(&table);
     let edited = write(BookFormat::Ods, &bytes, 0, &wanted);
     assert_eq!(
@@ -163,7 +164,7 @@ fn formulas_and_covered_cells_are_left_and_what_they_showed_goes() {
         assert!(content.contains(wanted), "{wanted} in {content}");
     }
     assert!(
-        content.contains(&format!("of:=[.B9]\" {}", number("3"))),
+        content.contains(&format!("of:=[.B9]\" {}", shown("3"))),
         "{content}"
     );
 }
@@ -172,7 +173,7 @@ fn formulas_and_covered_cells_are_left_and_what_they_showed_goes() {
 fn truth_values_stay_ours_when_libre_office_makes_formulas_of_them() {
     let table = "<table:table table:name=\"A\"><table:table-row><table:table-cell table:formula=\"of:=TRUE()\" office:value-type=\"float\" office:value=\"1\"><text:p>TRUE</text:p></table:table-cell></table:table-row></table:table>";
     let over = CellChange {
-        ours: vec![BookValue::Bool(true)],
+        ours: vec![CellValue::Bool(true)],
         ..cell(0, 0, text("no"))
     };
     let after = after(table, &[over]);
@@ -184,7 +185,7 @@ fn truth_values_stay_ours_when_libre_office_makes_formulas_of_them() {
 #[test]
 fn a_cell_behind_the_last_row_is_outside() {
     let bytes = open_document("<table:table table:name=\"A\"><table:table-row/></table:table>");
-    let edited = write(OdsBook, &bytes, 0, &[cell(1, 0, BookValue::Number(1.0))]);
+    let edited = write(OdsBook, &bytes, 0, &[cell(1, 0, number(1.0))]);
     assert_eq!(edited.outcomes, [CellOutcome::Left(CellObstacle::Outside)]);
     assert!(edited.bytes.is_none());
 }

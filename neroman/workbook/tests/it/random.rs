@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nero_workbook::{
-    BookFormat, BookValue, CellChange, CellObstacle, CellOutcome, TargetSheet, edit,
-};
+use nero_table::CellValue;
+use nero_workbook::{BookFormat, CellChange, CellObstacle, CellOutcome, TargetSheet, edit};
 
 use crate::rig::{
-    OdsBook, XlsxBook, book, cells, different_cells, different_parts, open_document, package, text,
-    write,
+    OdsBook, XlsxBook, book, cells, different_cells, different_parts, number, open_document,
+    package, text, write,
 };
 
 const XLSX_BOOKS: u64 = 200;
@@ -31,7 +30,7 @@ impl Dice {
         self.below(100) < percent
     }
 
-    fn value(&mut self) -> BookValue {
+    fn value(&mut self) -> CellValue {
         const TEXTS: [&str; 6] = [
             "running",
             "a & <b>",
@@ -41,10 +40,10 @@ impl Dice {
             "_x0041_",
         ];
         match self.below(4) {
-            0 => BookValue::Number(self.below(1_000_000) as f64 / 64.0),
-            1 => BookValue::Number(-(self.below(1000) as f64)),
+            0 => number(self.below(1_000_000) as f64 / 64.0),
+            1 => number(-1.0 - self.below(1000) as f64),
             2 => text(TEXTS[self.below(6) as usize]),
-            _ => BookValue::Bool(self.chance(50)),
+            _ => CellValue::Bool(self.chance(50)),
         }
     }
 }
@@ -53,7 +52,7 @@ impl Dice {
 #[derive(Debug, Clone)]
 enum Content {
     Styled,
-    Value(BookValue),
+    Value(CellValue),
     Formula,
 }
 
@@ -131,17 +130,17 @@ fn xlsx(dice: &mut Dice, grid: &Grid) -> Vec<u8> {
                     // Only what is never written is read by it.
                     format!("<{p}c{r}{style}><{p}f>$Z$99*2</{p}f><{p}v>42</{p}v></{p}c>")
                 }
-                Content::Value(BookValue::Number(number)) => {
+                Content::Value(CellValue::Number(number)) => {
                     format!("<{p}c{r}{style}><{p}v>{number}</{p}v></{p}c>")
                 }
-                Content::Value(BookValue::Bool(value)) => {
+                Content::Value(CellValue::Bool(value)) => {
                     format!(
                         "<{p}c{r} t='b'{style}><{p}v>{}</{p}v></{p}c>",
                         u8::from(*value)
                     )
                 }
                 Content::Value(value) => {
-                    let text = escaped(&value.to_string());
+                    let text = escaped(value.text());
                     match dice.below(2) {
                         0 => format!(
                             "<{p}c{r}{style} t=\"inlineStr\"><{p}is><{p}t xml:space='preserve'>{text}</{p}t></{p}is></{p}c>"
@@ -233,24 +232,21 @@ fn ods(dice: &mut Dice, grid: &Grid) -> Vec<u8> {
                 )
             };
             let float =
-                |number: f64| format!(" office:value-type=\"float\" office:value=\"{number}\"");
+                |number: &str| format!(" office:value-type=\"float\" office:value=\"{number}\"");
             rows.push_str(&match content {
                 Content::Styled => format!("<table:table-cell{style}/>"),
                 Content::Formula => cell(
-                    format!(" table:formula=\"of:=[.$Z$99]*2\"{}", float(42.0)),
+                    format!(" table:formula=\"of:=[.$Z$99]*2\"{}", float("42")),
                     "42",
                 ),
-                Content::Value(BookValue::Number(number)) => {
-                    cell(float(*number), &number.to_string())
-                }
-                Content::Value(BookValue::Bool(value)) => cell(
+                Content::Value(CellValue::Number(number)) => cell(float(number), number),
+                Content::Value(CellValue::Bool(value)) => cell(
                     format!(" office:value-type=\"boolean\" office:boolean-value=\"{value}\""),
                     "x",
                 ),
-                Content::Value(value) => cell(
-                    " office:value-type=\"string\"".to_owned(),
-                    &value.to_string(),
-                ),
+                Content::Value(value) => {
+                    cell(" office:value-type=\"string\"".to_owned(), value.text())
+                }
             });
         }
         if dice.chance(70) {
@@ -284,13 +280,17 @@ fn changes(dice: &mut Dice, grid: &Grid) -> (Vec<CellChange>, Vec<CellOutcome>) 
                 CellOutcome::Written
             }
             Some(Content::Value(held)) => CellOutcome::Left(CellObstacle::Owner {
-                shows: held.to_string(),
+                shows: match held {
+                    CellValue::Bool(true) => "TRUE".to_owned(),
+                    CellValue::Bool(false) => "FALSE".to_owned(),
+                    held => held.text().to_owned(),
+                },
             }),
         });
         cells.push(CellChange {
             row: place.0,
             column: place.1,
-            value,
+            value: Some(value),
             ours,
         });
     }
@@ -336,10 +336,12 @@ fn check(format: BookFormat, seed: u64) {
     let held = cells(format, &after);
     for cell in written {
         let shown = match &cell.value {
-            BookValue::Nothing => continue,
-            BookValue::Number(number) => format!("Float({number:?})"),
-            BookValue::Bool(value) => format!("Bool({value})"),
-            BookValue::Text(text) => format!("String({text:?})"),
+            Some(CellValue::Number(number)) => {
+                format!("Float({:?})", number.parse::<f64>().unwrap())
+            }
+            Some(CellValue::Bool(value)) => format!("Bool({value})"),
+            Some(CellValue::Text(text)) => format!("String({text:?})"),
+            _ => continue,
         };
         assert_eq!(
             held[&("One".to_owned(), cell.row, cell.column)],
@@ -402,8 +404,8 @@ fn a_damaged_part_is_refused_or_written() {
         .map(|(row, column)| CellChange {
             row,
             column,
-            value: text("x"),
-            ours: vec![text("a"), BookValue::Number(1.0)],
+            value: Some(text("x")),
+            ours: vec![text("a"), number(1.0)],
         })
         .to_vec();
     let of = TargetSheet {

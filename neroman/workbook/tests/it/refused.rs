@@ -1,8 +1,8 @@
 //! Files that are not written, each with its name.
 
-use nero_workbook::{BookFormat, BookValue, TargetSheet, WorkbookError, edit};
+use nero_workbook::{BookFormat, TargetSheet, WorkbookError, edit};
 
-use crate::rig::{OdsBook, XlsxBook, book, cell, golden, open_document, package};
+use crate::rig::{OdsBook, XlsxBook, book, cell, golden, number, open_document, package};
 
 const SHEET: &str = "<worksheet><sheetData/></worksheet>";
 
@@ -11,7 +11,7 @@ fn refusal(format: BookFormat, bytes: &[u8]) -> String {
         name: None,
         first_row: 0,
     };
-    match edit(format, bytes, sheet, &[cell(0, 0, BookValue::Number(1.0))]) {
+    match edit(format, bytes, sheet, &[cell(0, 0, number(1.0))]) {
         Ok(edited) => panic!("{:?}", edited.outcomes),
         Err(error) => error.to_string(),
     }
@@ -130,15 +130,12 @@ fn numbers_in_a_hostile_part_cost_nothing() {
         first_row: 0,
     };
     let wanted = [
-        cell(0, 0, BookValue::Number(1.0)),
-        cell(1_048_575, 16_383, BookValue::Number(1.0)),
+        cell(0, 0, number(1.0)),
+        cell(1_048_575, 16_383, number(1.0)),
     ];
     let edited = edit(XlsxBook, &book(sheet, &[]), sheet_of, &wanted).unwrap();
     assert!(edited.bytes.is_some());
-    let twice = [
-        cell(0, 0, BookValue::Nothing),
-        cell(0, 0, BookValue::Nothing),
-    ];
+    let twice = [cell(0, 0, None), cell(0, 0, None)];
     let error = edit(XlsxBook, &book(sheet, &[]), sheet_of, &twice).unwrap_err();
     assert!(matches!(error, WorkbookError::Twice { .. }), "{error}");
 }
@@ -157,7 +154,7 @@ fn rows_and_cells_out_of_order_are_named() {
             name: None,
             first_row: 0,
         };
-        let wanted = [cell(0, 0, BookValue::Number(1.0))];
+        let wanted = [cell(0, 0, number(1.0))];
         let error = edit(XlsxBook, &book(&sheet, &[]), target, &wanted).unwrap_err();
         let source = std::error::Error::source(&error).unwrap().to_string();
         assert!(source.starts_with(named), "{source}");

@@ -5,7 +5,8 @@ use std::io::{Cursor, Read as _, Write as _};
 use std::path::Path;
 
 use calamine::{Ods, Reader as _, Xlsx};
-use nero_workbook::{BookFormat, BookValue, CellChange, CellOutcome, Edited, TargetSheet, edit};
+use nero_table::CellValue;
+use nero_workbook::{BookFormat, CellChange, CellOutcome, Edited, TargetSheet, edit};
 use zip::write::{SimpleFileOptions, ZipWriter};
 use zip::{CompressionMethod, ZipArchive};
 
@@ -18,16 +19,20 @@ pub fn golden(name: &str) -> Vec<u8> {
     std::fs::read(folder.join(name)).unwrap()
 }
 
-pub fn text(text: &str) -> BookValue {
-    BookValue::Text(text.to_owned())
+pub fn text(text: &str) -> CellValue {
+    CellValue::Text(text.to_owned())
+}
+
+pub fn number(number: f64) -> CellValue {
+    CellValue::Number(number.to_string())
 }
 
 /// A cell that we never wrote.
-pub fn cell(row: u32, column: u32, value: BookValue) -> CellChange {
+pub fn cell(row: u32, column: u32, value: impl Into<Option<CellValue>>) -> CellChange {
     CellChange {
         row,
         column,
-        value,
+        value: value.into(),
         ours: Vec::new(),
     }
 }

@@ -1,13 +1,14 @@
 //! `.xlsx`: what is written, what is left, and how the sheet's text looks then.
 
+use nero_table::CellValue;
 use nero_workbook::{
-    BookFormat, BookValue, CellChange, CellObstacle, CellOutcome, TargetSheet, WorkbookError, edit,
+    BookFormat, CellChange, CellObstacle, CellOutcome, TargetSheet, WorkbookError, edit,
     has_sorted_area,
 };
 
 use crate::rig::{
-    XlsxBook, book, cell, cells, different_cells, different_parts, golden, part, text, with_names,
-    with_relations, write, written,
+    XlsxBook, book, cell, cells, different_cells, different_parts, golden, number, part, text,
+    with_names, with_relations, write, written,
 };
 
 const ONE: &str = "xl/worksheets/one.xml";
@@ -30,8 +31,8 @@ fn only_the_wanted_cells_of_a_real_book_differ() {
         let wanted = [
             cell(first, 5, text("running")),
             cell(first + 1, 5, text("=1+1 & <b>")),
-            cell(first + 2, 5, BookValue::Number(0.125)),
-            cell(first + 3, 8, BookValue::Bool(true)),
+            cell(first + 2, 5, number(0.125)),
+            cell(first + 3, 8, CellValue::Bool(true)),
         ];
         let after = written(XlsxBook, &before, first, &wanted);
         let different = different_cells(XlsxBook, &before, &after);
@@ -79,7 +80,7 @@ fn without_dependent_formulas_only_the_part_of_the_sheet_differs() {
             ("docProps/app.xml", "<a/>"),
         ],
     );
-    let after = written(XlsxBook, &before, 0, &[cell(0, 2, BookValue::Number(1.0))]);
+    let after = written(XlsxBook, &before, 0, &[cell(0, 2, number(1.0))]);
     assert_eq!(different_parts(&before, &after), [ONE]);
     // The comparison sees a part that is damaged.
     let damaged = book(
@@ -101,9 +102,9 @@ fn values_have_their_kinds_and_texts_their_blanks() {
     first.ours = vec![text("old")];
     let wanted = [
         first,
-        cell(0, 1, BookValue::Number(1e-7)),
-        cell(0, 2, BookValue::Number(f64::NAN)),
-        cell(0, 3, BookValue::Bool(false)),
+        cell(0, 1, number(1e-7)),
+        cell(0, 2, number(f64::NAN)),
+        cell(0, 3, CellValue::Bool(false)),
     ];
     let after = written(XlsxBook, &before, 0, &wanted);
     assert_eq!(
@@ -127,11 +128,11 @@ fn a_new_cell_takes_the_style_of_the_data_above_and_never_that_of_the_header() {
          <row r='5' s='6' customFormat='1'/></sheetData></worksheet>"
     );
     let wanted = [
-        cell(1, 2, BookValue::Number(1.0)),
-        cell(2, 1, BookValue::Number(1.0)),
-        cell(3, 1, BookValue::Number(1.0)),
-        cell(4, 0, BookValue::Number(1.0)),
-        cell(4, 3, BookValue::Number(1.0)),
+        cell(1, 2, number(1.0)),
+        cell(2, 1, number(1.0)),
+        cell(3, 1, number(1.0)),
+        cell(4, 0, number(1.0)),
+        cell(4, 3, number(1.0)),
     ];
     let after = after(&sheet, 1, &wanted);
     // No data above: the column's. Its own. That of the cell above. Data above. The row's.
@@ -147,7 +148,7 @@ fn a_new_cell_takes_the_style_of_the_data_above_and_never_that_of_the_header() {
     let bare = format!(
         "<worksheet><sheetData>{header}<row r='2'><c r='B2'><v>1</v></c></row><row r='3'/></sheetData></worksheet>"
     );
-    let after = self::after(&bare, 1, &[cell(2, 1, BookValue::Number(2.0))]);
+    let after = self::after(&bare, 1, &[cell(2, 1, number(2.0))]);
     assert!(after.contains("<c r=\"B3\"><v>2</v></c>"), "{after}");
 }
 
@@ -160,11 +161,11 @@ fn places_are_counted_where_the_sheet_does_not_tell_them() {
     over.ours = vec![text("a")];
     let wanted = [
         over,
-        cell(0, 3, BookValue::Number(5.0)),
-        cell(1, 0, BookValue::Number(6.0)),
-        cell(3, 1, BookValue::Number(7.0)),
-        cell(3, 3, BookValue::Number(8.0)),
-        cell(8, 0, BookValue::Number(9.0)),
+        cell(0, 3, number(5.0)),
+        cell(1, 0, number(6.0)),
+        cell(3, 1, number(7.0)),
+        cell(3, 3, number(8.0)),
+        cell(8, 0, number(9.0)),
     ];
     assert_eq!(
         after(sheet, 0, &wanted),
@@ -179,10 +180,7 @@ fn places_are_counted_where_the_sheet_does_not_tell_them() {
 
 #[test]
 fn empty_lists_and_rows_are_filled() {
-    let wanted = [
-        cell(0, 0, BookValue::Number(1.0)),
-        cell(2, 1, BookValue::Number(2.0)),
-    ];
+    let wanted = [cell(0, 0, number(1.0)), cell(2, 1, number(2.0))];
     let rows = "<row r=\"1\"><c r=\"A1\"><v>1</v></c></row>";
     for (list, filled) in [
         (
@@ -213,18 +211,18 @@ fn a_cell_is_ours_while_it_is_empty_or_holds_what_we_wrote_once() {
         "xl/sharedStrings.xml",
         "<sst><si><t>mine</t></si><si><r><t>run</t></r><r><t xml:space='preserve'>ning</t></r><rPh><t>x</t></rPh></si></sst>",
     );
-    let ours = |column, ours: &[BookValue]| CellChange {
+    let ours = |column, ours: &[CellValue]| CellChange {
         ours: ours.to_vec(),
         ..cell(0, column, text("finished"))
     };
     let wanted = [
         // Not the last thing that we wrote: an old copy of the book was saved over ours.
         ours(0, &[text("running"), text("waiting")]),
-        ours(1, &[BookValue::Number(0.3)]),
+        ours(1, &[number(0.3)]),
         ours(2, &[]),
         ours(3, &[text("running")]),
         ours(4, &[text("running")]),
-        cell(0, 5, BookValue::Nothing),
+        cell(0, 5, None),
     ];
     let edited = write(XlsxBook, &book(sheet, &[texts]), 0, &wanted);
     let owner = |shows: &str| {
@@ -254,7 +252,7 @@ fn a_cell_is_ours_while_it_is_empty_or_holds_what_we_wrote_once() {
     // What is ours can be emptied; its look stays.
     let empty = CellChange {
         ours: vec![text("finished")],
-        ..cell(0, 1, BookValue::Nothing)
+        ..cell(0, 1, None)
     };
     let emptied = part(&written(XlsxBook, &bytes, 0, &[empty]), ONE);
     assert!(emptied.contains("<c r='B1'/>"), "{emptied}");
@@ -284,7 +282,7 @@ fn formulas_merged_cells_headers_and_arrays_are_left_and_reported() {
         (8, 7),
         (1 << 20, 0),
     ]
-    .map(|(row, column)| cell(row, column, BookValue::Number(1.0)))
+    .map(|(row, column)| cell(row, column, number(1.0)))
     .to_vec();
     let edited = write(XlsxBook, &book(sheet, &[relations, table]), 1, &wanted);
     let left = CellOutcome::Left;
@@ -314,10 +312,7 @@ fn what_dependent_formulas_showed_goes_and_a_calculation_is_asked_for() {
     let two = "<worksheet><sheetData><row r='1'><c r='A1'><f>SUM(One!A1:A9)</f><v>7</v></c><c r='B1'><f>best</f><v>8</v></c><c r='C1'><f>A2</f><v>9</v></c>\
         <c r='D1'><f>INDIRECT(\"A\"&amp;1)</f><v>10</v></c><c r='E1'><f>'Two &amp; x'!A1</f><v>11</v></c></row></sheetData></worksheet>";
     let before = book(one, &[("xl/worksheets/two.xml", two)]);
-    let wanted = [
-        cell(0, 0, BookValue::Number(1.0)),
-        cell(2, 0, BookValue::Number(2.0)),
-    ];
+    let wanted = [cell(0, 0, number(1.0)), cell(2, 0, number(2.0))];
     let after = written(XlsxBook, &before, 0, &wanted);
     assert_eq!(
         part(&after, ONE),
@@ -349,7 +344,7 @@ fn parameters_by_names_and_columns_of_tables_keep_what_they_show() {
     );
     let names = "<definedNames><definedName name='rate'>One!$A$1</definedName><definedName name='best'>MIN(One!$H:$H)</definedName></definedNames>";
     let before = with_names(sheet, names, &[relations, table]);
-    let after = written(XlsxBook, &before, 0, &[cell(4, 7, BookValue::Number(1.0))]);
+    let after = written(XlsxBook, &before, 0, &[cell(4, 7, number(1.0))]);
     let after = part(&after, ONE);
     for kept in [
         "<f>rate*2</f><v>2</v>",
@@ -365,8 +360,8 @@ fn parameters_by_names_and_columns_of_tables_keep_what_they_show() {
 fn truth_values_stay_ours_when_libre_office_makes_formulas_of_them() {
     let sheet = "<worksheet><sheetData><row r='1'><c r='A1' t='b'><f aca='false'>TRUE()</f><v>1</v></c></row></sheetData></worksheet>";
     let over = CellChange {
-        ours: vec![BookValue::Bool(true)],
-        ..cell(0, 0, BookValue::Bool(false))
+        ours: vec![CellValue::Bool(true)],
+        ..cell(0, 0, CellValue::Bool(false))
     };
     let after = after(sheet, 0, std::slice::from_ref(&over));
     assert!(after.contains("<c r='A1' t=\"b\"><v>0</v></c>"), "{after}");
@@ -389,12 +384,7 @@ fn a_sheet_is_found_by_its_name() {
             name: Some(name),
             first_row: 0,
         };
-        edit(
-            XlsxBook,
-            &bytes,
-            sheet,
-            &[cell(0, 0, BookValue::Number(1.0))],
-        )
+        edit(XlsxBook, &bytes, sheet, &[cell(0, 0, number(1.0))])
     };
     let after = named("two & X").unwrap().bytes.unwrap();
     assert_eq!(different_parts(&bytes, &after), ["xl/worksheets/two.xml"]);

@@ -1,6 +1,7 @@
 //! Puts cells into rows, within bounds.
 
 use crate::SheetFacts;
+use nero_table::book::BookCell;
 use nero_table::{
     CELLS_MAX, COLUMNS_MAX, CellValue, FILLED_ROWS_MAX, MergedRows, ROWS_MAX, Sheet, SheetRow,
     TEXT_BYTES_MAX, UnreadableTable,
@@ -9,9 +10,26 @@ use nero_table::{
 /// More merged areas are in no plan.
 const MERGED_MAX: usize = 100_000;
 
+/// The cell as a sheet has it: a text without the blanks at its ends. Blanks alone and `#N/A`, a
+/// value that is not there, are no cell.
+pub(crate) fn trimmed(cell: CellValue) -> BookCell {
+    match cell {
+        CellValue::Text(text) => {
+            let is_blank = |c: char| c.is_whitespace() || c == '\u{feff}';
+            match text.trim_matches(is_blank) {
+                "" => None,
+                inner if inner.len() == text.len() => Some(CellValue::Text(text)),
+                inner => Some(CellValue::Text(inner.to_owned())),
+            }
+        }
+        CellValue::Error(error) if error == "#N/A" => None,
+        cell => Some(cell),
+    }
+}
+
 /// A sheet that is being read.
 #[derive(Debug, Default)]
-pub(crate) struct Gather {
+pub(crate) struct SheetBuilder {
     pub(crate) sheet: Sheet,
     cells: usize,
     text_bytes: usize,
@@ -19,7 +37,7 @@ pub(crate) struct Gather {
     is_mixed: bool,
 }
 
-impl Gather {
+impl SheetBuilder {
     pub(crate) fn new(name: Option<String>, sheets: Vec<String>) -> Self {
         Self {
             sheet: Sheet {
@@ -55,13 +73,16 @@ impl Gather {
         }
     }
 
-    /// Adds a cell; row and column count from one.
+    /// Adds a cell, [`trimmed`]; row and column count from one.
     pub(crate) fn add(
         &mut self,
         row: u32,
         column: u32,
         cell: CellValue,
     ) -> Result<(), UnreadableTable> {
+        let Some(cell) = trimmed(cell) else {
+            return Ok(());
+        };
         if row == 0 || row > ROWS_MAX || column == 0 || column > COLUMNS_MAX {
             return Err(UnreadableTable::file(
                 "has a cell outside of any sheet",

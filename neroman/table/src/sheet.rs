@@ -174,6 +174,14 @@ pub enum UnreadableTable {
 }
 
 impl UnreadableTable {
+    /// What is wrong.
+    pub fn why(&self) -> &str {
+        match self {
+            Self::File { why, .. } | Self::At { why, .. } => why,
+            Self::NoSheet { .. } => "there is no such sheet",
+        }
+    }
+
     /// A mistake of the whole file.
     pub fn file(why: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::File {

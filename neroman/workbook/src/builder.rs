@@ -1,6 +1,10 @@
 //! Puts cells into rows, within bounds.
 
-use crate::SheetFacts;
+use crate::dependents::Formula;
+use crate::formula::Reads;
+use crate::place::Rect;
+use std::collections::{BTreeMap, BTreeSet};
+
 use nero_table::book::BookCell;
 use nero_table::{
     CELLS_MAX, COLUMNS_MAX, CellValue, FILLED_ROWS_MAX, MergedRows, ROWS_MAX, Sheet, SheetRow,
@@ -27,6 +31,13 @@ pub(crate) fn trimmed(cell: CellValue) -> BookCell {
     }
 }
 
+pub(crate) fn outside() -> UnreadableTable {
+    UnreadableTable::file(
+        "has a cell outside of any sheet",
+        "open it in a spreadsheet program and save it anew",
+    )
+}
+
 /// A sheet that is being read.
 #[derive(Debug, Default)]
 pub(crate) struct SheetBuilder {
@@ -49,28 +60,33 @@ impl SheetBuilder {
         }
     }
 
-    /// Takes what is known of the sheet besides its cells.
-    pub(crate) fn facts(&mut self, facts: &SheetFacts) {
-        for (rows, columns) in &facts.merged {
-            self.merge((rows.0 + 1, rows.1 + 1), columns.0 + 1);
-        }
-        let reads = facts.reads.iter().map(|(column, reads)| {
-            let reads = reads.iter();
-            let reads = reads.map(|(first, last)| (first + 1, last + 1));
-            (column + 1, reads.collect())
-        });
-        self.sheet.reads = reads.collect();
-    }
-
-    /// Notes cells that are merged over these rows.
-    pub(crate) fn merge(&mut self, (first, last): (u32, u32), column: u32) {
-        if first < last && self.sheet.merged.len() < MERGED_MAX {
+    /// Notes merged cells.
+    pub(crate) fn merge(&mut self, area: &Rect) {
+        if area.rows.0 < area.rows.1 && self.sheet.merged.len() < MERGED_MAX {
             self.sheet.merged.push(MergedRows {
-                first,
-                last,
-                column,
+                first: area.rows.0 + 1,
+                last: area.rows.1 + 1,
+                column: area.columns.0 + 1,
             });
         }
+    }
+
+    /// Notes which columns of the sheet its formulas name, by the columns that they stand in.
+    pub(crate) fn formulas(&mut self, formulas: &[Formula]) {
+        let mut columns: BTreeMap<u32, BTreeSet<(u32, u32)>> = BTreeMap::new();
+        for formula in formulas {
+            let Reads::Cells(references) = &formula.reads else {
+                continue;
+            };
+            let own = references.iter().filter(|one| one.sheet == formula.sheet);
+            let own = own.map(|one| one.rect().columns);
+            let own = own.map(|(first, last)| (first + 1, last + 1));
+            let column = formula.shows.columns.0 + 1;
+            columns.entry(column).or_default().extend(own);
+        }
+        let reads = columns.into_iter();
+        let reads = reads.map(|(column, reads)| (column, reads.into_iter().collect()));
+        self.sheet.reads = reads.collect();
     }
 
     /// Adds a cell, [`trimmed`]; row and column count from one.
@@ -84,10 +100,7 @@ impl SheetBuilder {
             return Ok(());
         };
         if row == 0 || row > ROWS_MAX || column == 0 || column > COLUMNS_MAX {
-            return Err(UnreadableTable::file(
-                "has a cell outside of any sheet",
-                "open it in a spreadsheet program and save it anew",
-            ));
+            return Err(outside());
         }
         self.cells += 1;
         self.text_bytes += cell.text().len();

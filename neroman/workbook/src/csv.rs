@@ -7,7 +7,7 @@ mod scan;
 use std::ops::Range;
 
 use crate::error::WorkbookError;
-use crate::value::{number, plain, shown};
+use crate::value::{display_text, number, plain};
 use crate::{Edited, WantedCells, value};
 use nero_table::CellValue;
 use nero_table::book::BookCell;
@@ -35,12 +35,6 @@ pub(crate) fn edit(
     let text = std::str::from_utf8(bytes).map_err(|_| WorkbookError::NotUtf8 {
         part: "the table".to_owned(),
     })?;
-    if text.contains('\0') {
-        return Err(WorkbookError::Other {
-            found: "something else",
-            wanted: "a table as text",
-        });
-    }
     let start = bytes.strip_prefix(MARK).map_or(0, |_| MARK.len());
     let text = &text[start..];
     let separator = separator(text, is_tsv);
@@ -131,7 +125,7 @@ impl CsvDialect {
     fn written(&self, value: &BookCell, was_quoted: bool) -> String {
         let text = match &plain(value.as_ref(), harmless) {
             Some(CellValue::Number(number)) if self.has_decimal_comma => number.replace('.', ","),
-            other => shown(other).to_owned(),
+            other => display_text(other).to_owned(),
         };
         let separator = char::from(self.separator);
         let is_special = |c| c == separator || matches!(c, '"' | '\n' | '\r');
@@ -158,7 +152,7 @@ fn is_alike(found: &BookCell, ours: Option<&CellValue>) -> bool {
         (Some(CellValue::Number(_)), Some((found, _))) => {
             value::is_alike(&Some(number(found)), &ours)
         }
-        (Some(CellValue::Bool(ours)), _) => truth(shown(found)) == Some(*ours),
+        (Some(CellValue::Bool(ours)), _) => truth(display_text(found)) == Some(*ours),
         (ours, _) => value::is_alike(found, ours),
     }
 }
@@ -178,7 +172,7 @@ fn is_rounded(found: &BookCell, ours: Option<&CellValue>) -> bool {
 
 /// The number that a field holds, in whatever country, and whether it is written as a whole one.
 fn number_of(field: &BookCell) -> Option<(f64, bool)> {
-    let text = shown(field).trim().replace(',', ".");
+    let text = display_text(field).trim().replace(',', ".");
     let number = text.parse().ok()?;
     Some((number, !text.contains(['.', 'e', 'E'])))
 }

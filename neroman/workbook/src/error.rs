@@ -1,5 +1,6 @@
 //! Why nothing of a workbook can be changed.
 
+use nero_table::UnreadableTable;
 use zip::result::ZipError;
 
 use crate::xml::XmlError;
@@ -18,14 +19,6 @@ pub enum WorkbookError {
     ReadOnly {
         /// The format.
         format: &'static str,
-    },
-    /// Its content is not what its name tells.
-    #[error("the content is {found}, not {wanted}")]
-    Other {
-        /// What it looks like.
-        found: &'static str,
-        /// What the ending of its name promises.
-        wanted: &'static str,
     },
     /// The zip file is broken.
     #[error("the file is damaged")]
@@ -83,6 +76,38 @@ pub enum WorkbookError {
     },
 }
 
+/// What a person is told about a file that is read.
+impl From<WorkbookError> for UnreadableTable {
+    fn from(error: WorkbookError) -> Self {
+        match error {
+            WorkbookError::Encrypted => Self::file(
+                "is encrypted with a password",
+                "save a copy without a password (for reading, not only for changing)",
+            ),
+            WorkbookError::TooLarge { what } => Self::file(
+                format!("unfolds into more than any plan of experiments: its part {what}"),
+                "if the file is yours, copy the sheet with the plan into a new workbook",
+            ),
+            WorkbookError::NoSheet { sheets, .. } => Self::NoSheet { sheets },
+            WorkbookError::Damaged { source } => damaged(&source),
+            WorkbookError::Part {
+                source: XmlError::Sheet(table),
+                ..
+            } => table,
+            WorkbookError::Part { part, source } => damaged(&format_args!("{part}: {source}")),
+            error => damaged(&error),
+        }
+    }
+}
+
+/// A file that cannot be read.
+pub(crate) fn damaged(error: &dyn std::fmt::Display) -> UnreadableTable {
+    UnreadableTable::file(
+        format!("is cut short or damaged ({error})"),
+        "if it is being copied, wait until it is whole; else open it in a spreadsheet program and save it anew",
+    )
+}
+
 impl WorkbookError {
     /// What to do next.
     pub fn hint(&self) -> Option<String> {
@@ -95,10 +120,7 @@ impl WorkbookError {
             Self::Damaged { .. } | Self::Part { .. } | Self::Missing { .. } => {
                 Some("open it in a spreadsheet program and save it anew".to_owned())
             }
-            Self::Other { .. }
-            | Self::TooLarge { .. }
-            | Self::OpenQuote { .. }
-            | Self::Twice { .. } => None,
+            Self::TooLarge { .. } | Self::OpenQuote { .. } | Self::Twice { .. } => None,
         }
     }
 

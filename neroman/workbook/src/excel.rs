@@ -1,77 +1,31 @@
-//! Workbooks of Excel, by `calamine`: its stream of cells, never its dense range, which
-//! one cell in the last corner makes larger than memory. (Its reader of `.xls` has no
+//! Workbooks of Excel that are no XML, by `calamine`: its stream of cells, never its dense range,
+//! which one cell in the last corner makes larger than memory. (Its reader of `.xls` has no
 //! other; there the process's limits hold.)
 
 use std::io::Cursor;
 
-use crate::BookFormat;
 use calamine::{
-    Data, DataRef, DataType as _, ExcelDateTime, Reader as _, Sheet as SheetMeta, SheetType,
-    SheetVisible, Xls, XlsError, Xlsb, XlsbError, Xlsx, XlsxError,
+    Data, ExcelDateTime, Reader as _, Sheet as SheetMeta, SheetType, SheetVisible, Xls, XlsError,
+    Xlsb,
 };
 use nero_table::{CellValue, Sheet, UnreadableTable};
-use zip::ZipArchive;
 
 use crate::builder::SheetBuilder;
-use crate::{limits, value};
-
-/// Reads `.xlsx` and `.xlsm`.
-pub(crate) fn xlsx(bytes: &[u8], wanted: Option<&str>) -> Result<Sheet, UnreadableTable> {
-    check(bytes)?;
-    let mut book: Xlsx<_> = Xlsx::new(Cursor::new(bytes)).map_err(|error| xlsx_error(&error))?;
-    let (name, sheets) = choose(book.sheets_metadata(), wanted)?;
-    let mut gather = SheetBuilder::new(Some(name.clone()), sheets);
-    let mut cells = book
-        .worksheet_cells_reader(&name)
-        .map_err(|error| xlsx_error(&error))?;
-    // What our scanner cannot read, calamine may: then the sheet has no such facts.
-    let facts = crate::sheet_facts(BookFormat::Xlsx, bytes, Some(&name));
-    let facts = facts.unwrap_or_default();
-    gather.facts(&facts);
-    let mut last = (0, 0);
-    loop {
-        let next = cells.next_cell_with_formula_metadata();
-        let next = next.map_err(|error| match error {
-            XlsxError::Unexpected(what) if what.contains("shared strings") => UnreadableTable::At {
-                sheet: Some(name.clone()),
-                row: last.0 + 1,
-                column: last.1 + 1,
-                why: "a cell behind this one points to a text that the file does not have"
-                    .to_owned(),
-                hint: "open it in a spreadsheet program and save it anew".to_owned(),
-            },
-            error => xlsx_error(&error),
-        })?;
-        let Some(record) = next else {
-            return Ok(gather.finish());
-        };
-        last = record.pos;
-        let cell = match cell(&record.value) {
-            Some(CellValue::Number(_)) if facts.whole.contains_key(&last) => {
-                facts.whole.get(&last).cloned().map(CellValue::Number)
-            }
-            None if record.formula.is_some() && record.value == DataRef::Empty => {
-                Some(CellValue::Uncomputed)
-            }
-            cell => cell,
-        };
-        if let Some(cell) = cell {
-            gather.add(last.0 + 1, last.1 + 1, cell)?;
-        }
-    }
-}
+use crate::error::{WorkbookError, damaged};
+use crate::package::Package;
+use crate::{find_sheet, value};
 
 /// Reads `.xlsb`.
 pub(crate) fn xlsb(bytes: &[u8], wanted: Option<&str>) -> Result<Sheet, UnreadableTable> {
-    check(bytes)?;
-    let mut book: Xlsb<_> = Xlsb::new(Cursor::new(bytes)).map_err(|error| xlsb_error(&error))?;
+    Package::open(bytes)?.check()?;
+    let mut book: Xlsb<_> = Xlsb::new(Cursor::new(bytes)).map_err(|error| damaged(&error))?;
     let (name, sheets) = choose(book.sheets_metadata(), wanted)?;
     let mut gather = SheetBuilder::new(Some(name.clone()), sheets);
     let mut cells = book
         .worksheet_cells_reader(&name)
-        .map_err(|error| xlsb_error(&error))?;
-    while let Some(found) = cells.next_cell().map_err(|error| xlsb_error(&error))? {
-        if let Some(cell) = cell(found.get_value()) {
+        .map_err(|error| damaged(&error))?;
+    while let Some(found) = cells.next_cell().map_err(|error| damaged(&error))? {
+        if let Some(cell) = cell(&found.get_value().clone().into()) {
             let (row, column) = found.get_position();
             gather.add(row + 1, column + 1, cell)?;
         }
@@ -82,11 +36,8 @@ pub(crate) fn xlsb(bytes: &[u8], wanted: Option<&str>) -> Result<Sheet, Unreadab
 /// Reads `.xls`.
 pub(crate) fn xls(bytes: &[u8], wanted: Option<&str>) -> Result<Sheet, UnreadableTable> {
     let error = |error: XlsError| match error {
-        XlsError::Password => UnreadableTable::file(
-            "is encrypted with a password",
-            "save a copy without a password",
-        ),
-        error => limits::damaged(&error),
+        XlsError::Password => WorkbookError::Encrypted.into(),
+        error => damaged(&error),
     };
     let mut book: Xls<_> = Xls::new(Cursor::new(bytes)).map_err(error)?;
     let (name, sheets) = choose(book.sheets_metadata(), wanted)?;
@@ -94,16 +45,11 @@ pub(crate) fn xls(bytes: &[u8], wanted: Option<&str>) -> Result<Sheet, Unreadabl
     let range = book.worksheet_range(&name).map_err(error)?;
     let (top, left) = range.start().unwrap_or_default();
     for (row, column, data) in range.used_cells() {
-        if let Some(cell) = of_data(data) {
+        if let Some(cell) = cell(data) {
             gather.add(top + row as u32 + 1, left + column as u32 + 1, cell)?;
         }
     }
     Ok(gather.finish())
-}
-
-fn check(bytes: &[u8]) -> Result<(), UnreadableTable> {
-    let zip = ZipArchive::new(Cursor::new(bytes));
-    limits::check(&mut zip.map_err(|error| limits::damaged(&error))?)
 }
 
 /// The wanted sheet, else the first that is seen; and the names of all.
@@ -113,62 +59,29 @@ fn choose(
 ) -> Result<(String, Vec<String>), UnreadableTable> {
     let tables = || sheets.iter().filter(|one| one.typ == SheetType::WorkSheet);
     let names: Vec<String> = tables().map(|one| one.name.clone()).collect();
-    let found = match wanted {
-        Some(name) => tables().find(|one| one.name == name),
-        None => tables()
-            .find(|one| one.visible == SheetVisible::Visible)
-            .or_else(|| tables().next()),
-    };
-    match found {
-        Some(found) => Ok((found.name.clone(), names)),
+    let first_seen = tables().position(|one| one.visible == SheetVisible::Visible);
+    let own = find_sheet(&names, first_seen.unwrap_or_default(), wanted)?;
+    match names.get(own) {
+        Some(name) => Ok((name.clone(), names)),
         None => Err(UnreadableTable::NoSheet { sheets: names }),
     }
 }
 
-fn xlsx_error(error: &XlsxError) -> UnreadableTable {
-    match error {
-        XlsxError::Password => UnreadableTable::file(
-            "is encrypted with a password",
-            "save a copy without a password (for reading, not only for changing)",
-        ),
-        error => limits::damaged(error),
-    }
-}
-
-fn xlsb_error(error: &XlsbError) -> UnreadableTable {
-    limits::damaged(error)
-}
-
-fn cell(data: &DataRef<'_>) -> Option<CellValue> {
+fn cell(data: &Data) -> Option<CellValue> {
     match data {
-        DataRef::Empty => None,
-        DataRef::Int(number) => Some(CellValue::Number(number.to_string())),
-        DataRef::Float(number) => Some(value::number(*number)),
-        DataRef::String(text) => Some(CellValue::Text(text.clone())),
-        DataRef::SharedString(text) => Some(CellValue::Text((*text).to_owned())),
-        DataRef::Bool(truth) => Some(CellValue::Bool(*truth)),
-        DataRef::DateTime(moment) => Some(date(moment)),
-        DataRef::DateTimeIso(text) | DataRef::DurationIso(text) => Some(value::date(text)),
-        DataRef::Error(error) => Some(CellValue::Error(error.to_string())),
-    }
-}
-
-fn of_data(data: &Data) -> Option<CellValue> {
-    match data {
+        Data::Empty => None,
         Data::Int(number) => Some(CellValue::Number(number.to_string())),
         Data::Float(number) => Some(value::number(*number)),
+        Data::String(text) => Some(CellValue::Text(text.clone())),
         Data::Bool(truth) => Some(CellValue::Bool(*truth)),
-        Data::DateTime(moment) => Some(date(moment)),
+        Data::DateTime(moment) => Some(self::moment(moment)),
         Data::DateTimeIso(text) | Data::DurationIso(text) => Some(value::date(text)),
         Data::Error(error) => Some(CellValue::Error(error.to_string())),
-        data => data
-            .get_string()
-            .map(|text| CellValue::Text(text.to_owned())),
     }
 }
 
 /// A date, a time of day, or both. A number that is no date stays one, whatever its cell's format.
-fn date(moment: &ExcelDateTime) -> CellValue {
+pub(crate) fn moment(moment: &ExcelDateTime) -> CellValue {
     const DAY_S: f64 = 86_400.0;
     // The day behind 9999-12-31.
     const DAYS_END: f64 = 2_958_466.0;

@@ -1,11 +1,9 @@
 //! What a file is, by its bytes.
 
-use std::io::{Cursor, Read as _};
-
 use nero_table::UnreadableTable;
-use zip::ZipArchive;
 
-use crate::limits;
+use crate::error::WorkbookError;
+use crate::package::Package;
 
 /// A format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +43,7 @@ pub(crate) fn of(bytes: &[u8], ending: &str) -> Result<FileFormat, UnreadableTab
                 .collect::<Vec<_>>()
         };
         if holds(bytes, &utf16("EncryptedPackage")) {
-            return Err(encrypted());
+            return Err(WorkbookError::Encrypted.into());
         }
         if ending == "xls" {
             return Ok(FileFormat::Xls);
@@ -72,25 +70,18 @@ pub(crate) fn of(bytes: &[u8], ending: &str) -> Result<FileFormat, UnreadableTab
 }
 
 fn in_package(bytes: &[u8]) -> Result<FileFormat, UnreadableTable> {
-    let mut zip = ZipArchive::new(Cursor::new(bytes)).map_err(|error| limits::damaged(&error))?;
-    let mut mimetype = String::new();
-    if let Ok(part) = zip.by_name("mimetype") {
-        // What is no text is not the type that is asked for.
-        let _ = part.take(100).read_to_string(&mut mimetype);
-    }
-    if mimetype.trim() == MIMETYPE {
-        let manifest = limits::text(&mut zip, "META-INF/manifest.xml")?;
+    let mut package = Package::open(bytes)?;
+    // What is no text is not the type that is asked for.
+    let mimetype = package.text("mimetype").ok().flatten();
+    if mimetype.is_some_and(|text| text.trim() == MIMETYPE) {
+        let manifest = package.text("META-INF/manifest.xml")?;
         return if manifest.is_some_and(|text| text.contains("encryption-data")) {
-            Err(encrypted())
+            Err(WorkbookError::Encrypted.into())
         } else {
             Ok(FileFormat::Ods)
         };
     }
-    let has = |name: &str| {
-        zip.file_names()
-            .flatten()
-            .any(|one| one.eq_ignore_ascii_case(name))
-    };
+    let has = |name| package.find(name).is_some();
     if !has("[Content_Types].xml") {
         return Err(UnreadableTable::file(
             "is an archive, and no workbook is in it",
@@ -102,13 +93,6 @@ fn in_package(bytes: &[u8]) -> Result<FileFormat, UnreadableTable> {
     } else {
         FileFormat::Xlsx
     })
-}
-
-fn encrypted() -> UnreadableTable {
-    UnreadableTable::file(
-        "is encrypted with a password",
-        "save a copy without a password (for reading, not only for changing)",
-    )
 }
 
 fn is_html(bytes: &[u8]) -> bool {

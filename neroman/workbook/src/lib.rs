@@ -21,12 +21,10 @@ mod csv;
 mod dependents;
 mod error;
 mod excel;
-mod facts;
 mod file;
 mod formula;
 
 mod kind;
-mod limits;
 mod ods;
 mod package;
 mod place;
@@ -39,7 +37,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 pub use error::WorkbookError;
-pub use facts::{SheetFacts, sheet_facts};
 pub use file::{
     BookFile, BookStamp, FileError, FileReplacement, Lock, LockProgram, create, lock_of,
 };
@@ -56,8 +53,8 @@ use place::{COLUMNS_MAX, ROWS_MAX, Spot};
 pub fn read(bytes: &[u8], ending: &str, sheet: Option<&str>) -> Result<Sheet, UnreadableTable> {
     let mut read = match kind::of(bytes, ending)? {
         kind::FileFormat::Text => csv::read(bytes, ending, sheet),
-        kind::FileFormat::Ods => ods::read(bytes, sheet),
-        kind::FileFormat::Xlsx => excel::xlsx(bytes, sheet),
+        kind::FileFormat::Ods => Ok(ods::read(bytes, sheet)?),
+        kind::FileFormat::Xlsx => Ok(xlsx::read(bytes, sheet)?),
         kind::FileFormat::Xlsb => excel::xlsb(bytes, sheet),
         kind::FileFormat::Xls => excel::xls(bytes, sheet),
     }?;
@@ -100,7 +97,7 @@ impl BookFormat {
 /// The sheet with the cells.
 #[derive(Debug, Clone, Copy)]
 pub struct TargetSheet<'a> {
-    /// Its name; the first sheet without one. A table in a text file has no name.
+    /// Its name; the first sheet that is not hidden without one. A table in a text file has none.
     pub name: Option<&'a str>,
     /// The first row below the header, from 0. Nothing above it is written, and no style is
     /// taken from there.
@@ -253,7 +250,7 @@ impl<'a> WantedCells<'a> {
                 CellOutcome::Written
             }
             Ok(found) => CellOutcome::Left(CellObstacle::Owner {
-                shows: value::shown(found).to_owned(),
+                shows: value::display_text(found).to_owned(),
             }),
         };
         let is_written = outcome == CellOutcome::Written;
@@ -262,11 +259,15 @@ impl<'a> WantedCells<'a> {
     }
 }
 
-/// Index of the sheet of this name, of the first one without a name. Case does not count where
-/// no name is exactly so.
-fn find_sheet(names: &[String], name: Option<&str>) -> Result<usize, WorkbookError> {
+/// Index of the sheet of this name, without a name the first that is seen. Case does not count
+/// where no name is exactly so.
+fn find_sheet(
+    names: &[String],
+    first_seen: usize,
+    name: Option<&str>,
+) -> Result<usize, WorkbookError> {
     let Some(wanted) = name else {
-        return Ok(0);
+        return Ok(first_seen);
     };
     let exact = names.iter().position(|name| name == wanted);
     let folded = || {

@@ -11,8 +11,12 @@ use zip::write::{SimpleFileOptions, ZipWriter};
 
 use crate::error::WorkbookError;
 
-/// Bytes of one part when it is unpacked. The sizes that a zip declares may lie.
-const PART_BYTES_MAX: u64 = 384 << 20;
+/// Bytes of a sheet when it is unpacked. The sizes that a zip declares may lie.
+const SHEET_BYTES_MAX: u64 = 384 << 20;
+/// Bytes of any other part: texts that cells share, formats.
+const PART_BYTES_MAX: u64 = 48 << 20;
+/// Bytes between two tags.
+const TEXT_BYTES_MAX: usize = 16 << 20;
 /// Entries of a package; the directory of a hostile one has millions.
 const PARTS_MAX: usize = 50_000;
 
@@ -70,6 +74,37 @@ impl<'a> Package<'a> {
 
     /// The text of a part, `None` when there is no such part.
     pub fn text(&mut self, name: &str) -> Result<Option<String>, WorkbookError> {
+        let Some(bytes) = self.bytes(name)? else {
+            return Ok(None);
+        };
+        let too_large = || WorkbookError::TooLarge {
+            what: name.to_owned(),
+        };
+        let mut texts = bytes.split(|byte| *byte == b'<');
+        if texts.any(|text| text.len() > TEXT_BYTES_MAX) {
+            return Err(too_large());
+        }
+        let text = String::from_utf8(bytes).map_err(|_| WorkbookError::NotUtf8 {
+            part: name.to_owned(),
+        })?;
+        Ok(Some(text))
+    }
+
+    /// Reads every part that calamine reads of an `.xlsb` once and keeps nothing, so that what it
+    /// reads is known to be bounded.
+    pub fn check(&mut self) -> Result<(), WorkbookError> {
+        for name in self.names.clone() {
+            let is_read = [".xml", ".rels", ".bin"]
+                .iter()
+                .any(|end| name.ends_with(end));
+            if is_read && !name.contains("pivotCache") && !name.contains("vbaProject") {
+                self.bytes(&name)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn bytes(&mut self, name: &str) -> Result<Option<Vec<u8>>, WorkbookError> {
         let is_wanted = |part: &String| part.eq_ignore_ascii_case(name);
         let Some(index) = self.names.iter().position(is_wanted) else {
             return Ok(None);
@@ -79,18 +114,21 @@ impl<'a> Package<'a> {
         // What a package declares bounds nothing, but a good one needs one allocation.
         let size = usize::try_from(part.size().min(1 << 26)).unwrap_or_default();
         let mut bytes = Vec::with_capacity(size + 1);
-        part.take(PART_BYTES_MAX + 1)
+        let is_sheet = name.contains("sheets/") || name == "content.xml";
+        let most = if is_sheet {
+            SHEET_BYTES_MAX
+        } else {
+            PART_BYTES_MAX
+        };
+        part.take(most + 1)
             .read_to_end(&mut bytes)
             .map_err(|error| damaged(ZipError::Io(error)))?;
-        if bytes.len() as u64 > PART_BYTES_MAX {
+        if bytes.len() as u64 > most {
             return Err(WorkbookError::TooLarge {
                 what: name.to_owned(),
             });
         }
-        let text = String::from_utf8(bytes).map_err(|_| WorkbookError::NotUtf8 {
-            part: name.to_owned(),
-        })?;
-        Ok(Some(text))
+        Ok(Some(bytes))
     }
 
     /// The whole package with these parts changed.

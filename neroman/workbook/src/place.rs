@@ -1,9 +1,6 @@
 //! Places of cells: `C7`, `A1:B2`.
 
-/// Rows that a sheet of Excel and LibreOffice has.
-pub(crate) const ROWS_MAX: u32 = 1 << 20;
-/// Columns that a sheet of Excel and LibreOffice has.
-pub(crate) const COLUMNS_MAX: u32 = 1 << 14;
+pub(crate) use nero_table::{COLUMNS_MAX, ROWS_MAX, column_name};
 
 /// Row and column, both from 0.
 pub(crate) type Spot = (u32, u32);
@@ -94,14 +91,7 @@ pub(crate) fn row(digits: &str) -> Option<u32> {
 
 /// `C7`.
 pub(crate) fn name((row, column): Spot) -> String {
-    let mut letters = Vec::new();
-    let mut rest = column + 1;
-    while rest > 0 {
-        letters.push(char::from(b'A' + ((rest - 1) % 26) as u8));
-        rest = (rest - 1) / 26;
-    }
-    let letters: String = letters.iter().rev().collect();
-    format!("{letters}{}", row + 1)
+    format!("{}{}", column_name(column + 1), row + 1)
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ pub(crate) fn is_nothing(cell: &BookCell) -> bool {
 }
 
 /// What a program shows of a cell.
-pub(crate) fn shown(cell: &BookCell) -> &str {
+pub(crate) fn display_text(cell: &BookCell) -> &str {
     match cell {
         None => "",
         Some(CellValue::Bool(true)) => "TRUE",

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use nero_table::UnreadableTable;
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
@@ -19,6 +20,9 @@ pub enum XmlError {
         #[source]
         source: quick_xml::Error,
     },
+    /// A cell has no place in a sheet that we read.
+    #[error("{}", .0.why())]
+    Sheet(UnreadableTable),
     /// It parses, and does not mean what the format asks.
     #[error("{what} at byte {at}")]
     Meaning {
@@ -137,13 +141,8 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// The text within an element, without that of elements whose local name `skips` names;
-    /// where its end tag stands.
-    pub fn text_of(
-        &mut self,
-        tag: &Tag<'a>,
-        skips: &[&str],
-    ) -> Result<(Cow<'a, str>, Range<usize>), XmlError> {
+    /// The text within an element, and where its end tag stands.
+    pub fn text_of(&mut self, tag: &Tag<'a>) -> Result<(Cow<'a, str>, Range<usize>), XmlError> {
         let mut text = Cow::Borrowed("");
         if tag.is_empty {
             return Ok((text, tag.at.end..tag.at.end));
@@ -151,7 +150,6 @@ impl<'a> Elements<'a> {
         let mut depth = 0_usize;
         loop {
             match self.next()? {
-                XmlStep::Open(inner) if skips.contains(&local(inner.name)) => self.skip(&inner)?,
                 XmlStep::Open(inner) => depth += usize::from(!inner.is_empty),
                 XmlStep::Close(_, at) if depth == 0 => return Ok((text, at)),
                 XmlStep::Close(..) => depth -= 1,
@@ -184,6 +182,31 @@ impl<'a> Elements<'a> {
             at,
             is_empty,
             xml: self.xml,
+        }
+    }
+}
+
+/// What reads the elements of a part.
+pub(crate) trait XmlScanner<'a>: Sized {
+    fn elements(&mut self) -> &mut Elements<'a>;
+
+    /// Calls `each` with every element directly within this one, and returns where its end tag
+    /// stands.
+    fn children(
+        &mut self,
+        parent: &Tag<'a>,
+        each: &mut dyn FnMut(&mut Self, &Tag<'a>) -> Result<(), XmlError>,
+    ) -> Result<Range<usize>, XmlError> {
+        if parent.is_empty {
+            return Ok(parent.at.end..parent.at.end);
+        }
+        loop {
+            match self.elements().next()? {
+                XmlStep::Open(tag) => each(self, &tag)?,
+                XmlStep::Close(_, at) => return Ok(at),
+                XmlStep::Text(_) => {}
+                XmlStep::End => return Err(meaning("the end", parent.at.start)),
+            }
         }
     }
 }
@@ -237,6 +260,14 @@ impl<'a> Tag<'a> {
         unescaped(attribute.raw, attribute.at.start).map(Some)
     }
 
+    /// The value of the attribute of this local name.
+    pub fn local_value(&self, name: &str) -> Result<Option<Cow<'a, str>>, XmlError> {
+        let Some(attribute) = self.local_attribute(name)? else {
+            return Ok(None);
+        };
+        unescaped(attribute.raw, attribute.at.start).map(Some)
+    }
+
     fn attribute_from(&self, from: usize) -> Result<Option<Attribute<'a>>, XmlError> {
         let rest = &self.xml[from..self.at.end];
         let blank = rest.len() - rest.trim_ascii_start().len();
@@ -257,6 +288,12 @@ impl<'a> Tag<'a> {
             at: from..start + length + 1,
             value_at: start..start + length,
         }))
+    }
+}
+
+impl From<UnreadableTable> for XmlError {
+    fn from(table: UnreadableTable) -> Self {
+        Self::Sheet(table)
     }
 }
 
@@ -338,10 +375,10 @@ mod tests {
 
     #[test]
     fn the_text_of_an_element_resolves_references() {
-        let xml = "<t>a &amp; b<![CDATA[<]]>&#x41;<rPh>no</rPh></t>";
+        let xml = "<t>a &amp; b<![CDATA[<]]>&#x41;</t>";
         let mut elements = Elements::new(xml);
         let tag = elements.next_tag().unwrap().unwrap();
-        let (text, end) = elements.text_of(&tag, &["rPh"]).unwrap();
+        let (text, end) = elements.text_of(&tag).unwrap();
         assert_eq!(text, "a & b<A");
         assert_eq!(&xml[end], "</t>");
     }

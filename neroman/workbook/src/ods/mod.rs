@@ -1,40 +1,33 @@
 //! `.ods`: all sheets stand in one part, and equal cells and rows are written once with a number.
 
-mod read;
 mod scan;
 mod text;
 mod write;
 
 use std::collections::BTreeMap;
 
+use nero_table::Sheet;
 use nero_table::book::BookCell;
 
+use crate::builder::SheetBuilder;
 use crate::dependents::{Cells, Formula, dependents};
 use crate::error::WorkbookError;
 use crate::formula::{NamedAreas, Reads, Sheets};
 use crate::package::{Changed, Package};
 use crate::xml::{Elements, XmlError, local, pieces, unescaped};
-use crate::{CellObstacle, Edited, SheetFacts, TargetSheet, WantedCells, find_sheet};
+use crate::{CellObstacle, Edited, WantedCells, find_sheet};
 
-pub(crate) use read::read;
-use scan::{Layout, Shape};
+use scan::{FormulaText, Layout, Shape};
 
 const CONTENT: &str = "content.xml";
-const KIND: &str = "application/vnd.oasis.opendocument.spreadsheet";
 
 pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, WorkbookError> {
     let mut package = Package::open(bytes)?;
-    check_kind(&mut package)?;
-    let xml = package.text(CONTENT)?;
-    let xml = xml.ok_or(WorkbookError::Missing {
-        what: "content.xml",
-    })?;
-    let damaged = || WorkbookError::part(CONTENT);
-    let names = scan::names(&xml).map_err(damaged())?;
-    if names.is_empty() {
-        return Err(WorkbookError::Missing { what: "sheet" });
+    if package.has(|name| name == "META-INF/documentsignatures.xml") {
+        return Err(WorkbookError::Signed);
     }
-    let own = find_sheet(&names, wanted.sheet.name)?;
+    let (xml, names, own) = content(&mut package, wanted.sheet.name)?;
+    let damaged = || WorkbookError::part(CONTENT);
     let layout = Layout::scan(&xml, &wanted, own).map_err(damaged())?;
     let chosen = choose(&mut wanted, &layout);
     let outcomes = wanted.outcomes;
@@ -49,7 +42,7 @@ pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, 
         changed_cells.add(own, *place);
     }
     let areas = areas(&xml, &names).map_err(damaged())?;
-    let stale = dependents(changed_cells, meanings(&layout, &names, &areas));
+    let stale = dependents(changed_cells, meanings(&layout.formulas, &names, &areas));
     let mut splices = write::splices(&layout, &chosen);
     let mut written = pieces(&xml, &mut splices).concat();
     if !stale.is_empty() {
@@ -64,31 +57,38 @@ pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, 
     })
 }
 
-/// What readers of cells do not tell of a sheet.
-pub(crate) fn facts(bytes: &[u8], sheet: Option<&str>) -> Result<SheetFacts, WorkbookError> {
+/// Reads a sheet.
+pub(crate) fn read(bytes: &[u8], sheet: Option<&str>) -> Result<Sheet, WorkbookError> {
     let mut package = Package::open(bytes)?;
-    check_kind(&mut package)?;
-    let xml = package.text(CONTENT)?.unwrap_or_default();
+    let (xml, names, own) = content(&mut package, sheet)?;
     let damaged = || WorkbookError::part(CONTENT);
-    let names = scan::names(&xml).map_err(damaged())?;
-    let own = find_sheet(&names, sheet)?;
-    let target = TargetSheet {
-        name: sheet,
-        first_row: 0,
-    };
-    let none = WantedCells::new(target, &[])?;
-    let layout = Layout::scan(&xml, &none, own).map_err(damaged())?;
+    let builder = SheetBuilder::new(Some(names[own].clone()), names.clone());
+    let (mut builder, formulas) = scan::cells(&xml, own, builder).map_err(damaged())?;
     let areas = areas(&xml, &names).map_err(damaged())?;
-    Ok(SheetFacts::new(
-        own,
-        &[],
-        &meanings(&layout, &names, &areas),
-    ))
+    builder.formulas(&meanings(&formulas, &names, &areas));
+    Ok(builder.finish())
+}
+
+/// The part with the sheets, their names, and the index of the sheet of this name.
+fn content(
+    package: &mut Package<'_>,
+    sheet: Option<&str>,
+) -> Result<(String, Vec<String>, usize), WorkbookError> {
+    let xml = package.text(CONTENT)?;
+    let xml = xml.ok_or(WorkbookError::Missing {
+        what: "content.xml",
+    })?;
+    let (names, first_seen) = scan::names(&xml).map_err(WorkbookError::part(CONTENT))?;
+    if names.is_empty() {
+        return Err(WorkbookError::Missing { what: "sheet" });
+    }
+    let own = find_sheet(&names, first_seen, sheet)?;
+    Ok((xml, names, own))
 }
 
 /// What the formulas read.
-fn meanings(layout: &Layout<'_>, names: &[String], areas: &NamedAreas) -> Vec<Formula> {
-    let formulas = layout.formulas.iter().map(|one| Formula {
+fn meanings(formulas: &[FormulaText], names: &[String], areas: &NamedAreas) -> Vec<Formula> {
+    let formulas = formulas.iter().map(|one| Formula {
         sheet: one.sheet,
         shows: one.shows,
         reads: Reads::open_document(
@@ -140,11 +140,9 @@ fn areas(xml: &str, names: &[String]) -> Result<NamedAreas, XmlError> {
 /// Whether a database range, which is what a filter makes, lies on a sheet.
 pub(crate) fn has_sorted_area(bytes: &[u8], sheet: Option<&str>) -> Result<bool, WorkbookError> {
     let mut package = Package::open(bytes)?;
-    check_kind(&mut package)?;
-    let xml = package.text(CONTENT)?.unwrap_or_default();
+    let (xml, names, own) = content(&mut package, sheet)?;
+    let own = &names[own];
     let damaged = || WorkbookError::part(CONTENT);
-    let names = scan::names(&xml).map_err(damaged())?;
-    let own = &names[find_sheet(&names, sheet)?];
     let mut elements = Elements::new(&xml);
     while let Some(tag) = elements.next_tag().map_err(damaged())? {
         if local(tag.name) != "database-range" {
@@ -159,31 +157,6 @@ pub(crate) fn has_sorted_area(bytes: &[u8], sheet: Option<&str>) -> Result<bool,
         }
     }
     Ok(false)
-}
-
-fn check_kind(package: &mut Package<'_>) -> Result<(), WorkbookError> {
-    const WANTED: &str = "a workbook of the format .ods";
-    if package.has(|name| name == "encrypted-package") {
-        return Err(WorkbookError::Encrypted);
-    }
-    if package.has(|name| name == "META-INF/documentsignatures.xml") {
-        return Err(WorkbookError::Signed);
-    }
-    let manifest = package.text("META-INF/manifest.xml")?;
-    if manifest.is_some_and(|manifest| manifest.contains("encryption-data")) {
-        return Err(WorkbookError::Encrypted);
-    }
-    match package.text("mimetype")? {
-        Some(kind) if kind.starts_with(KIND) => Ok(()),
-        Some(_) => Err(WorkbookError::Other {
-            found: "another OpenDocument file",
-            wanted: WANTED,
-        }),
-        None => Err(WorkbookError::Other {
-            found: "another package",
-            wanted: WANTED,
-        }),
-    }
 }
 
 /// Decides about every wanted cell; returns those that are written.

@@ -1,18 +1,19 @@
 //! One reading of the content: where wanted cells stand, what they hold, and which formulas
 //! there are.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
 use nero_table::CellValue;
 use nero_table::book::BookCell;
 
 use crate::WantedCells;
+use crate::builder::{SheetBuilder, trimmed};
 use crate::dependents::Cells;
 use crate::formula::constant;
 use crate::place::{COLUMNS_MAX, ROWS_MAX, Rect, Spot};
-use crate::value::parsed;
-use crate::xml::{Elements, Splice, Tag, XmlError, XmlStep, local, meaning, prefix};
+use crate::value::{date, duration, parsed};
+use crate::xml::{Elements, Splice, Tag, XmlError, XmlScanner, local, meaning, prefix};
 
 use super::text::paragraph;
 
@@ -97,17 +98,37 @@ pub(super) struct FormulaText {
     pub text: String,
 }
 
-/// The names of the sheets.
-pub(super) fn names(xml: &str) -> Result<Vec<String>, XmlError> {
-    let mut names = Vec::new();
+/// The names of the sheets, and the index of the first that is not hidden.
+pub(super) fn names(xml: &str) -> Result<(Vec<String>, usize), XmlError> {
+    let (mut names, mut first_seen) = (Vec::new(), None);
     let mut scanner = Scanner::new(xml);
-    scanner.tables(|this, tag, _| {
-        let name = tag.local_attribute("name")?;
-        let name = name.map(|name| crate::xml::unescaped(name.raw, name.at.start));
-        names.push(name.transpose()?.unwrap_or_default().into_owned());
+    scanner.tables(|this, tag, sheet| {
+        let style = tag.local_attribute("style-name")?.map(|style| style.raw);
+        if style.is_none_or(|style| !this.hidden.contains(style)) {
+            first_seen.get_or_insert(sheet);
+        }
+        names.push(tag.local_value("name")?.unwrap_or_default().into_owned());
         this.elements.skip(tag)
     })?;
-    Ok(names)
+    Ok((names, first_seen.unwrap_or_default()))
+}
+
+/// Reads all cells of a sheet; returns its formulas beside them.
+pub(super) fn cells(
+    xml: &str,
+    own: usize,
+    builder: SheetBuilder,
+) -> Result<(SheetBuilder, Vec<FormulaText>), XmlError> {
+    let mut scanner = Scanner::new(xml);
+    scanner.builder = Some(builder);
+    scanner.tables(|this, tag, sheet| {
+        if sheet != own {
+            return this.elements.skip(tag);
+        }
+        this.sheet = sheet;
+        this.rows(tag)
+    })?;
+    Ok((scanner.builder.unwrap_or_default(), scanner.layout.formulas))
 }
 
 impl<'a> Layout<'a> {
@@ -155,7 +176,19 @@ struct Scanner<'a, 'b> {
     above: HashMap<u32, Option<&'a str>>,
     stale: Option<&'b Cells>,
     stripped: Vec<Splice>,
+    /// Styles of hidden sheets.
+    hidden: HashSet<&'a str>,
+    /// The cells, where all are read.
+    builder: Option<SheetBuilder>,
+    /// The elements with a content of the row that is read: first column, number, content.
+    read: Vec<(u32, u32, CellValue)>,
     layout: Layout<'a>,
+}
+
+impl<'a> XmlScanner<'a> for Scanner<'a, '_> {
+    fn elements(&mut self) -> &mut Elements<'a> {
+        &mut self.elements
+    }
 }
 
 impl<'a, 'b> Scanner<'a, 'b> {
@@ -170,6 +203,9 @@ impl<'a, 'b> Scanner<'a, 'b> {
             above: HashMap::new(),
             stale: None,
             stripped: Vec::new(),
+            hidden: HashSet::new(),
+            builder: None,
+            read: Vec::new(),
             layout: Layout::default(),
         }
     }
@@ -184,8 +220,10 @@ impl<'a, 'b> Scanner<'a, 'b> {
         self.prefixes(&root)?;
         let mut sheet = 0;
         self.children(&root, &mut |this, body| {
-            if local(body.name) != "body" {
-                return this.elements.skip(body);
+            match local(body.name) {
+                "body" => {}
+                "automatic-styles" => return this.styles(body),
+                _ => return this.elements.skip(body),
             }
             this.children(body, &mut |this, inner| {
                 if local(inner.name) != "spreadsheet" {
@@ -199,6 +237,23 @@ impl<'a, 'b> Scanner<'a, 'b> {
                     each(this, table, sheet - 1)
                 })?;
                 Ok(())
+            })?;
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    fn styles(&mut self, parent: &Tag<'a>) -> Result<(), XmlError> {
+        self.children(parent, &mut |this, style| {
+            let name = style.local_attribute("name")?;
+            this.children(style, &mut |this, look| {
+                let display = look.local_attribute("display")?;
+                if local(look.name) == "table-properties"
+                    && display.is_some_and(|display| display.raw == "false")
+                {
+                    this.hidden.extend(name.as_ref().map(|name| name.raw));
+                }
+                this.elements.skip(look)
             })?;
             Ok(())
         })?;
@@ -225,25 +280,6 @@ impl<'a, 'b> Scanner<'a, 'b> {
         Ok(())
     }
 
-    /// Calls `each` with every element directly within this one; where its end tag stands.
-    fn children(
-        &mut self,
-        parent: &Tag<'a>,
-        each: &mut dyn FnMut(&mut Self, &Tag<'a>) -> Result<(), XmlError>,
-    ) -> Result<Range<usize>, XmlError> {
-        if parent.is_empty {
-            return Ok(parent.at.end..parent.at.end);
-        }
-        loop {
-            match self.elements.next()? {
-                XmlStep::Open(tag) => each(self, &tag)?,
-                XmlStep::Close(_, at) => return Ok(at),
-                XmlStep::Text(_) => {}
-                XmlStep::End => return Err(meaning("the end", parent.at.start)),
-            }
-        }
-    }
-
     /// Rows stand in the sheet or in groups of it.
     fn rows(&mut self, parent: &Tag<'a>) -> Result<(), XmlError> {
         self.children(parent, &mut |this, tag| match local(tag.name) {
@@ -256,7 +292,8 @@ impl<'a, 'b> Scanner<'a, 'b> {
 
     fn row(&mut self, tag: &Tag<'a>) -> Result<(), XmlError> {
         let first = self.next_row;
-        let count = repeats(tag, "number-rows-repeated", ROWS_MAX - first.min(ROWS_MAX))?;
+        let max = ROWS_MAX - first.min(ROWS_MAX);
+        let count = self.repeats(tag, "number-rows-repeated", max)?;
         self.next_row = first + count;
         let wanted: Vec<Spot> = match &self.wanted {
             Some(wanted) => wanted
@@ -279,13 +316,24 @@ impl<'a, 'b> Scanner<'a, 'b> {
                 return this.elements.skip(tag);
             }
             let max = COLUMNS_MAX - width.min(COLUMNS_MAX);
-            let count = repeats(tag, "number-columns-repeated", max)?;
+            let count = this.repeats(tag, "number-columns-repeated", max)?;
             let is_wanted = columns.range(width..width + count).next().is_some();
             let cell = this.cell(tag, (first, width), count, is_wanted)?;
             cells.extend(cell.filter(|_| is_wanted));
             width += count;
             Ok(())
         })?;
+        if let Some(builder) = &mut self.builder {
+            let cells = std::mem::take(&mut self.read);
+            let rows = if cells.is_empty() { 0 } else { count.max(1) };
+            for row in first..first + rows {
+                for (column, count, cell) in &cells {
+                    for column in *column..*column + count {
+                        builder.add(row + 1, column + 1, cell.clone())?;
+                    }
+                }
+            }
+        }
         if wanted.is_empty() {
             return Ok(());
         }
@@ -329,6 +377,7 @@ impl<'a, 'b> Scanner<'a, 'b> {
             let mut columns = place.1..place.1 + count;
             columns.any(|column| stale.has(self.sheet, (place.0, column)))
         });
+        let is_read = self.builder.is_some();
         let mut lines: Vec<String> = Vec::new();
         let (mut kept, mut has_text) = (Vec::new(), false);
         let end = self.children(tag, &mut |this, child| {
@@ -338,7 +387,7 @@ impl<'a, 'b> Scanner<'a, 'b> {
                 return Ok(());
             }
             has_text = true;
-            if is_wanted || is_stale {
+            if is_wanted || is_stale || is_read {
                 let (line, end) = paragraph(&mut this.elements, child)?;
                 if is_stale {
                     this.stripped.push(Splice::new(child.at.start..end, ""));
@@ -359,6 +408,9 @@ impl<'a, 'b> Scanner<'a, 'b> {
         let has_content =
             has_text || formula.is_some() || tag.local_attribute("value-type")?.is_some();
         self.remember_style(tag, place, count, has_content)?;
+        if is_read {
+            self.read_cell(tag, place, count, &lines)?;
+        }
         if !is_wanted {
             return Ok(None);
         }
@@ -380,6 +432,56 @@ impl<'a, 'b> Scanner<'a, 'b> {
             shape,
             kept,
         }))
+    }
+
+    fn read_cell(
+        &mut self,
+        tag: &Tag<'a>,
+        place: Spot,
+        count: u32,
+        lines: &[String],
+    ) -> Result<(), XmlError> {
+        if local(tag.name) == "covered-table-cell" {
+            return Ok(());
+        }
+        let rows = tag.local_attribute("number-rows-spanned")?;
+        let rows = rows.and_then(|rows| rows.raw.parse().ok()).unwrap_or(1_u32);
+        if let Some(builder) = &mut self.builder {
+            builder.merge(&Rect {
+                rows: (place.0, place.0.saturating_add(rows.max(1) - 1)),
+                columns: (place.1, place.1),
+            });
+        }
+        let formula = tag.local_attribute("formula")?;
+        let value = match (
+            value(tag, lines)?,
+            formula.as_ref().and_then(|one| constant(one.raw)),
+        ) {
+            (_, Some(truth)) => Some(CellValue::Bool(truth)),
+            (None, None) if formula.is_some() && value_type(tag)?.is_none() => {
+                Some(CellValue::Uncomputed)
+            }
+            (value, None) => value,
+        };
+        let value = value.and_then(trimmed);
+        self.read
+            .extend(value.map(|value| (place.1, count.max(1), value)));
+        Ok(())
+    }
+
+    /// How many rows or cells an element stands for. Programs read every number; a change needs
+    /// an honest one.
+    fn repeats(&self, tag: &Tag<'_>, name: &str, max: u32) -> Result<u32, XmlError> {
+        let count = tag.local_attribute(name)?;
+        let count = count.map_or(Some(1), |count| count.raw.parse::<u32>().ok());
+        match count {
+            Some(count) if count > 0 && max > 0 => Ok(count.min(max)),
+            _ if self.builder.is_some() => Ok(1.min(max)),
+            _ => Err(meaning(
+                "a number of rows or cells that cannot be",
+                tag.at.start,
+            )),
+        }
     }
 
     /// Data cells lend their style to new cells below them.
@@ -435,46 +537,57 @@ impl<'a, 'b> Scanner<'a, 'b> {
     }
 }
 
-/// How many rows or cells an element stands for.
-fn repeats(tag: &Tag<'_>, name: &str, max: u32) -> Result<u32, XmlError> {
-    let count = tag.local_attribute(name)?;
-    let count = count.map_or(Some(1), |count| count.raw.parse::<u32>().ok());
-    match count {
-        Some(count) if count > 0 && max > 0 => Ok(count.min(max)),
-        _ => Err(meaning(
-            "a number of rows or cells that cannot be",
-            tag.at.start,
-        )),
-    }
-}
-
-/// What a cell without a formula holds.
+/// What a cell holds or its formula shows.
 fn value(tag: &Tag<'_>, lines: &[String]) -> Result<BookCell, XmlError> {
-    let kind = tag.local_attribute("value-type")?.map(|kind| kind.raw);
-    let text = || match lines {
-        [] => None,
-        lines => Some(CellValue::Text(lines.join("\n"))),
-    };
-    Ok(match kind {
-        Some("float" | "percentage" | "currency") => {
-            let number = tag.local_attribute("value")?;
-            number.and_then(|number| parsed(number.raw)).or_else(text)
-        }
-        Some("boolean") => {
-            let is_true = tag.local_attribute("boolean-value")?;
-            Some(CellValue::Bool(
-                is_true.is_some_and(|value| value.raw == "true"),
-            ))
-        }
-        Some("string") => match tag.local_attribute("string-value")? {
-            Some(value) => {
-                let text = crate::xml::unescaped(value.raw, value.at.start)?;
-                Some(CellValue::Text(text.into_owned()))
-            }
+    let text = || (!lines.is_empty()).then(|| CellValue::Text(lines.join("\n")));
+    let of = |name| tag.local_value(name);
+    Ok(match value_type(tag)? {
+        Some("error") => Some(CellValue::Error(lines.join("\n").trim().to_owned())),
+        Some("float" | "percentage" | "currency") => of("value")?
+            .and_then(|number| parsed(&number))
+            .or_else(text),
+        Some("boolean") => Some(CellValue::Bool(
+            of("boolean-value")?.is_some_and(|it| it == "true"),
+        )),
+        Some("date") => of("date-value")?.map(|moment| date(&moment)).or_else(text),
+        Some("time") => of("time-value")?.map(|time| match seconds(&time) {
+            Some(seconds) => duration(seconds),
+            None => CellValue::Date(time.into_owned()),
+        }),
+        Some("string") => match of("string-value")? {
+            Some(value) => Some(CellValue::Text(value.into_owned())),
             None => text(),
         },
         _ => text(),
     })
+}
+
+/// The kind of a cell's value. LibreOffice tells of an error in a second attribute, beside a text.
+fn value_type<'a>(tag: &Tag<'a>) -> Result<Option<&'a str>, XmlError> {
+    let attributes = tag.attributes()?.into_iter();
+    let kinds = attributes
+        .filter(|one| local(one.name) == "value-type")
+        .map(|one| one.raw);
+    let kinds: Vec<&str> = kinds.collect();
+    let error = kinds.iter().find(|kind| **kind == "error");
+    Ok(error.or(kinds.first()).copied())
+}
+
+/// The seconds of `PT26H03M00S`.
+fn seconds(text: &str) -> Option<f64> {
+    let (sign, rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1.0, rest),
+        None => (1.0, text),
+    };
+    let mut rest = rest.strip_prefix("PT")?;
+    let mut sum = 0.0;
+    for (letter, factor) in [('H', 3600.0), ('M', 60.0), ('S', 1.0)] {
+        if let Some((number, behind)) = rest.split_once(letter) {
+            sum += number.parse::<f64>().ok()? * factor;
+            rest = behind;
+        }
+    }
+    rest.is_empty().then_some(sign * sum)
 }
 
 /// Whether the attribute stays when a cell gets another value.

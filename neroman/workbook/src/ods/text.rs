@@ -60,6 +60,12 @@ pub(super) fn paragraph<'a>(
     let mut end = tag.at.end;
     while depth > 0 {
         match elements.next()? {
+            // What is anchored here is no text of the cell.
+            XmlStep::Open(inner)
+                if inner.name.starts_with("draw:") || local(inner.name) == "annotation" =>
+            {
+                elements.skip(&inner)?;
+            }
             XmlStep::Open(inner) => {
                 match local(inner.name) {
                     "s" => {

@@ -166,5 +166,5 @@ fn shown(layout: &Layout<'_>, value: &BookCell) -> (String, String) {
         Some(CellValue::Bool(truth)) => typed("boolean", of("boolean-value", &truth.to_string())),
         Some(_) => typed("string", String::new()),
     };
-    (kind, paragraphs(value::shown(&value), &layout.text))
+    (kind, paragraphs(value::display_text(&value), &layout.text))
 }

@@ -1,5 +1,7 @@
 //! The parts of a workbook: its sheets, their tables, its shared texts.
 
+use calamine::ExcelDateTimeType;
+
 use crate::error::WorkbookError;
 use crate::formula::{NamedAreas, Reads, Sheets, TableArea};
 use crate::package::Package;
@@ -14,10 +16,17 @@ pub(super) struct Book {
     pub part: String,
     pub xml: String,
     pub sheets: Vec<SheetPart>,
+    /// Index of the first sheet that is not hidden.
+    first_seen: usize,
     /// Name of the part with the shared texts.
     pub strings: Option<String>,
+    /// Name of the part with the formats of cells.
+    pub styles: Option<String>,
     /// Whether a part lists all cells with formulas.
     pub has_chain: bool,
+    /// Whether days count from 1904.
+    pub is_1904: bool,
+    pub is_signed: bool,
 }
 
 #[derive(Debug)]
@@ -37,21 +46,11 @@ struct Relation {
 impl Book {
     pub fn read(package: &mut Package<'_>) -> Result<Self, WorkbookError> {
         let top = relations(package, "")?;
-        if package.has(|name| name.starts_with("_xmlsignatures/"))
-            || top.iter().any(|one| one.is("/digital-signature/origin"))
-        {
-            return Err(WorkbookError::Signed);
-        }
+        let is_signed = package.has(|name| name.starts_with("_xmlsignatures/"))
+            || top.iter().any(|one| one.is("/digital-signature/origin"));
         let Some(main) = top.into_iter().find(|one| one.is("/officeDocument")) else {
-            return Err(if package.has(|name| name == "content.xml") {
-                WorkbookError::Other {
-                    found: "an OpenDocument file",
-                    wanted: "a workbook of the format .xlsx",
-                }
-            } else {
-                WorkbookError::Missing {
-                    what: "relation to its main part",
-                }
+            return Err(WorkbookError::Missing {
+                what: "relation to its main part",
             });
         };
         let part = main.target;
@@ -61,29 +60,71 @@ impl Book {
         let xml = package.text(&part)?;
         let xml = xml.ok_or(WorkbookError::Missing { what: "main part" })?;
         let relations = relations(package, &part)?;
-        let sheets = sheets(&xml, &relations).map_err(WorkbookError::part(&part))?;
-        if sheets.is_empty() {
-            return Err(WorkbookError::Missing { what: "sheet" });
-        }
-        let has_chain = relations.iter().any(|one| one.is("/calcChain"));
-        let mut relations = relations.into_iter();
-        let strings = relations.find(|one| one.is("/sharedStrings"));
-        Ok(Self {
+        let target = |kind| {
+            let found = relations.iter().find(|one| one.is(kind));
+            found.map(|one| one.target.clone())
+        };
+        let mut book = Self {
+            sheets: Vec::new(),
+            first_seen: 0,
+            strings: target("/sharedStrings"),
+            styles: target("/styles"),
+            has_chain: target("/calcChain").is_some(),
+            is_1904: false,
+            is_signed,
             part,
             xml,
-            sheets,
-            strings: strings.map(|one| one.target),
-            has_chain,
-        })
+        };
+        let listed = book.list_sheets(&relations);
+        listed.map_err(WorkbookError::part(&book.part))?;
+        if book.sheets.is_empty() {
+            return Err(WorkbookError::Missing { what: "sheet" });
+        }
+        Ok(book)
     }
 
     pub fn names(&self) -> Vec<String> {
         self.sheets.iter().map(|sheet| sheet.name.clone()).collect()
     }
 
-    /// Index of the sheet of this name, of the first one without.
+    /// Index of the sheet of this name, else of the first that is not hidden.
     pub fn sheet(&self, name: Option<&str>) -> Result<usize, WorkbookError> {
-        crate::find_sheet(&self.names(), name)
+        crate::find_sheet(&self.names(), self.first_seen, name)
+    }
+
+    fn list_sheets(&mut self, relations: &[Relation]) -> Result<(), XmlError> {
+        let mut elements = Elements::new(&self.xml);
+        let mut first_seen = None;
+        while let Some(tag) = elements.next_tag()? {
+            if local(tag.name) == "workbookPr" {
+                let days = tag.attribute("date1904")?;
+                self.is_1904 |= days.is_some_and(|days| matches!(days.raw, "1" | "true"));
+            }
+            if local(tag.name) != "sheet" {
+                continue;
+            }
+            // The attribute `id` of the relations' own names, under whatever prefix.
+            let mut attributes = tag.attributes()?.into_iter();
+            let id = attributes.find(|one| one.name.ends_with(":id"));
+            let relation = id.and_then(|id| relations.iter().find(|one| one.id == id.raw));
+            // Sheets that are one chart have no cells.
+            if let (Some(name), Some(relation)) = (tag.value("name")?, relation)
+                && relation.is("/worksheet")
+            {
+                if tag
+                    .attribute("state")?
+                    .is_none_or(|state| state.raw == "visible")
+                {
+                    first_seen.get_or_insert(self.sheets.len());
+                }
+                self.sheets.push(SheetPart {
+                    name: name.into_owned(),
+                    part: relation.target.clone(),
+                });
+            }
+        }
+        self.first_seen = first_seen.unwrap_or_default();
+        Ok(())
     }
 
     /// Whether a sheet has tables.
@@ -107,6 +148,35 @@ impl Book {
             headers.extend(table_header(&xml).map_err(WorkbookError::part(&part))?);
         }
         Ok(headers)
+    }
+
+    /// The texts that cells share.
+    pub fn texts(&self, package: &mut Package<'_>) -> Result<Vec<String>, WorkbookError> {
+        self.listed(package, self.strings.as_ref(), super::strings::read)
+    }
+
+    /// What each format of cells makes of a number.
+    pub fn formats(
+        &self,
+        package: &mut Package<'_>,
+    ) -> Result<Vec<Option<ExcelDateTimeType>>, WorkbookError> {
+        self.listed(package, self.styles.as_ref(), super::styles::read)
+    }
+
+    /// What `read` finds in a part; nothing where there is none.
+    fn listed<T>(
+        &self,
+        package: &mut Package<'_>,
+        part: Option<&String>,
+        read: fn(&str) -> Result<Vec<T>, XmlError>,
+    ) -> Result<Vec<T>, WorkbookError> {
+        let Some(part) = part else {
+            return Ok(Vec::new());
+        };
+        match package.text(part)? {
+            Some(xml) => read(&xml).map_err(WorkbookError::part(part)),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// What the names in formulas stand for.
@@ -133,7 +203,7 @@ impl Book {
             if local(tag.name) != "definedName" {
                 continue;
             }
-            let (text, _) = elements.text_of(&tag, &[])?;
+            let (text, _) = elements.text_of(&tag)?;
             let outside = Sheets {
                 names: &names,
                 own: None,
@@ -229,30 +299,6 @@ fn resolved(folder: &str, target: &str) -> String {
         }
     }
     parts.join("/")
-}
-
-fn sheets(xml: &str, relations: &[Relation]) -> Result<Vec<SheetPart>, XmlError> {
-    let mut elements = Elements::new(xml);
-    let mut sheets = Vec::new();
-    while let Some(tag) = elements.next_tag()? {
-        if local(tag.name) != "sheet" {
-            continue;
-        }
-        // The attribute `id` of the relations' own names, under whatever prefix.
-        let mut attributes = tag.attributes()?.into_iter();
-        let id = attributes.find(|one| one.name.ends_with(":id"));
-        let relation = id.and_then(|id| relations.iter().find(|one| one.id == id.raw));
-        // Sheets that are one chart have no cells.
-        if let (Some(name), Some(relation)) = (tag.value("name")?, relation)
-            && relation.is("/worksheet")
-        {
-            sheets.push(SheetPart {
-                name: name.into_owned(),
-                part: relation.target.clone(),
-            });
-        }
-    }
-    Ok(sheets)
 }
 
 fn table_header(xml: &str) -> Result<Vec<Rect>, XmlError> {

@@ -3,32 +3,33 @@
 mod book;
 mod scan;
 mod strings;
+mod styles;
 mod text;
 mod write;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use nero_table::CellValue;
 use nero_table::book::BookCell;
+use nero_table::{CellValue, Sheet};
 
+use crate::builder::SheetBuilder;
 use crate::dependents::{Cells, dependents};
 use crate::error::WorkbookError;
 use crate::formula::Sheets;
 use crate::package::{Changed, Package};
 use crate::place::{Rect, Spot};
 use crate::xml::{Elements, local, pieces};
-use crate::{CellObstacle, Edited, SheetFacts, WantedCells};
+use crate::{CellObstacle, Edited, WantedCells};
 
 use book::Book;
-use scan::{CellContent, Layout};
-
-/// The first bytes of encrypted workbooks and of those before 2007.
-const COMPOUND_FILE: &[u8] = &[0xd0, 0xcf, 0x11, 0xe0];
+use scan::{CellContent, CellSources, Layout};
 
 pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, WorkbookError> {
-    check_kind(bytes)?;
     let mut package = Package::open(bytes)?;
     let book = Book::read(&mut package)?;
+    if book.is_signed {
+        return Err(WorkbookError::Signed);
+    }
     let own = book.sheet(wanted.sheet.name)?;
     let part = &book.sheets[own].part;
     let xml = package.text(part)?;
@@ -39,11 +40,14 @@ pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, 
         own: Some(own),
         areas: &areas,
     };
-    let layout = Layout::scan(&xml, &wanted, &sheets(own));
+    let sources = CellSources {
+        texts: book.texts(&mut package)?,
+        ..CellSources::default()
+    };
+    let layout = Layout::scan(&xml, &wanted, &sheets(own), sources);
     let layout = layout.map_err(WorkbookError::part(part))?;
     let headers = book.table_headers(&mut package, own)?;
-    let texts = shared_texts(&mut package, &book, &layout)?;
-    let chosen = choose(&mut wanted, &layout, &headers, &texts, book.has_chain);
+    let chosen = choose(&mut wanted, &layout, &headers, book.has_chain);
     let outcomes = wanted.outcomes;
     if chosen.is_empty() {
         return Ok(Edited {
@@ -108,33 +112,31 @@ pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, 
     })
 }
 
-/// What readers of cells do not tell of a sheet.
-pub(crate) fn facts(bytes: &[u8], sheet: Option<&str>) -> Result<SheetFacts, WorkbookError> {
-    check_kind(bytes)?;
+/// Reads a sheet.
+pub(crate) fn read(bytes: &[u8], sheet: Option<&str>) -> Result<Sheet, WorkbookError> {
     let mut package = Package::open(bytes)?;
     let book = Book::read(&mut package)?;
     let own = book.sheet(sheet)?;
     let part = &book.sheets[own].part;
-    let xml = package.text(part)?.unwrap_or_default();
+    let xml = package.text(part)?;
+    let xml = xml.ok_or(WorkbookError::Missing { what: "such sheet" })?;
     let (names, areas) = (book.names(), book.areas(&mut package)?);
     let sheets = Sheets {
         names: &names,
         own: Some(own),
         areas: &areas,
     };
-    let layout = Layout::facts(&xml, &sheets).map_err(WorkbookError::part(part))?;
-    let whole = layout.whole.iter();
-    Ok(SheetFacts {
-        whole: whole
-            .map(|(place, text)| (*place, text.to_string()))
-            .collect(),
-        ..SheetFacts::new(own, &layout.merged, &layout.formulas)
-    })
+    let sources = CellSources {
+        texts: book.texts(&mut package)?,
+        formats: book.formats(&mut package)?,
+        is_1904: book.is_1904,
+    };
+    let builder = SheetBuilder::new(Some(names[own].clone()), names.clone());
+    scan::cells(&xml, &sheets, sources, builder).map_err(WorkbookError::part(part))
 }
 
 /// Whether a sheet has a table or a filter.
 pub(crate) fn has_sorted_area(bytes: &[u8], sheet: Option<&str>) -> Result<bool, WorkbookError> {
-    check_kind(bytes)?;
     let mut package = Package::open(bytes)?;
     let book = Book::read(&mut package)?;
     let own = book.sheet(sheet)?;
@@ -152,57 +154,11 @@ pub(crate) fn has_sorted_area(bytes: &[u8], sheet: Option<&str>) -> Result<bool,
     Ok(false)
 }
 
-/// Names what is no workbook of 2007 or later.
-fn check_kind(bytes: &[u8]) -> Result<(), WorkbookError> {
-    let wanted = "a workbook of the format .xlsx";
-    let other = |found| Err(WorkbookError::Other { found, wanted });
-    if bytes.starts_with(COMPOUND_FILE) {
-        let name: Vec<u8> = "EncryptedPackage"
-            .bytes()
-            .flat_map(|byte| [byte, 0])
-            .collect();
-        return if bytes.windows(name.len()).any(|window| window == name) {
-            Err(WorkbookError::Encrypted)
-        } else {
-            other("an old .xls, or another compound file")
-        };
-    }
-    let start = String::from_utf8_lossy(&bytes[..bytes.len().min(512)]).to_lowercase();
-    match start.trim_start_matches('\u{feff}').trim_start() {
-        "" => other("empty"),
-        text if text.starts_with("pk\u{3}\u{4}") => Ok(()),
-        text if text.contains("<html") || text.contains("<table") => other("HTML"),
-        text if text.starts_with("<?xml") => other("XML"),
-        _ => other("something else"),
-    }
-}
-
-/// The shared texts that wanted cells hold now.
-fn shared_texts(
-    package: &mut Package<'_>,
-    book: &Book,
-    layout: &Layout<'_>,
-) -> Result<BTreeMap<usize, String>, WorkbookError> {
-    let wanted: BTreeSet<usize> = layout
-        .slots
-        .values()
-        .filter_map(|slot| slot.shared())
-        .collect();
-    let (Some(part), false) = (&book.strings, wanted.is_empty()) else {
-        return Ok(BTreeMap::new());
-    };
-    match package.text(part)? {
-        Some(xml) => strings::read(&xml, &wanted).map_err(WorkbookError::part(part)),
-        None => Ok(BTreeMap::new()),
-    }
-}
-
 /// Decides about every wanted cell; returns those that are written.
 fn choose<'a>(
     wanted: &mut WantedCells<'a>,
     layout: &Layout<'_>,
     headers: &[Rect],
-    texts: &BTreeMap<usize, String>,
     has_chain: bool,
 ) -> BTreeMap<Spot, &'a BookCell> {
     let mut guarded = BTreeMap::new();
@@ -230,12 +186,6 @@ fn choose<'a>(
             CellContent::Constant(_) if has_chain => Err(CellObstacle::Formula),
             CellContent::Constant(value) => Ok(Some(CellValue::Bool(*value))),
             CellContent::Value(value) => Ok(value.clone()),
-            CellContent::Shared(index) => match texts.get(index) {
-                Some(text) => Ok(Some(CellValue::Text(text.clone()))),
-                None => Err(CellObstacle::Owner {
-                    shows: format!("text {index} of the list, which is not there"),
-                }),
-            },
         };
         let found = match guarded.remove(place) {
             Some(left) => Err(left),

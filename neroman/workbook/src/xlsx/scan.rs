@@ -5,17 +5,20 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
-use nero_table::CellValue;
+use calamine::{ExcelDateTime, ExcelDateTimeType};
 use nero_table::book::BookCell;
+use nero_table::{CellValue, Sheet, UnreadableTable};
 
 use crate::WantedCells;
+use crate::builder::{SheetBuilder, outside};
 use crate::dependents::{Cells, Formula};
+use crate::excel::moment;
 use crate::formula::{Reads, Sheets, constant};
 use crate::place::{COLUMNS_MAX, ROWS_MAX, Rect, Spot, row, spot};
-use crate::value::parsed;
-use crate::xml::{Elements, Splice, Tag, XmlError, XmlStep, local, meaning, prefix};
+use crate::value::{date, parsed};
+use crate::xml::{Elements, Splice, Tag, XmlError, XmlScanner, XmlStep, local, meaning, prefix};
 
-use super::text::decoded;
+use super::text::{decoded, runs};
 
 /// What a change of a sheet needs to know of it.
 #[derive(Debug, Default)]
@@ -34,8 +37,8 @@ pub(super) struct Layout<'a> {
     /// What formulas of more than one cell fill.
     pub filled: Vec<Rect>,
     pub formulas: Vec<Formula>,
-    /// Whole numbers with more digits than a floating-point number keeps.
-    pub whole: BTreeMap<Spot, Cow<'a, str>>,
+    /// The cells, where all are read.
+    builder: Option<SheetBuilder>,
     /// What takes the shown values of stale formulas away.
     stripped: Vec<Splice>,
 }
@@ -67,17 +70,16 @@ pub(super) enum CellContent {
     /// `TRUE()`, into which LibreOffice makes every truth value.
     Constant(bool),
     Value(BookCell),
-    /// A text of the list of shared ones.
-    Shared(usize),
 }
 
-impl CellSlot<'_> {
-    pub fn shared(&self) -> Option<usize> {
-        match &self.content {
-            CellContent::Shared(index) => Some(*index),
-            CellContent::Formula | CellContent::Constant(_) | CellContent::Value(_) => None,
-        }
-    }
+/// What the values of cells point to.
+#[derive(Debug, Default)]
+pub(super) struct CellSources {
+    pub texts: Vec<String>,
+    /// What formats of cells make of numbers; without them numbers stay numbers.
+    pub formats: Vec<Option<ExcelDateTimeType>>,
+    /// Whether days count from 1904.
+    pub is_1904: bool,
 }
 
 impl<'a> Layout<'a> {
@@ -85,26 +87,32 @@ impl<'a> Layout<'a> {
         xml: &'a str,
         wanted: &WantedCells<'_>,
         sheets: &Sheets<'_>,
+        sources: CellSources,
     ) -> Result<Self, XmlError> {
         let mut scanner = Scanner::new(xml, Some(sheets), None);
+        scanner.sources = sources;
         scanner.want(wanted);
-        scanner.read()
-    }
-
-    /// Without wanted cells, with the long numbers.
-    pub fn facts(xml: &'a str, sheets: &Sheets<'_>) -> Result<Self, XmlError> {
-        let mut scanner = Scanner::new(xml, Some(sheets), None);
-        scanner.keeps_whole = true;
         scanner.read()
     }
 }
 
-/// Digits that every floating-point number keeps.
-const DIGITS_KEPT: usize = 15;
-
-fn is_long_whole(text: &str) -> bool {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    digits.len() > DIGITS_KEPT && digits.bytes().all(|byte| byte.is_ascii_digit())
+/// Reads all cells of a sheet.
+pub(super) fn cells(
+    xml: &str,
+    sheets: &Sheets<'_>,
+    sources: CellSources,
+    builder: SheetBuilder,
+) -> Result<Sheet, XmlError> {
+    let mut scanner = Scanner::new(xml, Some(sheets), None);
+    scanner.sources = sources;
+    scanner.layout.builder = Some(builder);
+    let layout = scanner.read()?;
+    let mut builder = layout.builder.unwrap_or_default();
+    for area in &layout.merged {
+        builder.merge(area);
+    }
+    builder.formulas(&layout.formulas);
+    Ok(builder.finish())
 }
 
 /// The formulas of a sheet that has no wanted cells.
@@ -135,8 +143,7 @@ struct Scanner<'a, 'b> {
     wanted: BTreeMap<u32, Vec<u32>>,
     wanted_columns: BTreeSet<u32>,
     first_row: u32,
-    /// Whether long whole numbers are kept.
-    keeps_whole: bool,
+    sources: CellSources,
     /// The styles of the nearest data cells above, by column.
     above: HashMap<u32, Option<&'a str>>,
     /// Styles of whole columns.
@@ -144,6 +151,12 @@ struct Scanner<'a, 'b> {
     /// Formulas that others share, by their number.
     shared: HashMap<String, (Spot, Reads)>,
     layout: Layout<'a>,
+}
+
+impl<'a> XmlScanner<'a> for Scanner<'a, '_> {
+    fn elements(&mut self) -> &mut Elements<'a> {
+        &mut self.elements
+    }
 }
 
 impl<'a, 'b> Scanner<'a, 'b> {
@@ -160,7 +173,7 @@ impl<'a, 'b> Scanner<'a, 'b> {
             wanted: BTreeMap::new(),
             wanted_columns: BTreeSet::new(),
             first_row: 0,
-            keeps_whole: false,
+            sources: CellSources::default(),
             above: HashMap::new(),
             columns: Vec::new(),
             shared: HashMap::new(),
@@ -228,27 +241,8 @@ impl<'a, 'b> Scanner<'a, 'b> {
         Ok(())
     }
 
-    /// Calls `each` with every element directly within this one.
-    fn children(
-        &mut self,
-        parent: &Tag<'a>,
-        mut each: impl FnMut(&mut Self, &Tag<'a>) -> Result<(), XmlError>,
-    ) -> Result<Range<usize>, XmlError> {
-        if parent.is_empty {
-            return Ok(parent.at.end..parent.at.end);
-        }
-        loop {
-            match self.elements.next()? {
-                XmlStep::Open(tag) => each(self, &tag)?,
-                XmlStep::Close(_, at) => return Ok(at),
-                XmlStep::Text(_) => {}
-                XmlStep::End => return Err(meaning("the end", parent.at.start)),
-            }
-        }
-    }
-
     fn column_styles(&mut self, parent: &Tag<'a>) -> Result<(), XmlError> {
-        self.children(parent, |this, tag| {
+        self.children(parent, &mut |this, tag| {
             let number = |name| -> Result<Option<u32>, XmlError> {
                 let value = tag.attribute(name)?;
                 Ok(value.and_then(|value| value.raw.parse::<u32>().ok()))
@@ -265,7 +259,7 @@ impl<'a, 'b> Scanner<'a, 'b> {
     }
 
     fn merged(&mut self, parent: &Tag<'a>) -> Result<(), XmlError> {
-        self.children(parent, |this, tag| {
+        self.children(parent, &mut |this, tag| {
             let area = tag.attribute("ref")?.and_then(|area| Rect::read(area.raw));
             this.layout.merged.extend(area);
             this.elements.skip(tag)
@@ -278,7 +272,7 @@ impl<'a, 'b> Scanner<'a, 'b> {
             self.layout.empty_list = Some(list.clone());
         }
         let mut next = 0;
-        let end = self.children(list, |this, tag| {
+        let end = self.children(list, &mut |this, tag| {
             if this.own(tag) != Some("row") {
                 return this.elements.skip(tag);
             }
@@ -286,8 +280,9 @@ impl<'a, 'b> Scanner<'a, 'b> {
                 Some(number) => row(number.raw),
                 None => (next < ROWS_MAX).then_some(next),
             };
-            let number = number.ok_or_else(|| meaning("a row without a place", tag.at.start))?;
-            if number < next {
+            let number = number.ok_or_else(outside)?;
+            // Programs read rows in any order; a change needs theirs.
+            if number < next && this.layout.builder.is_none() {
                 return Err(meaning("a row behind a later one", tag.at.start));
             }
             next = number + 1;
@@ -347,7 +342,7 @@ impl<'a, 'b> Scanner<'a, 'b> {
         }
         let mut wanted = wanted.into_iter().peekable();
         let mut next = 0;
-        let end = self.children(tag, |this, tag| {
+        let end = self.children(tag, &mut |this, tag| {
             if this.own(tag) != Some("c") {
                 return this.elements.skip(tag);
             }
@@ -355,10 +350,12 @@ impl<'a, 'b> Scanner<'a, 'b> {
                 Some(place) => spot(place.raw),
                 None => (next < COLUMNS_MAX).then_some((number, next)),
             };
-            let place = place.filter(|place| place.0 == number && place.1 >= next);
-            let place = place.ok_or_else(|| {
-                meaning("a cell behind a later one, or in another row", tag.at.start)
-            })?;
+            let place = place.ok_or_else(outside)?;
+            let is_next = place.0 == number && place.1 >= next;
+            if !is_next && this.layout.builder.is_none() {
+                let what = "a cell behind a later one, or in another row";
+                return Err(meaning(what, tag.at.start));
+            }
             next = place.1 + 1;
             while let Some(column) = wanted.next_if(|column| *column < place.1) {
                 this.missing_cell((number, column), tag.at.start, row_style);
@@ -375,28 +372,30 @@ impl<'a, 'b> Scanner<'a, 'b> {
     fn cell(&mut self, place: Spot, tag: &Tag<'a>, is_wanted: bool) -> Result<(), XmlError> {
         let (mut has_formula, mut has_content) = (false, false);
         let (mut text, mut constant) = (None, None);
+        let mut kind = tag.attribute("t")?.map_or("n", |kind| kind.raw);
+        let is_read = is_wanted || self.layout.builder.is_some();
         let is_stale = self
             .stale
             .is_some_and(|(sheet, stale)| stale.has(sheet, place));
-        let end = self.children(tag, |this, child| {
+        let end = self.children(tag, &mut |this, child| {
             match this.own(child) {
                 Some("f") => {
                     (has_formula, has_content) = (true, true);
                     constant = this.formula(place, child)?;
                 }
-                Some("v") if this.keeps_whole => {
-                    let (number, _) = this.elements.text_of(child, &[])?;
-                    let is_number = tag.attribute("t")?.is_none_or(|kind| kind.raw == "n");
-                    if is_number && is_long_whole(&number) {
-                        this.layout.whole.insert(place, number);
-                    }
+                Some("is") if is_read => {
+                    (has_content, kind) = (true, "inlineStr");
+                    text = Some(runs(&mut this.elements, child)?.0.into());
+                }
+                // Beside a text in the cell it tells nothing.
+                Some("v") if is_read && kind != "inlineStr" => {
+                    has_content = true;
+                    text = Some(this.elements.text_of(child)?.0);
                 }
                 Some("v" | "is") => {
                     has_content = true;
-                    if is_wanted {
-                        text = Some(this.elements.text_of(child, &["rPh"])?.0);
-                    } else if is_stale {
-                        let end = this.elements.text_of(child, &[])?.1.end;
+                    if is_stale {
+                        let end = this.elements.text_of(child)?.1.end;
                         let splice = Splice::new(child.at.start..end, "");
                         this.layout.stripped.push(splice);
                     } else {
@@ -410,33 +409,51 @@ impl<'a, 'b> Scanner<'a, 'b> {
         if is_stale && let Some(kind) = tag.attribute("t")? {
             self.layout.stripped.push(Splice::new(kind.at, ""));
         }
-        if (has_content || is_wanted)
-            && place.0 >= self.first_row
-            && self.wanted_columns.contains(&place.1)
-        {
+        if (has_content || is_wanted) && self.wanted_columns.contains(&place.1) {
+            self.remember_style(place, tag)?;
+        }
+        if !is_read {
+            return Ok(());
+        }
+        let is_computed = !has_formula || kind == "str";
+        let value = match text {
+            Some(text) => self.value(place, tag, kind, text)?,
+            None => None,
+        };
+        if let Some(builder) = &mut self.layout.builder {
+            let value = value.or((!is_computed).then_some(CellValue::Uncomputed));
+            return match value {
+                Some(value) => Ok(builder.add(place.0 + 1, place.1 + 1, value)?),
+                None => Ok(()),
+            };
+        }
+        let content = match (has_formula, constant) {
+            (true, Some(value)) => CellContent::Constant(value),
+            (true, None) => CellContent::Formula,
+            (false, _) => CellContent::Value(value),
+        };
+        let slot = CellSlot {
+            at: tag.at.start..end.end,
+            kept: kept(tag)?,
+            content,
+            style: None,
+        };
+        self.layout.slots.insert(place, slot);
+        Ok(())
+    }
+
+    /// Data cells lend their style to new cells below them.
+    fn remember_style(&mut self, place: Spot, tag: &Tag<'a>) -> Result<(), XmlError> {
+        if place.0 >= self.first_row {
             let style = tag.attribute("s")?.map(|style| style.raw);
             self.above.insert(place.1, style);
-        }
-        if is_wanted {
-            let content = match (has_formula, constant) {
-                (true, Some(value)) => CellContent::Constant(value),
-                (true, None) => CellContent::Formula,
-                (false, _) => content(tag, text.as_deref().unwrap_or_default())?,
-            };
-            let slot = CellSlot {
-                at: tag.at.start..end.end,
-                kept: kept(tag)?,
-                content,
-                style: None,
-            };
-            self.layout.slots.insert(place, slot);
         }
         Ok(())
     }
 
     /// Returns the truth value that a formula without anything else is.
     fn formula(&mut self, place: Spot, tag: &Tag<'a>) -> Result<Option<bool>, XmlError> {
-        let (text, _) = self.elements.text_of(tag, &[])?;
+        let (text, _) = self.elements.text_of(tag)?;
         let Some(sheets) = self.sheets else {
             return Ok(None);
         };
@@ -473,24 +490,71 @@ impl<'a, 'b> Scanner<'a, 'b> {
         }
         Ok(constant(&text).filter(|_| kind.is_empty()))
     }
-}
 
-/// What a cell without a formula holds.
-fn content(tag: &Tag<'_>, text: &str) -> Result<CellContent, XmlError> {
-    let kind = tag.attribute("t")?.map_or("n", |kind| kind.raw);
-    let value = match kind {
-        "s" => match text.trim().parse() {
-            Ok(index) => return Ok(CellContent::Shared(index)),
-            Err(_) => return Err(meaning("a text without a number", tag.at.start)),
-        },
-        "b" => Some(CellValue::Bool(matches!(text.trim(), "1" | "true"))),
-        "n" => match text.trim() {
-            "" => None,
-            text => parsed(text).or_else(|| Some(CellValue::Text(text.to_owned()))),
-        },
-        _ => Some(CellValue::Text(decoded(text))),
-    };
-    Ok(CellContent::Value(value))
+    /// What a cell of a kind holds or shows.
+    fn value(
+        &self,
+        place: Spot,
+        tag: &Tag<'a>,
+        kind: &str,
+        text: Cow<'_, str>,
+    ) -> Result<BookCell, XmlError> {
+        if kind == "inlineStr" || kind == "str" {
+            let text = if kind == "str" {
+                decoded(&text)
+            } else {
+                text.into_owned()
+            };
+            return Ok(Some(CellValue::Text(text)));
+        }
+        let text = text.trim();
+        let other = || CellValue::Text(text.to_owned());
+        Ok(Some(match kind {
+            _ if text.is_empty() => return Ok(None),
+            "s" => {
+                let shared = text
+                    .parse()
+                    .ok()
+                    .and_then(|index: usize| self.sources.texts.get(index));
+                let shared = shared.ok_or_else(|| self.no_text(place))?;
+                CellValue::Text(shared.clone())
+            }
+            "b" => match text.to_ascii_lowercase().as_str() {
+                "1" | "true" => CellValue::Bool(true),
+                "0" | "false" => CellValue::Bool(false),
+                _ => other(),
+            },
+            "d" => date(text),
+            "e" => CellValue::Error(text.to_owned()),
+            "n" => {
+                let format = tag
+                    .attribute("s")?
+                    .and_then(|style| style.raw.parse::<usize>().ok());
+                let format = format.and_then(|index| *self.sources.formats.get(index)?);
+                match (format, text.parse()) {
+                    (Some(format), Ok(days)) => {
+                        moment(&ExcelDateTime::new(days, format, self.sources.is_1904))
+                    }
+                    _ => parsed(text).unwrap_or_else(other),
+                }
+            }
+            _ => other(),
+        }))
+    }
+
+    fn no_text(&self, place: Spot) -> UnreadableTable {
+        UnreadableTable::At {
+            sheet: self
+                .layout
+                .builder
+                .as_ref()
+                .and_then(|builder| builder.sheet.name.clone()),
+            row: place.0 + 1,
+            column: place.1 + 1,
+            why: "this cell points to a text that the file does not have".to_owned(),
+            hint: "open it in a spreadsheet program and save it anew".to_owned(),
+        }
+    }
 }
 
 /// The attributes of a cell that hold for its place and look, whatever it holds.

@@ -1,30 +1,17 @@
-//! Shared texts. Ours are never put there: the part stays as it is.
-
-use std::collections::{BTreeMap, BTreeSet};
+//! Texts that cells point to. Ours are never put there: the part stays as it is.
 
 use crate::xml::{Elements, XmlError, local};
 
-use super::text::decoded;
+use super::text::runs;
 
-/// The texts of these numbers.
-pub(super) fn read(
-    xml: &str,
-    wanted: &BTreeSet<usize>,
-) -> Result<BTreeMap<usize, String>, XmlError> {
+/// All of them.
+pub(super) fn read(xml: &str) -> Result<Vec<String>, XmlError> {
     let mut elements = Elements::new(xml);
-    let mut texts = BTreeMap::new();
-    let mut number = 0;
+    let mut texts = Vec::new();
     while let Some(tag) = elements.next_tag()? {
-        if local(tag.name) != "si" {
-            continue;
+        if local(tag.name) == "si" {
+            texts.push(runs(&mut elements, &tag)?.0);
         }
-        if wanted.contains(&number) {
-            let (text, _) = elements.text_of(&tag, &["rPh"])?;
-            texts.insert(number, decoded(&text));
-        } else {
-            elements.skip(&tag)?;
-        }
-        number += 1;
     }
     Ok(texts)
 }

@@ -1,10 +1,12 @@
 //! Texts as cells of Excel hold them.
 
+use std::ops::Range;
+
 use nero_table::CellValue;
 use nero_table::book::BookCell;
 
 use crate::value;
-use crate::xml::is_allowed;
+use crate::xml::{Elements, Tag, XmlError, XmlStep, is_allowed, local, meaning};
 
 /// Characters of a cell, in UTF-16 as Excel counts them.
 const UNITS_MAX: usize = 32_767;
@@ -38,19 +40,21 @@ pub(super) fn encoded(text: &str) -> String {
     out
 }
 
-/// The text that is meant by one with `_x001B_`.
+/// The text that is meant by one with `_x001B_`. Two of these are one character where UTF-16
+/// has two units.
 pub(super) fn decoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("_x") {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
-        match escape(rest).and_then(char::from_u32) {
-            Some(c) => {
+        let units = [escape(rest), rest.get(7..).and_then(escape)].map(Option::unwrap_or_default);
+        match char::decode_utf16(units).next() {
+            Some(Ok(c)) if escape(rest).is_some() => {
                 out.push(c);
-                rest = &rest[7..];
+                rest = &rest[7 * c.len_utf16()..];
             }
-            None => {
+            _ => {
                 out.push_str("_x");
                 rest = &rest[2..];
             }
@@ -59,12 +63,44 @@ pub(super) fn decoded(text: &str) -> String {
     out + rest
 }
 
+/// The text of a cell or of a list of texts, and where its element ends. It stands in runs; what
+/// tells how to pronounce it is left out. Blanks at the ends of a run count where it says so.
+pub(super) fn runs<'a>(
+    elements: &mut Elements<'a>,
+    tag: &Tag<'a>,
+) -> Result<(String, Range<usize>), XmlError> {
+    let mut text = String::new();
+    let mut depth = usize::from(!tag.is_empty);
+    let mut end = tag.at.end..tag.at.end;
+    while depth > 0 {
+        match elements.next()? {
+            XmlStep::Open(inner) => match local(inner.name) {
+                "t" => {
+                    let run = elements.text_of(&inner)?.0;
+                    let is_kept = inner.attribute("xml:space")?;
+                    let is_kept = is_kept.is_some_and(|space| space.raw == "preserve");
+                    text.push_str(&decoded(if is_kept { &run } else { run.trim_ascii() }));
+                }
+                "r" => depth += usize::from(!inner.is_empty),
+                _ => elements.skip(&inner)?,
+            },
+            XmlStep::Close(_, at) => {
+                depth -= 1;
+                end = at;
+            }
+            XmlStep::Text(_) => {}
+            XmlStep::End => return Err(meaning("the end", tag.at.start)),
+        }
+    }
+    Ok((text, end))
+}
+
 /// The number within a leading `_x001B_`.
-fn escape(text: &str) -> Option<u32> {
+fn escape(text: &str) -> Option<u16> {
     let digits = text.strip_prefix("_x")?.get(..4)?;
     let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     let is_closed = text[6..].starts_with('_');
-    (is_hex && is_closed).then(|| u32::from_str_radix(digits, 16).ok())?
+    (is_hex && is_closed).then(|| u16::from_str_radix(digits, 16).ok())?
 }
 
 #[cfg(test)]
@@ -84,6 +120,7 @@ mod tests {
             assert_eq!(decoded(written), text);
         }
         assert_eq!(decoded("_xD800_ _xé_"), "_xD800_ _xé_");
+        assert_eq!(decoded("_xD83D__xDE42__x0041_"), "\u{1f642}A");
     }
 
     #[test]

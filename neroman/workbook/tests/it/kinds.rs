@@ -147,6 +147,23 @@ fn compare(name: &str) -> usize {
     count
 }
 
+/// LibreOffice computes every formula. One that shows nothing is an empty cell, and what none
+/// computed (openpyxl) has no value.
+#[test]
+fn a_formula_that_shows_nothing_differs_from_one_without_a_value() {
+    for (name, has_value) in [
+        ("kinds-libreoffice-openpyxl.ods", true),
+        ("kinds-libreoffice-openpyxl.xlsx", true),
+        ("kinds-openpyxl.xlsx", false),
+    ] {
+        let ending = name.rsplit('.').next().unwrap();
+        let sheet = nero_workbook::read(&golden(name), ending, Some("It's text")).unwrap();
+        let row = sheet.rows.iter().find(|row| row.number == 4).unwrap();
+        let empty = (!has_value).then_some(&CellValue::Uncomputed);
+        assert_eq!(row.cell(2), empty, "{name}");
+    }
+}
+
 #[test]
 fn every_cell_of_every_program_is_read_as_calamine_reads_it() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");

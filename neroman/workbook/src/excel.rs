@@ -20,17 +20,17 @@ pub(crate) fn xlsb(bytes: &[u8], wanted: Option<&str>) -> Result<Sheet, Unreadab
     Package::open(bytes)?.check()?;
     let mut book: Xlsb<_> = Xlsb::new(Cursor::new(bytes)).map_err(|error| damaged(&error))?;
     let (name, sheets) = choose(book.sheets_metadata(), wanted)?;
-    let mut gather = SheetBuilder::new(Some(name.clone()), sheets);
+    let mut builder = SheetBuilder::new(Some(name.clone()), sheets);
     let mut cells = book
         .worksheet_cells_reader(&name)
         .map_err(|error| damaged(&error))?;
     while let Some(found) = cells.next_cell().map_err(|error| damaged(&error))? {
         if let Some(cell) = cell(&found.get_value().clone().into()) {
             let (row, column) = found.get_position();
-            gather.add(row + 1, column + 1, cell)?;
+            builder.add(row + 1, column + 1, cell)?;
         }
     }
-    Ok(gather.finish())
+    Ok(builder.finish())
 }
 
 /// Reads `.xls`.
@@ -41,15 +41,15 @@ pub(crate) fn xls(bytes: &[u8], wanted: Option<&str>) -> Result<Sheet, Unreadabl
     };
     let mut book: Xls<_> = Xls::new(Cursor::new(bytes)).map_err(error)?;
     let (name, sheets) = choose(book.sheets_metadata(), wanted)?;
-    let mut gather = SheetBuilder::new(Some(name.clone()), sheets);
+    let mut builder = SheetBuilder::new(Some(name.clone()), sheets);
     let range = book.worksheet_range(&name).map_err(error)?;
     let (top, left) = range.start().unwrap_or_default();
     for (row, column, data) in range.used_cells() {
         if let Some(cell) = cell(data) {
-            gather.add(top + row as u32 + 1, left + column as u32 + 1, cell)?;
+            builder.add(top + row as u32 + 1, left + column as u32 + 1, cell)?;
         }
     }
-    Ok(gather.finish())
+    Ok(builder.finish())
 }
 
 /// The wanted sheet, else the first that is seen; and the names of all.
@@ -61,10 +61,7 @@ fn choose(
     let names: Vec<String> = tables().map(|one| one.name.clone()).collect();
     let first_seen = tables().position(|one| one.visible == SheetVisible::Visible);
     let own = find_sheet(&names, first_seen.unwrap_or_default(), wanted)?;
-    match names.get(own) {
-        Some(name) => Ok((name.clone(), names)),
-        None => Err(UnreadableTable::NoSheet { sheets: names }),
-    }
+    Ok((names[own].clone(), names))
 }
 
 fn cell(data: &Data) -> Option<CellValue> {

@@ -40,6 +40,7 @@ pub use error::WorkbookError;
 pub use file::{
     BookFile, BookStamp, FileError, FileReplacement, Lock, LockProgram, create, lock_of,
 };
+pub use ods::paragraphs;
 
 use nero_table::book::BookCell;
 use nero_table::{CellValue, Sheet, UnreadableTable};
@@ -113,7 +114,7 @@ pub struct CellChange {
     pub column: u32,
     /// The wanted value.
     pub value: BookCell,
-    /// Everything that we ever wrote there. CsvRecord a value before the file is written: what a
+    /// Everything that we ever wrote there. Record a value before the file is written: what a
     /// crash leaves in the file is then known to be ours.
     pub ours: Vec<CellValue>,
 }
@@ -266,16 +267,14 @@ fn find_sheet(
     first_seen: usize,
     name: Option<&str>,
 ) -> Result<usize, WorkbookError> {
-    let Some(wanted) = name else {
-        return Ok(first_seen);
+    let position = |is_wanted: &dyn Fn(&str) -> bool| names.iter().position(|name| is_wanted(name));
+    let found = match name {
+        None => (first_seen < names.len()).then_some(first_seen),
+        Some(wanted) => position(&|name| name == wanted)
+            .or_else(|| position(&|name| name.to_lowercase() == wanted.to_lowercase())),
     };
-    let exact = names.iter().position(|name| name == wanted);
-    let folded = || {
-        let mut names = names.iter();
-        names.position(|name| name.to_lowercase() == wanted.to_lowercase())
-    };
-    exact.or_else(folded).ok_or_else(|| WorkbookError::NoSheet {
-        name: wanted.to_owned(),
+    found.ok_or_else(|| WorkbookError::NoSheet {
+        name: name.unwrap_or_default().to_owned(),
         sheets: names.to_vec(),
     })
 }

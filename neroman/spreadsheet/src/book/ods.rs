@@ -297,30 +297,8 @@ fn typed(text: &mut String, style: &str, kind: &str, value: &str, shown: &str) {
         text,
         format_args!(r#" office:value-type="{kind}" calcext:value-type="{kind}"{value}>"#),
     );
-    for line in shown.split('\n') {
-        text.push_str("<text:p>");
-        paragraph(text, line);
-        text.push_str("</text:p>");
-    }
+    text.push_str(&nero_workbook::paragraphs(shown));
     text.push_str("</table:table-cell>");
-}
-
-/// Blanks that are not single are elements; XML readers join them.
-fn paragraph(text: &mut String, line: &str) {
-    for (at, words) in line.split('\t').enumerate() {
-        if at > 0 {
-            text.push_str("<text:tab/>");
-        }
-        for (at, word) in words.split(' ').enumerate() {
-            // A single blank inside stays one.
-            match at {
-                0 => {}
-                _ if word.is_empty() || text.ends_with('>') => text.push_str("<text:s/>"),
-                _ => text.push(' '),
-            }
-            text.push_str(&escape(word));
-        }
-    }
 }
 
 fn add(text: &mut String, more: std::fmt::Arguments<'_>) {

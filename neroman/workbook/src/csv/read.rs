@@ -74,7 +74,7 @@ pub(crate) fn read(
     let comma = (separator != b',')
         .then(|| decimal_comma(&fields))
         .flatten();
-    let mut gather = SheetBuilder::new(None, Vec::new());
+    let mut builder = SheetBuilder::new(None, Vec::new());
     for (row, column, field) in fields {
         let written = match &comma {
             Some(_) => with_point(&field),
@@ -89,9 +89,9 @@ pub(crate) fn read(
             Some(truth) => CellValue::Bool(truth),
             None => CellValue::Text(text),
         };
-        gather.add(row, column, cell)?;
+        builder.add(row, column, cell)?;
     }
-    let mut sheet = gather.finish();
+    let mut sheet = builder.finish();
     sheet.decimal_comma = comma;
     Ok(sheet)
 }

@@ -14,10 +14,11 @@ use crate::dependents::{Cells, Formula, dependents};
 use crate::error::WorkbookError;
 use crate::formula::{NamedAreas, Reads, Sheets};
 use crate::package::{Changed, Package};
-use crate::xml::{Elements, XmlError, local, pieces, unescaped};
+use crate::xml::{Elements, XmlError, local, pieces};
 use crate::{CellObstacle, Edited, WantedCells, find_sheet};
 
 use scan::{FormulaText, Layout, Shape};
+pub use text::paragraphs;
 
 const CONTENT: &str = "content.xml";
 
@@ -79,9 +80,6 @@ fn content(
         what: "content.xml",
     })?;
     let (names, first_seen) = scan::names(&xml).map_err(WorkbookError::part(CONTENT))?;
-    if names.is_empty() {
-        return Err(WorkbookError::Missing { what: "sheet" });
-    }
     let own = find_sheet(&names, first_seen, sheet)?;
     Ok((xml, names, own))
 }
@@ -116,11 +114,7 @@ fn areas(xml: &str, names: &[String]) -> Result<NamedAreas, XmlError> {
             "named-expression" => false,
             _ => continue,
         };
-        let value = |name| -> Result<String, XmlError> {
-            let value = tag.local_attribute(name)?;
-            let value = value.map(|value| unescaped(value.raw, value.at.start));
-            Ok(value.transpose()?.unwrap_or_default().into_owned())
-        };
+        let value = |name| tag.local_value(name).map(Option::unwrap_or_default);
         let text = format!("of:=[{}]", value("cell-range-address")?);
         let outside = Sheets {
             names,
@@ -148,10 +142,8 @@ pub(crate) fn has_sorted_area(bytes: &[u8], sheet: Option<&str>) -> Result<bool,
         if local(tag.name) != "database-range" {
             continue;
         }
-        let mut attributes = tag.attributes().map_err(damaged())?.into_iter();
-        let area = attributes.find(|one| local(one.name) == "target-range-address");
-        let area = area.and_then(|area| tag.value(area.name).transpose());
-        let area = area.transpose().map_err(damaged())?.unwrap_or_default();
+        let area = tag.local_value("target-range-address");
+        let area = area.map_err(damaged())?.unwrap_or_default();
         if area.replace("''", "'").contains(own.as_str()) {
             return Ok(true);
         }

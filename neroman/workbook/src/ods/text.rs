@@ -27,8 +27,13 @@ pub(super) fn plain(text: &str) -> String {
     text.chars().map(kept).collect()
 }
 
+/// A text as the content of a cell in a part whose prefixes are the usual ones.
+pub fn paragraphs(text: &str) -> String {
+    prefixed_paragraphs(&plain(text), "text:")
+}
+
 /// One paragraph for each line. Blanks in a row count as one in XML.
-pub(super) fn paragraphs(text: &str, prefix: &str) -> String {
+pub(super) fn prefixed_paragraphs(text: &str, prefix: &str) -> String {
     let mut out = String::new();
     for line in text.split('\n') {
         out.push_str(&format!("<{prefix}p>"));
@@ -98,7 +103,7 @@ mod tests {
     #[test]
     fn every_text_is_read_back() {
         for text in ["a", " a  b ", "a b\n\nc & <d>", "  ", "a\n"] {
-            let xml = format!("<c>{}</c>", paragraphs(text, "text:"));
+            let xml = format!("<c>{}</c>", paragraphs(text));
             let mut elements = Elements::new(&xml);
             let mut lines = Vec::new();
             while let Some(tag) = elements.next_tag().unwrap() {

@@ -10,7 +10,7 @@ use crate::value;
 use crate::xml::{Splice, Tag, pieces, quoted};
 
 use super::scan::{CellElement, Layout, RowElement, is_kept, prefix_of};
-use super::text::{paragraphs, plain};
+use super::text::{plain, prefixed_paragraphs};
 
 /// The changes that write these cells.
 pub(super) fn splices(layout: &Layout<'_>, chosen: &BTreeMap<Spot, &BookCell>) -> Vec<Splice> {
@@ -166,5 +166,8 @@ fn shown(layout: &Layout<'_>, value: &BookCell) -> (String, String) {
         Some(CellValue::Bool(truth)) => typed("boolean", of("boolean-value", &truth.to_string())),
         Some(_) => typed("string", String::new()),
     };
-    (kind, paragraphs(value::display_text(&value), &layout.text))
+    (
+        kind,
+        prefixed_paragraphs(value::display_text(&value), &layout.text),
+    )
 }

@@ -1,14 +1,14 @@
 //! The parts of a workbook: its sheets, their tables, its shared texts.
 
-use calamine::ExcelDateTimeType;
-
 use crate::error::WorkbookError;
 use crate::formula::{NamedAreas, Reads, Sheets, TableArea};
 use crate::package::Package;
 use crate::place::Rect;
 use crate::xml::{Elements, Splice, XmlError, XmlStep, local, meaning, prefix};
 
-use super::text::decoded;
+use super::scan::CellSources;
+use super::styles;
+use super::text::{decoded, shared};
 
 #[derive(Debug)]
 pub(super) struct Book {
@@ -18,14 +18,14 @@ pub(super) struct Book {
     pub sheets: Vec<SheetPart>,
     /// Index of the first sheet that is not hidden.
     first_seen: usize,
-    /// Name of the part with the shared texts.
-    pub strings: Option<String>,
-    /// Name of the part with the formats of cells.
-    pub styles: Option<String>,
+    /// Name of the part with the shared texts; empty where there is none.
+    strings: String,
+    /// The same with the formats of cells.
+    styles: String,
     /// Whether a part lists all cells with formulas.
     pub has_chain: bool,
     /// Whether days count from 1904.
-    pub is_1904: bool,
+    is_1904: bool,
     pub is_signed: bool,
 }
 
@@ -62,14 +62,14 @@ impl Book {
         let relations = relations(package, &part)?;
         let target = |kind| {
             let found = relations.iter().find(|one| one.is(kind));
-            found.map(|one| one.target.clone())
+            found.map_or_else(String::new, |one| one.target.clone())
         };
         let mut book = Self {
             sheets: Vec::new(),
             first_seen: 0,
             strings: target("/sharedStrings"),
             styles: target("/styles"),
-            has_chain: target("/calcChain").is_some(),
+            has_chain: !target("/calcChain").is_empty(),
             is_1904: false,
             is_signed,
             part,
@@ -77,9 +77,6 @@ impl Book {
         };
         let listed = book.list_sheets(&relations);
         listed.map_err(WorkbookError::part(&book.part))?;
-        if book.sheets.is_empty() {
-            return Err(WorkbookError::Missing { what: "sheet" });
-        }
         Ok(book)
     }
 
@@ -150,33 +147,15 @@ impl Book {
         Ok(headers)
     }
 
-    /// The texts that cells share.
-    pub fn texts(&self, package: &mut Package<'_>) -> Result<Vec<String>, WorkbookError> {
-        self.listed(package, self.strings.as_ref(), super::strings::read)
-    }
-
-    /// What each format of cells makes of a number.
-    pub fn formats(
-        &self,
-        package: &mut Package<'_>,
-    ) -> Result<Vec<Option<ExcelDateTimeType>>, WorkbookError> {
-        self.listed(package, self.styles.as_ref(), super::styles::read)
-    }
-
-    /// What `read` finds in a part; nothing where there is none.
-    fn listed<T>(
-        &self,
-        package: &mut Package<'_>,
-        part: Option<&String>,
-        read: fn(&str) -> Result<Vec<T>, XmlError>,
-    ) -> Result<Vec<T>, WorkbookError> {
-        let Some(part) = part else {
-            return Ok(Vec::new());
-        };
-        match package.text(part)? {
-            Some(xml) => read(&xml).map_err(WorkbookError::part(part)),
-            None => Ok(Vec::new()),
-        }
+    /// What the values of cells point to.
+    pub fn sources(&self, package: &mut Package<'_>) -> Result<CellSources, WorkbookError> {
+        let texts = package.text(&self.strings)?.unwrap_or_default();
+        let styles = package.text(&self.styles)?.unwrap_or_default();
+        Ok(CellSources {
+            texts: shared(&texts).map_err(WorkbookError::part(&self.strings))?,
+            formats: styles::read(&styles).map_err(WorkbookError::part(&self.styles))?,
+            is_1904: self.is_1904,
+        })
     }
 
     /// What the names in formulas stand for.

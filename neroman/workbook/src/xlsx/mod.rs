@@ -2,7 +2,6 @@
 
 mod book;
 mod scan;
-mod strings;
 mod styles;
 mod text;
 mod write;
@@ -40,9 +39,10 @@ pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, 
         own: Some(own),
         areas: &areas,
     };
+    // What we wrote is a number, whatever its cell shows.
     let sources = CellSources {
-        texts: book.texts(&mut package)?,
-        ..CellSources::default()
+        formats: Vec::new(),
+        ..book.sources(&mut package)?
     };
     let layout = Layout::scan(&xml, &wanted, &sheets(own), sources);
     let layout = layout.map_err(WorkbookError::part(part))?;
@@ -126,11 +126,7 @@ pub(crate) fn read(bytes: &[u8], sheet: Option<&str>) -> Result<Sheet, WorkbookE
         own: Some(own),
         areas: &areas,
     };
-    let sources = CellSources {
-        texts: book.texts(&mut package)?,
-        formats: book.formats(&mut package)?,
-        is_1904: book.is_1904,
-    };
+    let sources = book.sources(&mut package)?;
     let builder = SheetBuilder::new(Some(names[own].clone()), names.clone());
     scan::cells(&xml, &sheets, sources, builder).map_err(WorkbookError::part(part))
 }

@@ -95,6 +95,18 @@ pub(super) fn runs<'a>(
     Ok((text, end))
 }
 
+/// The texts that cells point to. Ours are never put there: the part stays as it is.
+pub(super) fn shared(xml: &str) -> Result<Vec<String>, XmlError> {
+    let mut elements = Elements::new(xml);
+    let mut texts = Vec::new();
+    while let Some(tag) = elements.next_tag()? {
+        if local(tag.name) == "si" {
+            texts.push(runs(&mut elements, &tag)?.0);
+        }
+    }
+    Ok(texts)
+}
+
 /// The number within a leading `_x001B_`.
 fn escape(text: &str) -> Option<u16> {
     let digits = text.strip_prefix("_x")?.get(..4)?;

@@ -499,61 +499,52 @@ impl<'a, 'b> Scanner<'a, 'b> {
         kind: &str,
         text: Cow<'_, str>,
     ) -> Result<BookCell, XmlError> {
-        if kind == "inlineStr" || kind == "str" {
-            let text = if kind == "str" {
-                decoded(&text)
-            } else {
-                text.into_owned()
-            };
-            return Ok(Some(CellValue::Text(text)));
-        }
-        let text = text.trim();
-        let other = || CellValue::Text(text.to_owned());
-        Ok(Some(match kind {
-            _ if text.is_empty() => return Ok(None),
+        let inner = text.trim();
+        let value = match kind {
+            "inlineStr" => Some(CellValue::Text(text.into_owned())),
+            "str" => Some(CellValue::Text(decoded(&text))),
+            _ if inner.is_empty() => return Ok(None),
             "s" => {
-                let shared = text
-                    .parse()
-                    .ok()
-                    .and_then(|index: usize| self.sources.texts.get(index));
-                let shared = shared.ok_or_else(|| self.no_text(place))?;
-                CellValue::Text(shared.clone())
+                let index = inner.parse::<usize>().ok();
+                let shared = index.and_then(|index| self.sources.texts.get(index));
+                shared.map(|text| CellValue::Text(text.clone()))
             }
-            "b" => match text.to_ascii_lowercase().as_str() {
-                "1" | "true" => CellValue::Bool(true),
-                "0" | "false" => CellValue::Bool(false),
-                _ => other(),
+            "b" => match inner.to_ascii_lowercase().as_str() {
+                "1" | "true" => Some(CellValue::Bool(true)),
+                "0" | "false" => Some(CellValue::Bool(false)),
+                _ => None,
             },
-            "d" => date(text),
-            "e" => CellValue::Error(text.to_owned()),
-            "n" => {
-                let format = tag
-                    .attribute("s")?
-                    .and_then(|style| style.raw.parse::<usize>().ok());
-                let format = format.and_then(|index| *self.sources.formats.get(index)?);
-                match (format, text.parse()) {
-                    (Some(format), Ok(days)) => {
-                        moment(&ExcelDateTime::new(days, format, self.sources.is_1904))
-                    }
-                    _ => parsed(text).unwrap_or_else(other),
-                }
-            }
-            _ => other(),
-        }))
-    }
-
-    fn no_text(&self, place: Spot) -> UnreadableTable {
-        UnreadableTable::At {
-            sheet: self
-                .layout
-                .builder
-                .as_ref()
-                .and_then(|builder| builder.sheet.name.clone()),
+            "d" => Some(date(inner)),
+            "e" => Some(CellValue::Error(inner.to_owned())),
+            "n" => Some(self.number(tag, inner)?),
+            _ => None,
+        };
+        let builder = self.layout.builder.as_ref();
+        let unknown = || UnreadableTable::At {
+            sheet: builder.and_then(|builder| builder.sheet.name.clone()),
             row: place.0 + 1,
             column: place.1 + 1,
-            why: "this cell points to a text that the file does not have".to_owned(),
+            why: match kind {
+                "s" => "this cell points to a text that the file does not have",
+                _ => "this cell holds a value of an unknown kind",
+            }
+            .to_owned(),
             hint: "open it in a spreadsheet program and save it anew".to_owned(),
-        }
+        };
+        Ok(Some(value.ok_or_else(unknown)?))
+    }
+
+    /// The number, or the moment that its format shows.
+    fn number(&self, tag: &Tag<'a>, text: &str) -> Result<CellValue, XmlError> {
+        let style = tag.attribute("s")?;
+        let format = style.and_then(|style| style.raw.parse::<usize>().ok());
+        let format = format.and_then(|index| *self.sources.formats.get(index)?);
+        Ok(match (format, text.parse()) {
+            (Some(format), Ok(days)) => {
+                moment(&ExcelDateTime::new(days, format, self.sources.is_1904))
+            }
+            _ => parsed(text).unwrap_or_else(|| CellValue::Text(text.to_owned())),
+        })
     }
 }
 

@@ -64,7 +64,8 @@ pub(super) fn decoded(text: &str) -> String {
 }
 
 /// The text of a cell or of a list of texts, and where its element ends. It stands in runs; what
-/// tells how to pronounce it is left out. Blanks at the ends of a run count where it says so.
+/// tells how to pronounce it is left out. All blanks of a run count, as in LibreOffice: without
+/// those at its ends words would join.
 pub(super) fn runs<'a>(
     elements: &mut Elements<'a>,
     tag: &Tag<'a>,
@@ -75,12 +76,7 @@ pub(super) fn runs<'a>(
     while depth > 0 {
         match elements.next()? {
             XmlStep::Open(inner) => match local(inner.name) {
-                "t" => {
-                    let run = elements.text_of(&inner)?.0;
-                    let is_kept = inner.attribute("xml:space")?;
-                    let is_kept = is_kept.is_some_and(|space| space.raw == "preserve");
-                    text.push_str(&decoded(if is_kept { &run } else { run.trim_ascii() }));
-                }
+                "t" => text.push_str(&decoded(&elements.text_of(&inner)?.0)),
                 "r" => depth += usize::from(!inner.is_empty),
                 _ => elements.skip(&inner)?,
             },

@@ -1,10 +1,12 @@
-//! Random books: after a change exactly the wanted cells differ, whatever the variant.
+//! Random books: after a change exactly the wanted cells differ, whatever the variant. Before and
+//! after it all cells are read as an independent reader reads them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use nero_table::CellValue;
 use nero_workbook::{BookFormat, CellChange, CellObstacle, CellOutcome, TargetSheet, edit};
 
+use crate::kinds::compare;
 use crate::rig::{
     OdsBook, XlsxBook, book, cells, different_cells, different_parts, number, open_document,
     package, text, write,
@@ -179,6 +181,7 @@ fn xlsx(dice: &mut Dice, grid: &Grid) -> Vec<u8> {
     book(
         &sheet,
         &[
+            ("[Content_Types].xml", "<Types/>"),
             ("xl/sharedStrings.xml", &texts),
             ("docProps/app.xml", &noise),
         ],
@@ -305,6 +308,8 @@ fn check(format: BookFormat, seed: u64) {
         XlsxBook => xlsx(&mut dice, &grid),
         _ => ods(&mut dice, &grid),
     };
+    let name = format!("{seed}.{}", if format == XlsxBook { "xlsx" } else { "ods" });
+    compare(&name, &before);
     let (wanted, outcomes) = changes(&mut dice, &grid);
     let edited = write(format, &before, 0, &wanted);
     assert_eq!(edited.outcomes, outcomes, "seed {seed}");
@@ -318,6 +323,7 @@ fn check(format: BookFormat, seed: u64) {
         assert!(written.is_empty(), "seed {seed}");
         return;
     };
+    compare(&name, &after);
     let part = match format {
         XlsxBook => "xl/worksheets/one.xml",
         _ => "content.xml",

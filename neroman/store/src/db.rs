@@ -235,6 +235,14 @@ impl Db {
         let failed = |error| StoreError::from_sql(path, error);
         let conn = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
             .map_err(failed)?;
+        let is_for_writing = flags.contains(OpenFlags::SQLITE_OPEN_READ_WRITE);
+        if is_for_writing && conn.is_readonly("main").map_err(failed)? {
+            // SQLite opens what it cannot open for writing to read it alone, and stays so.
+            let again = OpenOptions::new().read(true).write(true).open(path);
+            let source = again.err();
+            let source = source.unwrap_or_else(|| io::Error::other("it could not be written"));
+            return Err(StoreError::io("open", path)(source));
+        }
         conn.busy_timeout(BUSY).map_err(failed)?;
         conn.set_prepared_statement_cache_capacity(128);
         for (option, value) in [

@@ -49,10 +49,10 @@ pub fn plain(text: &str, width: u16) -> String {
             }
             Block::Items(items) => {
                 for item in items {
-                    shown.push_str(&filled(&item, "* ", 2, width));
+                    shown.push_str(&filled(&inline(&item), "* ", 2, width));
                 }
             }
-            Block::Text(text) => shown.push_str(&filled(&text, "", 0, width)),
+            Block::Text(text) => shown.push_str(&filled(&inline(&text), "", 0, width)),
         }
     }
     shown
@@ -73,6 +73,7 @@ enum Block {
     Code(Vec<String>),
     /// Two columns, without the head.
     Table(Vec<(String, String)>),
+    /// With the marks of the page, as `Text`.
     Items(Vec<String>),
     Text(String),
 }
@@ -96,7 +97,12 @@ fn blocks(text: &str) -> Vec<Block> {
                 continue;
             }
             (heading, _) if heading.starts_with("## ") => {
-                blocks.push(Block::Text(inline(&heading[3..].to_uppercase())));
+                blocks.push(Block::Text(heading[3..].to_uppercase()));
+                fresh = true;
+                continue;
+            }
+            (heading, _) if heading.starts_with("### ") => {
+                blocks.push(Block::Text(heading[4..].to_owned()));
                 fresh = true;
                 continue;
             }
@@ -108,22 +114,22 @@ fn blocks(text: &str) -> Vec<Block> {
             }
             (cells, _) if cells.starts_with('|') => blocks.push(Block::Table(Vec::new())),
             (item, Some(Block::Items(items))) if item.starts_with("* ") => {
-                items.push(inline(&item[2..]));
+                items.push(item[2..].to_owned());
             }
             (item, _) if item.starts_with("* ") => {
-                blocks.push(Block::Items(vec![inline(&item[2..])]));
+                blocks.push(Block::Items(vec![item[2..].to_owned()]));
             }
             (more, Some(Block::Items(items))) if !fresh => {
                 if let Some(item) = items.last_mut() {
                     item.push(' ');
-                    item.push_str(&inline(more));
+                    item.push_str(more);
                 }
             }
             (more, Some(Block::Text(text))) if !fresh => {
                 text.push(' ');
-                text.push_str(&inline(more));
+                text.push_str(more);
             }
-            (begin, _) => blocks.push(Block::Text(inline(begin))),
+            (begin, _) => blocks.push(Block::Text(begin.to_owned())),
         }
         fresh = false;
     }
@@ -174,7 +180,16 @@ fn filled(text: &str, begin: &str, indent: usize, width: usize) -> String {
 /// they say where a word begins and ends. `[x](format.md)` becomes x (docs/format.md), and
 /// `[x](help:format)` x (`neroman help format`).
 fn inline(text: &str) -> String {
-    let text = text.replace("**", "").replace("`` ", "").replace(" ``", "");
+    let text = text.replace("`` ", "").replace(" ``", "");
+    // Stars between backticks are part of a glob.
+    let pieces = text
+        .split('`')
+        .enumerate()
+        .map(|(number, piece)| match number % 2 {
+            0 => piece.replace("**", ""),
+            _ => piece.to_owned(),
+        });
+    let text = pieces.collect::<Vec<_>>().join("`");
     let mut shown = String::new();
     let mut rest = text.as_str();
     while let Some((before, name, page, after)) = link(rest) {
@@ -203,6 +218,13 @@ fn link(text: &str) -> Option<(&str, &str, &str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_heading_a_glob_and_a_link_over_two_lines_are_shown_without_marks() {
+        let page = "### The **field**\n\nTake `ckpt/**`, as [the\nother](x.md) **does**.\n";
+        let want = "The field\n\nTake `ckpt/**`, as the other (docs/x.md) does.\n";
+        assert_eq!(plain(page, 80), want);
+    }
 
     #[test]
     fn a_page_is_shown_as_text() {

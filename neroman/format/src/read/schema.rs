@@ -175,7 +175,7 @@ fn shape(field: Field) -> Value {
             let one = any(&[single(), map(&words, &texts())]);
             any(&[one.clone(), list(&one)])
         }
-        Field::Steps => list(&map(&["run"], &single())),
+        Field::Steps => list(&map(&["run", "local"], &single())),
         Field::OnError => {
             let words = ["exit", "stderr", "then", "max", "after", "run"];
             let one = map(&words, &texts());

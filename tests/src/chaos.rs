@@ -22,4 +22,5 @@ mod settle;
 mod step;
 mod world;
 
+pub(crate) use client::{Answer, Client};
 pub use run::{Chaos, Options, Outcome};

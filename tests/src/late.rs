@@ -1,4 +1,4 @@
-//! Disks that show late what other hosts changed: the file system of `nero-late`.
+//! Disks that show late what other hosts changed: the file system of `nero-disk`.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -31,6 +31,42 @@ pub struct LateDisk {
     full: PathBuf,
 }
 
+/// Gives this thread, and all that it starts from now on, mounts of their own; `None`, with a
+/// message, where this user may not.
+///
+/// # Panics
+/// When root may not.
+pub(crate) fn may_mount() -> Option<()> {
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        eprintln!("skipped: a disk of its own needs root and /dev/fuse");
+        return None;
+    }
+    // SAFETY: mounts alone are unshared, and no file descriptor depends on them.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.expect("root has mounts of its own");
+    let private = Command::new("mount")
+        .args(["--make-rprivate", "/"])
+        .status();
+    assert!(private.is_ok_and(|status| status.success()));
+    Some(())
+}
+
+/// Starts `nero-disk` and waits until it is mounted.
+///
+/// # Panics
+/// When it is not.
+pub(crate) fn serve(description: &Path) -> Child {
+    let mut server = Command::new(program("nero-disk"))
+        .arg(description)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it is built");
+    let mut line = String::new();
+    let mut out = BufReader::new(server.stdout.take().expect("piped"));
+    out.read_line(&mut line).expect("a line");
+    assert_eq!(line, "ready\n", "{} is mounted", description.display());
+    server
+}
+
 impl LateDisk {
     /// Mounts it for this thread, and for all that the thread starts from now on; `None`,
     /// with a message, where this user may not.
@@ -38,16 +74,7 @@ impl LateDisk {
     /// # Panics
     /// When root cannot mount it.
     pub fn mounted(home: &Home, delay: Duration) -> Option<Self> {
-        if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
-            eprintln!("skipped: a disk that shows names late needs root and /dev/fuse");
-            return None;
-        }
-        // SAFETY: mounts alone are unshared, and no file descriptor depends on them.
-        unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.expect("root has mounts of its own");
-        let private = Command::new("mount")
-            .args(["--make-rprivate", "/"])
-            .status();
-        assert!(private.is_ok_and(|status| status.success()));
+        may_mount()?;
         let (behind, at) = (home.base().join("behind"), home.base().join("node"));
         for folder in [&behind, &at] {
             nero_model::paths::make_private(folder).expect("a folder");
@@ -58,15 +85,7 @@ impl LateDisk {
         let (behind, at, full_at) = (behind.display(), at.display(), full.display());
         let text = format!("{behind}\n{at}\n{}\n{full_at}\n", delay.as_millis());
         fs::write(&description, text).expect("a file");
-        let mut server = Command::new(program("nero-late"))
-            .arg(&description)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("it is built");
-        let mut line = String::new();
-        let mut out = BufReader::new(server.stdout.take().expect("piped"));
-        out.read_line(&mut line).expect("a line");
-        assert_eq!(line, "ready\n", "{at} is mounted");
+        let server = serve(&description);
         Some(Self {
             server,
             description,
@@ -108,7 +127,7 @@ impl LateDisk {
 
     /// The command with which another host mounts the same folder at the same place.
     pub fn command(&self) -> String {
-        let server = program("nero-late");
+        let server = program("nero-disk");
         format!("{} {}", server.display(), self.description.display())
     }
 }

@@ -20,6 +20,7 @@ pub mod mail;
 pub mod power;
 pub mod previous;
 pub mod processes;
+pub mod steps;
 pub mod tracer;
 mod umask;
 pub mod wait;

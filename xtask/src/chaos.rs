@@ -9,6 +9,9 @@ use crate::steps::{Steps, execute};
 /// Seeds that once failed, one `SEED SECONDS HOSTS` a line, `harsh` behind it where it was.
 const LIST: &str = "tests/chaos_seeds.txt";
 
+/// Points of each story that a change must pass.
+const POINTS_OF_DAY: &str = "12";
+
 /// The chaos that always runs; its seconds and hosts also apply to a new seed.
 const FIXED: Chaos = Chaos {
     seed: 1,
@@ -69,6 +72,23 @@ fn since_1970() -> Duration {
     since.unwrap_or_default()
 }
 
+/// Builds everything and plays stories: the words are a story, how many points, and a seed; `at`
+/// leaves out the points whose text does not hold it.
+pub fn steps(steps: &Steps, words: [&str; 3], at: Option<String>) -> Result<(), String> {
+    execute(steps.build(&["-p", "nero-tests", "--bins"]))?;
+    let [story, points, seed] = words;
+    println!("cargo xtask steps {story} --points {points} --seed {seed}");
+    let mut command = steps_command(steps, words);
+    command.args(at);
+    execute(command)
+}
+
+fn steps_command(steps: &Steps, words: [&str; 3]) -> Command {
+    let mut command = Command::new(steps.target().join("debug/nero-steps"));
+    command.args(words);
+    command
+}
+
 /// Builds everything and runs one chaos.
 pub fn run(steps: &Steps, release: bool, chaos: Chaos) -> Result<(), String> {
     let mut more = vec!["-p", "nero-tests", "--bins"];
@@ -105,6 +125,9 @@ pub fn of_day(steps: &mut Steps) {
         Ok(())
     });
     attempt(steps, &list);
+    let day = (since_1970().as_secs() / (24 * 60 * 60)).to_string();
+    let command = steps_command(steps, ["all", POINTS_OF_DAY, &day]);
+    steps.attempt_command(&format!("steps, seed {day}"), command);
 }
 
 fn attempt(steps: &mut Steps, list: &[Chaos]) {

@@ -145,6 +145,21 @@ enum Task {
         #[arg(long)]
         release: bool,
     },
+    /// Play stories on a disk on which, once each, a program dies at a call or the call fails
+    Steps {
+        /// One story
+        #[arg(default_value = "all")]
+        story: String,
+        /// At most so many points of each story
+        #[arg(long, default_value_t = 60)]
+        points: u64,
+        /// What chooses them; another one each time unless given
+        #[arg(long)]
+        seed: Option<u64>,
+        /// Only points whose text holds this: `Mum write home/node`
+        #[arg(long)]
+        at: Option<String>,
+    },
     /// Mix the programs of an earlier revision with those of this one: at each
     /// release, those of the release before
     Skew {
@@ -272,6 +287,15 @@ fn main() -> ExitCode {
                     },
                 },
             )
+        }
+        Task::Steps {
+            story,
+            points,
+            seed,
+            at,
+        } => {
+            let seed = seed.unwrap_or_else(chaos::new_seed);
+            chaos::steps(&steps, [&story, &points.to_string(), &seed.to_string()], at)
         }
         Task::Skew { revision } => skew::run(&mut steps, &revision),
         Task::Pictures => pictures::run(&steps),

@@ -113,7 +113,7 @@ impl Filesystem for Late {
 
     fn setattr(
         &self,
-        _: &Request,
+        by: &Request,
         node: INodeNo,
         mode: Option<u32>,
         uid: Option<u32>,
@@ -130,6 +130,12 @@ impl Filesystem for Late {
         reply: ReplyAttr,
     ) {
         let attr = self.with(|state| {
+            let call = if size.is_some() {
+                "truncate"
+            } else {
+                "setattr"
+            };
+            state.pass(by, call, node.0, None)?;
             let path = state.node(node.0)?.path();
             if let Some(mode) = mode {
                 fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
@@ -172,6 +178,7 @@ impl Filesystem for Late {
         reply: ReplyEntry,
     ) {
         let entry = self.with(|state| {
+            state.pass(by, "mknod", folder.0, Some(name))?;
             self.room()?;
             let path = state.path(folder.0, name)?;
             let kind = rustix::fs::FileType::from_raw_mode(mode);
@@ -192,6 +199,7 @@ impl Filesystem for Late {
         reply: ReplyEntry,
     ) {
         let entry = self.with(|state| {
+            state.pass(by, "mkdir", folder.0, Some(name))?;
             self.room()?;
             let path = state.path(folder.0, name)?;
             rustix::fs::mkdir(&path, Mode::from_raw_mode(mode))?;
@@ -200,8 +208,9 @@ impl Filesystem for Late {
         entered(reply, entry);
     }
 
-    fn unlink(&self, _: &Request, folder: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn unlink(&self, by: &Request, folder: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let removed = self.with(|state| {
+            state.pass(by, "unlink", folder.0, Some(name))?;
             let path = state.path(folder.0, name)?;
             let number = path.symlink_metadata().map(|found| found.ino());
             fs::remove_file(&path)?;
@@ -211,8 +220,9 @@ impl Filesystem for Late {
         done(reply, removed);
     }
 
-    fn rmdir(&self, _: &Request, folder: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn rmdir(&self, by: &Request, folder: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let removed = self.with(|state| {
+            state.pass(by, "rmdir", folder.0, Some(name))?;
             fs::remove_dir(state.path(folder.0, name)?)?;
             state.changed(folder.0);
             Ok(())
@@ -229,6 +239,7 @@ impl Filesystem for Late {
         reply: ReplyEntry,
     ) {
         let entry = self.with(|state| {
+            state.pass(by, "symlink", folder.0, Some(name))?;
             self.room()?;
             symlink(target, state.path(folder.0, name)?)?;
             state.made(folder.0, name, by)
@@ -238,7 +249,7 @@ impl Filesystem for Late {
 
     fn rename(
         &self,
-        _: &Request,
+        by: &Request,
         folder: INodeNo,
         name: &OsStr,
         new_folder: INodeNo,
@@ -247,6 +258,7 @@ impl Filesystem for Late {
         reply: ReplyEmpty,
     ) {
         let renamed = self.with(|state| {
+            state.pass(by, "rename", new_folder.0, Some(new_name))?;
             let from = state.path(folder.0, name)?;
             let to = state.path(new_folder.0, new_name)?;
             let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
@@ -258,8 +270,9 @@ impl Filesystem for Late {
         done(reply, renamed);
     }
 
-    fn link(&self, _: &Request, node: INodeNo, folder: INodeNo, name: &OsStr, reply: ReplyEntry) {
+    fn link(&self, by: &Request, node: INodeNo, folder: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let entry = self.with(|state| {
+            state.pass(by, "link", folder.0, Some(name))?;
             let (from, to) = (state.node(node.0)?.path(), state.path(folder.0, name)?);
             rustix::fs::linkat(CWD, &from, CWD, &to, AtFlags::SYMLINK_FOLLOW)?;
             state.changed(folder.0);
@@ -269,8 +282,10 @@ impl Filesystem for Late {
         entered(reply, entry);
     }
 
-    fn open(&self, _: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, by: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let open = self.with(|state| {
+            let is_read = flags.0 & libc::O_ACCMODE == libc::O_RDONLY;
+            state.pass(by, if is_read { "read" } else { "open" }, node.0, None)?;
             let file = opened(&state.node(node.0)?.path(), flags.0 & !SEEN_TO, 0)?;
             state.changed(node.0);
             Ok(state.keep(Open::File(file)))
@@ -292,6 +307,7 @@ impl Filesystem for Late {
         reply: ReplyCreate,
     ) {
         let made = self.with(|state| {
+            state.pass(by, "create", folder.0, Some(name))?;
             let path = state.path(folder.0, name)?;
             if !path.exists() {
                 self.room()?;
@@ -337,7 +353,7 @@ impl Filesystem for Late {
 
     fn write(
         &self,
-        _: &Request,
+        by: &Request,
         node: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -348,6 +364,7 @@ impl Filesystem for Late {
         reply: ReplyWrite,
     ) {
         let written = self.with(|state| {
+            state.pass(by, "write", node.0, None)?;
             let file = state.file(handle)?;
             let found = file.metadata()?;
             let room = found.len().max(found.blocks() * 512);
@@ -382,8 +399,12 @@ impl Filesystem for Late {
         reply.ok();
     }
 
-    fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
-        done(reply, self.with(|state| state.file(handle)?.sync_all()));
+    fn fsync(&self, by: &Request, node: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
+        let synced = self.with(|state| {
+            state.pass(by, "sync", node.0, None)?;
+            state.file(handle)?.sync_all()
+        });
+        done(reply, synced);
     }
 
     fn opendir(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -432,8 +453,11 @@ impl Filesystem for Late {
         reply.ok();
     }
 
-    fn fsyncdir(&self, _: &Request, node: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        let synced = self.with(|state| File::open(state.node(node.0)?.path())?.sync_all());
+    fn fsyncdir(&self, by: &Request, node: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        let synced = self.with(|state| {
+            state.pass(by, "sync", node.0, None)?;
+            File::open(state.node(node.0)?.path())?.sync_all()
+        });
         done(reply, synced);
     }
 
@@ -459,7 +483,7 @@ impl Filesystem for Late {
 
     fn fallocate(
         &self,
-        _: &Request,
+        by: &Request,
         node: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -468,6 +492,7 @@ impl Filesystem for Late {
         reply: ReplyEmpty,
     ) {
         let made = self.with(|state| {
+            state.pass(by, "fallocate", node.0, None)?;
             self.room()?;
             let mode = FallocateFlags::from_bits_retain(mode.cast_unsigned());
             rustix::fs::fallocate(state.file(handle)?, mode, offset, length)?;

@@ -14,12 +14,14 @@ use std::time::{Duration, Instant, SystemTime};
 use fuser::{FileAttr, FileHandle, FileType, INodeNo, Request};
 
 use super::AT_ONCE;
+use super::points::Points;
 
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) nodes: HashMap<u64, Node>,
     pub(super) files: HashMap<u64, Open>,
     pub(super) next: u64,
+    pub(super) points: Option<Points>,
 }
 
 /// A file or folder that the kernel knows.
@@ -100,6 +102,25 @@ impl State {
 
     pub(super) fn path(&mut self, folder: u64, name: &OsStr) -> io::Result<PathBuf> {
         Ok(self.node(folder)?.path().join(name))
+    }
+
+    /// A program is about to do this to a file, or to a name in a folder.
+    pub(super) fn pass(
+        &mut self,
+        by: &Request,
+        call: &str,
+        node: u64,
+        name: Option<&OsStr>,
+    ) -> io::Result<()> {
+        if self.points.is_none() {
+            return Ok(());
+        }
+        let path = fs::read_link(self.node(node)?.path())?;
+        let path = name.map_or_else(|| path.clone(), |name| path.join(name));
+        match &mut self.points {
+            Some(points) => points.pass(by, call, &path),
+            None => Ok(()),
+        }
     }
 
     /// The names in a folder, as they are shown now.

@@ -1,10 +1,12 @@
-//! A file system that shows late what other mounts of the same folder changed, as a client
-//! of a file server with caches does.
+//! A file system over a folder, for tests: it shows late what other mounts of the folder changed,
+//! as a client of a file server with caches does; or it lets one call fail, at a chosen point.
 //!
-//! `nero-late FILE`: FILE has the folder behind it, the place of the mount, the delay in
+//! `nero-disk FILE`: FILE has the folder behind it, the place of the mount, the delay in
 //! milliseconds, and the name of another file, a line each. It prints `ready` when it is mounted
 //! and ends with its mount. While the other file is there, nothing is made and no file grows: that
-//! is refused with the number in the file, as on a full disk or beyond a quota.
+//! is refused with the number in the file, as on a full disk or beyond a quota. Two more lines name
+//! a file in which each call that changes something is recorded, and what happens at one of them
+//! ([`points`]).
 //!
 //! For that delay after a look, a folder lists the same names, a name that was not there is
 //! not there, and a file has the same time and length. A change through the mount itself shows
@@ -12,6 +14,7 @@
 //! not exist is decided by the folder behind. So a client of NFS behaves.
 
 mod calls;
+mod points;
 mod seen;
 
 use std::collections::HashMap;
@@ -24,6 +27,7 @@ use std::time::Duration;
 use fuser::{Config, FileHandle, INodeNo, MountOption, Session, SessionACL};
 use rustix::fs::Mode;
 
+use points::Points;
 use seen::{Node, State, opened_at};
 
 /// The kernel keeps nothing: each look of a program comes here.
@@ -33,13 +37,17 @@ fn main() -> io::Result<()> {
     let file = std::env::args().nth(1).unwrap_or_default();
     let text = fs::read_to_string(&file)?;
     let lines: Vec<&str> = text.lines().collect();
-    let [behind, at, delay_ms, full] = lines[..] else {
+    let [behind, at, delay_ms, full, ref recorded @ ..] = lines[..] else {
         return Err(io::Error::other("FILE has two folders, a delay and a file"));
     };
     let delay_ms = delay_ms.parse().map_err(io::Error::other)?;
     rustix::process::umask(Mode::empty());
     let delay = Duration::from_millis(delay_ms);
-    let late = Late::over(Path::new(behind), delay, PathBuf::from(full))?;
+    let mut late = Late::over(Path::new(behind), delay, PathBuf::from(full))?;
+    if let [record, fault] = *recorded {
+        late.state.get_mut().expect("no call panics").points =
+            Some(Points::of(Path::new(behind), record, fault)?);
+    }
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName("late".to_owned()),

@@ -1,0 +1,91 @@
+//! A disk on which a story happens: every call that changes a file is recorded, and one may fail.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+use tempfile::TempDir;
+
+use super::Point;
+use crate::Home;
+use crate::late::{may_mount, serve};
+
+/// A mounted disk with a home on it; the home ends first.
+#[derive(Debug)]
+pub(super) struct StoryDisk {
+    home: Option<Home>,
+    server: Child,
+    at: PathBuf,
+    record: PathBuf,
+    folder: TempDir,
+}
+
+impl StoryDisk {
+    /// A fresh disk for this thread; `None` where this user may not mount one.
+    pub(super) fn mounted(fault: Option<&Point>) -> Option<Self> {
+        may_mount()?;
+        let folder = tempfile::Builder::new().prefix("ns").tempdir();
+        let folder = folder.expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        let (behind, at, record) = (path("b"), path("d"), path("record"));
+        for made in [&behind, &at] {
+            fs::create_dir(made).expect("a folder");
+        }
+        let description = path("disk");
+        let full = path("full");
+        let lines = [&behind, &at, Path::new("0"), &full, &record];
+        let lines = lines.map(|line| line.display().to_string() + "\n");
+        let fault = fault.map_or_else(String::new, Point::line);
+        fs::write(&description, lines.concat() + &fault + "\n").expect("a file");
+        let server = serve(&description);
+        let own = tempfile::Builder::new().prefix("h").tempdir_in(&at);
+        Some(Self {
+            home: Some(Home::in_folder(own.expect("a folder"))),
+            server,
+            at,
+            record,
+            folder,
+        })
+    }
+
+    /// The home on it.
+    pub(super) fn home(&self) -> &Home {
+        self.home.as_ref().expect("it ends with the disk")
+    }
+
+    /// How often each point was passed until now.
+    pub(super) fn passed(&self) -> BTreeMap<String, u32> {
+        let mut passed = BTreeMap::new();
+        for line in fs::read_to_string(&self.record).unwrap_or_default().lines() {
+            *passed.entry(line.to_owned()).or_default() += 1;
+        }
+        passed
+    }
+
+    /// How often the fault happened.
+    pub(super) fn failures(&self) -> u32 {
+        let passed = self.passed().into_iter();
+        let failed = passed.filter(|(line, _)| line.starts_with("! "));
+        failed.map(|(_, times)| times).sum()
+    }
+
+    /// Keeps what was behind the disk; its folder.
+    pub(super) fn keep(&mut self) -> PathBuf {
+        self.folder.disable_cleanup(true);
+        if let Some(home) = &mut self.home {
+            home.keep();
+        }
+        self.folder.path().to_path_buf()
+    }
+}
+
+impl Drop for StoryDisk {
+    fn drop(&mut self) {
+        drop(self.home.take());
+        // A process that still works there ends with its home.
+        let _ = Command::new("umount").arg("-l").arg(&self.at).status();
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}

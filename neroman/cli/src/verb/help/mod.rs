@@ -243,7 +243,7 @@ pub fn overview(width: u16) -> String {
     let fold = |begin: &str, text: &str| page::folded(begin, text, width);
     let usage = USAGE.map(|(begin, line)| fold(begin, line)).concat();
     let groups: String = GROUPS.iter().map(|group| group.lines(width)).collect();
-    let topics: Vec<&str> = TOPICS.iter().map(|topic| topic.name).collect();
+    let topics: Vec<&str> = topics().map(|topic| topic.name).collect();
     let [picks, more] = AFTER;
     let more = format!("{more} {}", topics.join(", "));
     format!(
@@ -273,12 +273,15 @@ impl VerbGroup {
 
 /// The words that `help` explains, with a line each: verbs and topics.
 pub fn words() -> impl Iterator<Item = (String, String)> {
-    let topics = TOPICS.iter();
-    let topics = topics.map(|topic| (topic.name.to_owned(), topic.about.to_owned()));
-    let verbs = line::listed();
-    // `config`, `metrics` and `results` are verbs and topics.
-    let topics = topics.filter(move |(name, _)| line::command().find_subcommand(name).is_none());
-    verbs.into_iter().chain(topics)
+    let topics = topics().map(|topic| (topic.name.to_owned(), topic.about.to_owned()));
+    line::listed().into_iter().chain(topics)
+}
+
+/// Topics alone: `config`, `metrics` and `results` are verbs, too, and listed as such.
+fn topics() -> impl Iterator<Item = &'static Topic> {
+    let verbs = line::command();
+    let is_verb = move |name| verbs.find_subcommand(name).is_some();
+    TOPICS.iter().filter(move |topic| !is_verb(topic.name))
 }
 
 /// The help of a verb.

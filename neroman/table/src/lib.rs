@@ -2,7 +2,7 @@
 //!
 //! [`Sheet`] is what a reader of files answers: the cells that hold something, row by
 //! row, with their types. [`Header`] finds the rows that name the columns, and which
-//! group each column is in. [`book`] is a workbook that is to be made. Used by the reader of files (`nero-spreadsheet`), which runs
+//! group each column is in. [`book`] is a workbook that is to be made. Used by the reader of files (`nero-workbook`), which runs
 //! in `neroman-office`, and by the reader of experiments.
 //!
 //! Never done here: files, formats of files, and what a column means.

@@ -1,8 +1,5 @@
 //! Puts cells into rows, within bounds.
 
-use crate::dependents::Formula;
-use crate::formula::Reads;
-use crate::place::Rect;
 use std::collections::{BTreeMap, BTreeSet};
 
 use nero_table::book::BookCell;
@@ -10,6 +7,10 @@ use nero_table::{
     CELLS_MAX, COLUMNS_MAX, CellValue, FILLED_ROWS_MAX, MergedRows, ROWS_MAX, Sheet, SheetRow,
     TEXT_BYTES_MAX, UnreadableTable,
 };
+
+use crate::dependents::Formula;
+use crate::formula::Reads;
+use crate::place::Rect;
 
 /// More merged areas are in no plan.
 const MERGED_MAX: usize = 100_000;
@@ -31,6 +32,7 @@ pub(crate) fn trimmed(cell: CellValue) -> BookCell {
     }
 }
 
+/// Why a sheet is not read that has a cell where none can be.
 pub(crate) fn outside() -> UnreadableTable {
     UnreadableTable::file(
         "has a cell outside of any sheet",

@@ -6,11 +6,12 @@ mod scan;
 
 use std::ops::Range;
 
+use nero_table::CellValue;
+use nero_table::book::BookCell;
+
 use crate::error::WorkbookError;
 use crate::value::{display_text, number, plain};
 use crate::{Edited, WantedCells, value};
-use nero_table::CellValue;
-use nero_table::book::BookCell;
 pub(crate) use read::read;
 use scan::{CsvRecord, OpenQuote, content, records, separator, truth};
 

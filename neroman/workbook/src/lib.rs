@@ -28,7 +28,6 @@ mod kind;
 mod ods;
 mod package;
 mod place;
-
 mod value;
 mod xlsx;
 mod xml;
@@ -36,14 +35,15 @@ mod xml;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use nero_table::book::BookCell;
+use nero_table::{CellValue, Sheet, UnreadableTable};
+
 pub use error::WorkbookError;
 pub use file::{
     BookFile, BookStamp, FileError, FileReplacement, Lock, LockProgram, create, lock_of,
 };
 pub use ods::paragraphs;
 
-use nero_table::book::BookCell;
-use nero_table::{CellValue, Sheet, UnreadableTable};
 use place::{COLUMNS_MAX, ROWS_MAX, Spot};
 
 /// Reads a sheet from the bytes of a file: the one of this name, else the first that is

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::scan::{OpenQuote, content, has_separator_line, records, separator, truth};
 use nero_table::{CellValue, Sheet, UnreadableTable};
 
+use super::scan::{OpenQuote, content, has_separator_line, records, separator, truth};
 use crate::builder::SheetBuilder;
 
 /// A value that is not there, as programs in English and other languages save it.

@@ -243,6 +243,19 @@ mod tests {
         String::from_utf8(letter.compose().unwrap().bytes).unwrap()
     }
 
+    #[test]
+    fn a_domain_in_another_script_is_one() {
+        for (to, is_address) in [
+            ("ada@b\u{fc}cher.example", true),
+            ("ada@\u{4f8b}\u{3048}.example", true),
+            ("ada@b\u{fc} cher.example", false),
+        ] {
+            let to = to.to_owned();
+            let letter = Letter { to, ..letter() };
+            assert_eq!(letter.compose().is_ok(), is_address, "{}", letter.to);
+        }
+    }
+
     /// The value of a header with its folds undone.
     fn header(text: &str, name: &str) -> Option<String> {
         let head = text.split("\r\n\r\n").next().unwrap().replace("\r\n ", " ");

@@ -26,7 +26,7 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
     if args.watch && args.picked.len() != 1 {
         return watch::run(session, args, &args.picked).await;
     }
-    let reply = match found(session, args).await? {
+    let mut reply = match found(session, args).await? {
         StatusSubject::Experiments(reply) => *reply,
         StatusSubject::Parts(parts) => {
             session.warn_of_broken_config();
@@ -51,7 +51,7 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
     }
     session.warn_of_broken_config();
     if args.json.json {
-        let (views, _) = arranged(&reply.experiments, args)?;
+        let (views, _) = arranged(reply.experiments, args)?;
         session.out.json(&json::experiments(
             &views,
             &reply.notes,
@@ -60,12 +60,12 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
         ))?;
     } else if args.csv {
         session.out.notes(&reply.notes);
-        let (views, chosen) = arranged(&reply.experiments, args)?;
+        let (views, chosen) = arranged(reply.experiments, args)?;
         let chosen = chosen.unwrap_or_else(|| columns::all(&views));
         let (header, rows) = columns::sheet(&chosen, &views);
         session.out.raw(&csv::print(&header, &rows))?;
     } else {
-        let text = as_text(&session.out.screen, &reply, args)?;
+        let text = as_text(&session.out.screen, &mut reply, args)?;
         if !reply.nothing_set_up {
             session.out.notes(&reply.notes);
             let now_ms = jiff::Timestamp::now().as_millisecond();
@@ -123,7 +123,7 @@ pub async fn on_set(
     .await?;
     session.warn_of_broken_config();
     if args.json.json {
-        let (views, _) = arranged(&there.experiments, args)?;
+        let (views, _) = arranged(there.experiments, args)?;
         let nodes: Vec<_> = reply.nodes.iter().map(json::node).collect();
         let views: Vec<_> = views.iter().map(json::experiment).collect();
         let mut document = json::document(json!({
@@ -145,7 +145,7 @@ pub async fn on_set(
         true => "no experiment runs there, ran there last, or waits for it\n".to_owned(),
         // A note that the selection picks nothing would name words that the
         // user did not type.
-        false => as_text(&screen, &without_notes(there), args)?,
+        false => as_text(&screen, &mut without_notes(there), args)?,
     };
     session.out.text(&format!("{nodes}\n{experiments}"))?;
     Ok(code::OK)
@@ -228,26 +228,25 @@ pub(super) fn column_names(args: &Status) -> Vec<String> {
 
 /// The experiments as `--sort` wants them, and the columns that were named.
 fn arranged(
-    views: &[ExperimentView],
+    mut views: Vec<ExperimentView>,
     args: &Status,
 ) -> Result<(Vec<ExperimentView>, Option<Vec<Column>>), Fault> {
-    let mut sorted = views.to_vec();
     if let Some(sort) = &args.sort {
         let (backwards, name) = match sort.strip_prefix('-') {
             Some(name) => (true, name),
             None => (false, sort.as_str()),
         };
-        let column = columns::named(name, views)?;
-        sorted.sort_by(|one, other| column.compare(one, other, backwards));
+        let column = columns::named(name, &views)?;
+        views.sort_by(|one, other| column.compare(one, other, backwards));
     }
     let names = column_names(args);
-    let chosen = names.iter().map(|name| columns::named(name, views));
+    let chosen = names.iter().map(|name| columns::named(name, &views));
     let chosen: Vec<Column> = chosen.collect::<Result<_, _>>()?;
-    Ok((sorted, (!chosen.is_empty()).then_some(chosen)))
+    Ok((views, (!chosen.is_empty()).then_some(chosen)))
 }
 
-/// The lines for eyes.
-fn as_text(screen: &Screen, reply: &ListReply, args: &Status) -> Result<String, Fault> {
+/// The lines for eyes; the experiments are taken from the reply.
+fn as_text(screen: &Screen, reply: &mut ListReply, args: &Status) -> Result<String, Fault> {
     if reply.nothing_set_up {
         return Ok(nothing_set_up());
     }
@@ -260,7 +259,7 @@ fn as_text(screen: &Screen, reply: &ListReply, args: &Status) -> Result<String, 
         }
         .into());
     }
-    let (mut views, chosen) = arranged(&reply.experiments, args)?;
+    let (mut views, chosen) = arranged(std::mem::take(&mut reply.experiments), args)?;
     if screen.tty && chosen.is_none() && args.sort.is_none() {
         // A daemon of an earlier version has sent them all.
         let totals = reply.totals.clone();

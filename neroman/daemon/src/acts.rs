@@ -256,7 +256,7 @@ async fn carry_out(
             .arg("act")
             .arg(&folder)
             .arg(limit_s.to_string())
-            .arg(&definition.folder)
+            .arg(&*definition.folder)
             .arg(&line)
             .envs(env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())

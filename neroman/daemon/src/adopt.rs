@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nero_format::{
-    Buffering, Definition, Fetch, MetricReading, Monitor, Output, Param, Place, Resources, Source,
-    SourceKind, Strays, Stream, Value,
+    Buffering, Definition, Fetch, MetricReading, Monitor, Output, Param, Place, Resources,
+    SharedPart, Source, SourceKind, Strays, Stream, Value,
 };
 use nero_model::ids::hex;
 use nero_model::safe::Safe;
@@ -304,9 +304,9 @@ pub(crate) fn made(
         all_made: spec.outputs.is_empty() && spec.results_max_bytes > 0,
         resume: spec.resume.as_ref().map(|run| run.number),
         batch: None,
-        again: nero_format::FollowUp::default(),
+        again: SharedPart::default(),
         checkpoint: !spec.checkpoint.is_empty(),
-        processing: nero_format::Processing::default(),
+        processing: SharedPart::default(),
         precedence: nero_format::Precedence {
             lock: spec.lock.as_ref().map(|lock| nero_format::RunLock {
                 name: lock.name.clone(),
@@ -314,7 +314,8 @@ pub(crate) fn made(
             }),
             settle_ms: spec.settle_ms,
             ..nero_format::Precedence::default()
-        },
+        }
+        .into(),
         priority: spec.priority,
         rank: spec.rank,
         line: None,
@@ -345,10 +346,10 @@ fn elsewhere(id: RunId, now_ms: i64) -> Change {
         takes: RunDemands::default(),
         resume: None,
         batch: None,
-        again: nero_format::FollowUp::default(),
+        again: SharedPart::default(),
         checkpoint: false,
-        processing: nero_format::Processing::default(),
-        precedence: nero_format::Precedence::default(),
+        processing: SharedPart::default(),
+        precedence: SharedPart::default(),
         priority: 0,
         rank: 0,
         line: None,
@@ -373,18 +374,15 @@ pub(crate) fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
     }
     Definition {
         name: spec.name.clone(),
-        number: None,
-        block: String::new(),
-        cohort: None,
-        varied: Vec::new(),
-        collections,
-        folder: folder.to_path_buf(),
+        collections: collections.into(),
+        folder: folder.to_path_buf().into(),
         place: Place {
             file: folder.join("neronet.yaml").display().to_string(),
             line: 1,
             column: 1,
             sheet: None,
-        },
+        }
+        .into(),
         argv: spec.argv.clone(),
         command_text: spec.argv.join(" "),
         params: spec.params.iter().map(param).collect(),
@@ -394,28 +392,20 @@ pub(crate) fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
             .filter(|var| var.expand || var.unset)
             .map(|var| (var.name.clone(), (!var.unset).then(|| var.value.clone())))
             .collect(),
-        data: Vec::new(),
         resources: Resources {
             cpus: resources.cpus,
             memory_bytes: given(resources.memory_bytes),
             time_ms: given(resources.time_ms),
             ..Resources::default()
-        },
-        node: None,
-        requires: None,
-        probes: Vec::new(),
-        files: None,
-        linked_files: Vec::new(),
-        required_files: Vec::new(),
-        main_file: None,
+        }
+        .into(),
         outputs: spec.outputs.iter().map(output).collect(),
-        processing: nero_format::Processing::default(),
-        checkpoint: spec.checkpoint.clone(),
-        rules: Vec::new(),
-        metric_patterns: spec.metric_patterns.clone(),
-        metric_reading: spec.metric_reading.as_ref().map_or_else(
-            MetricReading::default,
-            |reading| MetricReading {
+        checkpoint: spec.checkpoint.clone().into(),
+        metric_patterns: spec.metric_patterns.clone().into(),
+        metric_reading: spec
+            .metric_reading
+            .as_ref()
+            .map_or_else(MetricReading::default, |reading| MetricReading {
                 only: reading.only.clone(),
                 skip: reading.skip.clone(),
                 decimal_comma: reading.decimal_comma,
@@ -424,9 +414,11 @@ pub(crate) fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
                 readers: (reading.readers.iter())
                     .map(|reader| reader.argv.clone())
                     .collect(),
-            },
-        ),
-        progress: Some(spec.progress.clone()).filter(|text| !text.is_empty()),
+            })
+            .into(),
+        progress: Some(spec.progress.clone())
+            .filter(|text| !text.is_empty())
+            .into(),
         monitor: Monitor {
             interval_ms: monitor.interval_ms,
             grace_ms: monitor.grace_ms,
@@ -435,26 +427,17 @@ pub(crate) fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
                 (false, true) => Strays::Wait,
                 (false, false) => Strays::Kill,
             },
-        },
+        }
+        .into(),
         buffering: match (spec.buffered, spec.line_buffered) {
             (true, _) => Buffering::Untouched,
             (false, true) => Buffering::Line,
             (false, false) => Buffering::default(),
         },
-        results_dir: None,
         results_max_bytes: (spec.results_max_bytes > 0).then_some(spec.results_max_bytes),
-        keep_ms: None,
-        precedence: nero_format::Precedence::default(),
-        custom_msg: None,
-        sbatch_args: None,
-        scheduling: nero_format::Scheduling::default(),
-        again: nero_format::FollowUp::default(),
         priority: spec.priority,
-        render: Vec::new(),
-        params_file: None,
-        tags: Vec::new(),
-        not_built: Vec::new(),
-        notes: vec![NOTE.to_owned()],
+        notes: vec![NOTE.to_owned()].into(),
+        ..Definition::default()
     }
 }
 

@@ -222,7 +222,10 @@ impl Keep {
                 origin: rule.origin,
             })));
         }
-        for described in in_parallel(&loaded.experiments, described)? {
+        let experiments = in_parallel(&loaded.experiments, described)?;
+        // The memory of the rows is used again for the state.
+        drop(loaded.experiments);
+        for described in experiments {
             self.given.experiment = self.given.experiment.max(described.id.0);
             state.apply(&Change::Experiment(Arc::new(described)));
         }
@@ -230,8 +233,11 @@ impl Keep {
         rows.sort_by_key(|row| row.run.id);
         let held = self.store.points_of_runs()?;
         let mut lacking = 0_u64;
-        for (run, row) in in_parallel(&rows, stored_run)?.into_iter().zip(&rows) {
-            let run = with_points(run, held.get(&row.run.key).copied().unwrap_or(0));
+        let runs = in_parallel(&rows, stored_run)?;
+        let keys: Vec<RunKey> = rows.into_iter().map(|row| row.run.key).collect();
+        for (run, key) in runs.into_iter().zip(keys) {
+            self.keys.insert(run.made.id, key);
+            let run = with_points(run, held.get(&key).copied().unwrap_or(0));
             lacking += u64::from(run.asks_for_points());
             state.put_run(run);
         }
@@ -241,8 +247,6 @@ impl Keep {
                 "series.db lacks points of runs; their nodes are asked again"
             );
         }
-        self.keys
-            .extend(rows.iter().map(|row| (row.run.id, row.run.key)));
         state.apply(&Change::Last(loaded.last.into()));
         let mut post = load::post(&loaded.notices, &loaded.deliveries)?;
         if let Some(bytes) = self.store.meta(NODES_AWAY)? {
@@ -586,5 +590,24 @@ mod tests {
         assert_eq!(known(29 * DAY_MS), (vec![1, 2, 3, 4], 4));
         assert_eq!(known(31 * DAY_MS), (vec![1, 2, 3], 4));
         assert_eq!(known(31 * DAY_MS), (vec![1, 2, 3], 4));
+    }
+
+    #[test]
+    fn equal_parts_of_experiments_are_held_once_after_opening() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::below(folder.path());
+        let (mut keep, mut state) = Keep::open(&home, 0).unwrap();
+        let mut batch = Batch::default();
+        for id in [1, 2] {
+            let change = experiment(id, None, false);
+            state.apply(&change);
+            batch.push(change);
+        }
+        keep.write(&state, &batch).unwrap();
+        drop(keep);
+        let (_, state) = Keep::open(&home, 0).unwrap();
+        let of = |id| &state.experiment(ExperimentId(id)).unwrap().definition;
+        assert!(std::ptr::eq(&*of(1).scheduling, &*of(2).scheduling));
+        assert_ne!(of(1).collections, of(2).collections);
     }
 }

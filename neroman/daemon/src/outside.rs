@@ -155,12 +155,12 @@ impl FolderToFreeze {
             }
         }
         Self {
-            folder: definition.folder.clone(),
+            folder: (*definition.folder).clone(),
             what: snapshot::FileSelection {
-                files: definition.files.clone(),
-                linked: definition.linked_files.clone(),
-                required: definition.required_files.clone(),
-                main: definition.main_file.clone(),
+                files: (*definition.files).clone(),
+                linked: (*definition.linked_files).clone(),
+                required: (*definition.required_files).clone(),
+                main: (*definition.main_file).clone(),
                 left_out,
             },
         }

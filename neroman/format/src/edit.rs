@@ -286,13 +286,15 @@ fn built(
         let message = format!("{} is not built yet", quoted(&word.word));
         return Err(EditMistake::new(message, ""));
     }
-    Ok(Definition {
+    let mut edited = Definition {
         number: base.number,
         block: base.block.clone(),
         varied: base.varied.clone(),
         place: base.place.clone(),
         ..made
-    })
+    };
+    edited.share(base);
+    Ok(edited)
 }
 
 fn mistakes(fields: Fields) -> Result<(), EditMistake> {

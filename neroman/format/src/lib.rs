@@ -30,8 +30,8 @@ pub use definition::{
     FollowUp, InStage, MetricReading, Monitor, NodeChoice, NodeProbe, NodeResources, NotBuilt,
     Note, OnNode, OnNodes, Output, OutputPlot, Override, Param, ParentFile, Place, Placed,
     Precedence, ProcessedOutput, ProcessedUnit, Processing, PythonCall, RenderDef, Resources,
-    Retry, RetryOn, RowsOptions, RuleAction, RuleDef, RunLock, Scheduling, ShownValue, Source,
-    SourceKind, Strays, Stream, TableOptions, Value,
+    Retry, RetryOn, RowsOptions, RuleAction, RuleDef, RunLock, Scheduling, SharedPart, ShownValue,
+    Source, SourceKind, Strays, Stream, TableOptions, Value,
 };
 pub use nero_expr::ACTIONS;
 pub use nero_table::CellValue;

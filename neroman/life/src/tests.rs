@@ -87,8 +87,9 @@ fn odd_names_and_words_not_built_are_pointed_out() {
     let mut odd = definition("12", "1");
     odd.not_built = vec![NotBuilt {
         word: "resources.gpus".to_owned(),
-        place: odd.place.clone(),
-    }];
+        place: (*odd.place).clone(),
+    }]
+    .into();
     let seen = lab.add("/lab", vec![odd]).seen;
     assert_eq!(
         seen[0].notes,

@@ -47,10 +47,20 @@ pub(super) fn read<T: serde::de::DeserializeOwned>(
     })
 }
 
-pub(super) fn described(row: &nero_store::Experiment) -> Result<Described, LoadError> {
+/// `before` is the experiment before it: parts that are equal are held once.
+pub(super) fn described(
+    row: &nero_store::Experiment,
+    before: Option<&Described>,
+) -> Result<Described, LoadError> {
     let what = || format!("experiment {}", row.id);
-    let definition: Definition = read(row.definition.as_bytes(), what)?;
+    let mut definition: Definition = read(row.definition.as_bytes(), what)?;
     let kept: KeptExperiment = read(&row.kept, what)?;
+    let (mut extra_rules, mut by_hand) = (kept.extra_rules.into(), Arc::new(kept.by_hand));
+    if let Some(before) = before {
+        definition.share(&before.definition);
+        share(&mut extra_rules, &before.extra_rules);
+        share(&mut by_hand, &before.by_hand);
+    }
     Ok(Described {
         id: row.id,
         definition: Arc::new(definition),
@@ -61,15 +71,25 @@ pub(super) fn described(row: &nero_store::Experiment) -> Result<Described, LoadE
         created_ms: row.created_ms,
         modified_ms: row.modified_ms,
         modified: kept.modified,
-        extra_rules: kept.extra_rules.into(),
-        by_hand: Arc::new(kept.by_hand),
+        extra_rules,
+        by_hand,
     })
 }
 
-pub(super) fn stored_run(row: &nero_store::RunRow) -> Result<Run, LoadError> {
+fn share<T: PartialEq + ?Sized>(one: &mut Arc<T>, other: &Arc<T>) {
+    if one == other {
+        *one = Arc::clone(other);
+    }
+}
+
+/// `before` is the run before it, as in [`described`].
+pub(super) fn stored_run(row: &nero_store::RunRow, before: Option<&Run>) -> Result<Run, LoadError> {
     let what = || format!("run {}", row.run.id);
-    let made: Made = read(&row.run.made, what)?;
+    let mut made: Made = read(&row.run.made, what)?;
     let kept: KeptDispatch = read(&row.dispatch, what)?;
+    if let Some(before) = before {
+        made.share(&before.made);
+    }
     let journal = if row.facts.is_empty() {
         Arc::default()
     } else {
@@ -101,7 +121,7 @@ pub(super) fn post(
 /// Decodes rows on every processor: a start with 100 000 runs must be short.
 pub(super) fn in_parallel<R: Sync, T: Send>(
     rows: &[R],
-    turn: impl Fn(&R) -> Result<T, LoadError> + Sync,
+    turn: impl Fn(&R, Option<&T>) -> Result<T, LoadError> + Sync,
 ) -> Result<Vec<T>, LoadError> {
     /// Fewer are not worth a thread.
     const ROWS_LEAST: usize = 1000;
@@ -111,7 +131,16 @@ pub(super) fn in_parallel<R: Sync, T: Send>(
     let parts: Vec<Result<Vec<T>, LoadError>> = std::thread::scope(|scope| {
         let working: Vec<_> = rows
             .chunks(part)
-            .map(|rows| scope.spawn(move || rows.iter().map(turn).collect()))
+            .map(|rows| {
+                scope.spawn(move || {
+                    let mut done = Vec::with_capacity(rows.len());
+                    for row in rows {
+                        let one = turn(row, done.last())?;
+                        done.push(one);
+                    }
+                    Ok(done)
+                })
+            })
             .collect();
         working
             .into_iter()

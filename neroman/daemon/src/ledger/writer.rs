@@ -574,7 +574,7 @@ mod tests {
         };
         NewRun {
             made: Arc::new(Made {
-                again,
+                again: again.into(),
                 ..(*new.made).clone()
             }),
             ..new.clone()

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nero_child::Office;
-use nero_format::{OutputPlot, ProcessedOutput, ProcessedUnit, Processing, PythonCall};
+use nero_format::{OutputPlot, ProcessedOutput, ProcessedUnit, Processing, PythonCall, SharedPart};
 use nero_model::ids::{hex, random};
 use nero_model::safe::Safe;
 use nero_model::{Home, RunId};
@@ -64,7 +64,7 @@ pub(crate) struct MadeNow {
 /// A run and what is made of it.
 pub(crate) struct ProcessedRun {
     id: RunId,
-    processing: Processing,
+    processing: SharedPart<Processing>,
     folder: PathBuf,
     /// The folder of the experiment.
     source: PathBuf,
@@ -98,7 +98,7 @@ impl ProcessedRun {
             id: run.made.id,
             processing: processing.clone(),
             folder: PathBuf::from(folder),
-            source: experiment.definition.folder.clone(),
+            source: (*experiment.definition.folder).clone(),
             tree: run.made.tree.clone(),
             ended_ms: run.outcome.ended_ms.unwrap_or(run.made.created_ms),
             before: run.processed().cloned().unwrap_or_default(),

@@ -184,7 +184,7 @@ impl Call {
         let definition = Definition {
             command_text: command,
             results_max_bytes: None,
-            notes: vec![NOTE.to_owned()],
+            notes: vec![NOTE.to_owned()].into(),
             ..adopt::definition(&spec, &self.folder)
         };
         let definition = Arc::new(definition);

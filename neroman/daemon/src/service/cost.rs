@@ -63,7 +63,7 @@ pub(super) fn notes(config: &Config, state: &State, asking: &[RunDemand]) -> Vec
         if one.takes.scheduling.pack.on(node).is_some() {
             continue;
         }
-        let usual = usual.get(&*one.definition.collections);
+        let usual = usual.get(one.definition.collections.as_slice());
         if usual.is_some_and(|usual_ms| *usual_ms < SHORT_MS) {
             short.push(one.id.experiment);
         }

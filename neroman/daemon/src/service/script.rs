@@ -126,7 +126,7 @@ fn add(equal: &mut Vec<SubmissionGroup>, node: &str, spec: v1::RunSpec, one: &Ru
             node: node.to_owned(),
             spec,
             experiments: vec![one.id.experiment],
-            place: one.definition.place.clone(),
+            place: (*one.definition.place).clone(),
         }),
     }
 }

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// GPUs, and what the scheduler of its node is asked for, but for the lines of `setup`, which
 /// may have secrets.
 fn asked_of_scheduler(experiment: &Experiment, run: Option<&Run>) -> Option<v1::SchedulerRequest> {
-    let asks = run.map_or(&experiment.definition.scheduling, |run| {
+    let asks = run.map_or(&*experiment.definition.scheduling, |run| {
         &run.made.takes.scheduling
     });
     let node = run.and_then(Run::node).unwrap_or(nero_config::LOCAL);
@@ -63,12 +63,12 @@ impl Man {
             resources: Some(spec::resources(&definition.resources)),
             scheduler: asked_of_scheduler(experiment, run),
             rules: super::rules::states(&state, experiment, run),
-            metric_patterns: definition.metric_patterns.clone(),
+            metric_patterns: (*definition.metric_patterns).clone(),
             metric_reading: spec::metric_reading(&definition.metric_reading),
-            notes: definition.notes.clone(),
+            notes: (*definition.notes).clone(),
             ..v1::ShowReply::default()
         };
-        if let Some(text) = &definition.custom_msg {
+        if let Some(text) = &*definition.custom_msg {
             reply.notes.push(text.clone());
         }
         reply.history = self.history(experiment, &zone).await?;

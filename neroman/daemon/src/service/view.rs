@@ -170,7 +170,7 @@ pub(super) fn experiment<'a>(
         created_ms: experiment.created_ms,
         modified_ms: experiment.modified_ms,
         path: definition.folder.display().to_string(),
-        collections: definition.collections.clone(),
+        collections: (*definition.collections).clone(),
         settled: true,
         tags: experiment.tags().map(str::to_owned).collect(),
         note: experiment.by_hand.note.clone(),

@@ -12,6 +12,7 @@ mod precedence;
 pub(crate) mod problem;
 mod processing;
 mod resources;
+mod shared;
 mod value;
 
 pub use again::{AfterError, ErrorHandler, FollowUp, Retry, RetryOn};
@@ -27,6 +28,7 @@ pub use precedence::{
 };
 pub use processing::{OutputPlot, ProcessedOutput, ProcessedUnit, Processing, PythonCall};
 pub use resources::{Container, NodeResources, OnNode, OnNodes, Resources, Scheduling};
+pub use shared::SharedPart;
 pub use value::Value;
 
 use nero_expr::{Expr, RulePlace};
@@ -35,7 +37,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// One experiment, completely resolved: inherited, expanded and filled in.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Definition {
     /// The name, unique within its collection; any characters. Empty as read from a row of a
     /// table without one: its experiment is called after its number.
@@ -46,19 +48,19 @@ pub struct Definition {
     /// The name of the block that it was made by; empty in what earlier versions
     /// stored.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub block: String,
+    pub block: SharedPart<String>,
     /// The cohort that it belongs to, in place of its block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cohort: Option<String>,
+    pub cohort: SharedPart<Option<String>>,
     /// Names of the parameters for which its block gives several values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub varied: Vec<String>,
+    pub varied: SharedPart<Vec<String>>,
     /// The collections; names are unique in the first.
-    pub collections: Vec<String>,
+    pub collections: SharedPart<Vec<String>>,
     /// The folder that it works from, absolute.
-    pub folder: PathBuf,
+    pub folder: SharedPart<PathBuf>,
     /// Where its block begins.
-    pub place: Place,
+    pub place: SharedPart<Place>,
     /// Program and arguments, filled in. Empty only beside a [`NotBuilt`] with the reason.
     pub argv: Vec<String>,
     /// The command as one line to read, quoted for a shell.
@@ -66,65 +68,65 @@ pub struct Definition {
     /// Parameters in the order of the file.
     pub params: Vec<Param>,
     /// Environment in the order of the file; `None` unsets.
-    pub env: Vec<(String, Option<String>)>,
+    pub env: SharedPart<Vec<(String, Option<String>)>>,
     /// Data that stays where it is; its places in `argv` and `env` are filled on the
     /// node (see `nero_model::data`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub data: Vec<DataDef>,
+    pub data: SharedPart<Vec<DataDef>>,
     /// What the run needs.
-    pub resources: Resources,
+    pub resources: SharedPart<Resources>,
     /// Where it goes: a node, a group or `any`. Whether there is such a one is asked
     /// at the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node: Option<Placed>,
+    pub node: SharedPart<Option<Placed>>,
     /// What a node must be, as `nero_expr::Requirement` reads it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub requires: Option<Placed>,
+    pub requires: SharedPart<Option<Placed>>,
     /// The probes that `requires` uses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub probes: Vec<NodeProbe>,
+    pub probes: SharedPart<Vec<NodeProbe>>,
     /// Globs of what travels with the run; `None` is the whole folder.
-    pub files: Option<Vec<String>>,
+    pub files: SharedPart<Option<Vec<String>>>,
     /// Those among `files` that runs share as links to one read-only copy
     /// (`mode: link`), instead of getting a copy each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub linked_files: Vec<String>,
+    pub linked_files: SharedPart<Vec<String>>,
     /// Paths below the folder that exist and must travel.
-    pub required_files: Vec<String>,
+    pub required_files: SharedPart<Vec<String>>,
     /// The program's file, where the original's `main_code_file` names it.
-    pub main_file: Option<String>,
+    pub main_file: SharedPart<Option<String>>,
     /// Files that are made on the node from templates of the folder.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub render: Vec<RenderDef>,
+    pub render: SharedPart<Vec<RenderDef>>,
     /// A file of all parameters that is made in the working directory; its ending (json,
     /// yaml, toml) is its format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub params_file: Option<String>,
+    pub params_file: SharedPart<Option<String>>,
     /// What comes home.
-    pub outputs: Vec<Output>,
+    pub outputs: SharedPart<Vec<Output>>,
     /// What is made of it here.
     #[serde(default, skip_serializing_if = "Processing::is_empty")]
-    pub processing: Processing,
+    pub processing: SharedPart<Processing>,
     /// Globs below the run's working folder: files that a later run goes on from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub checkpoint: Vec<String>,
+    pub checkpoint: SharedPart<Vec<String>>,
     /// Standing rules, those of `conditions` first in the order of the file.
-    pub rules: Vec<RuleDef>,
+    pub rules: SharedPart<Vec<RuleDef>>,
     /// Patterns over lines of output, with named groups; they compile as
     /// `regex::bytes` without Unicode classes.
-    pub metric_patterns: Vec<String>,
+    pub metric_patterns: SharedPart<Vec<String>>,
     /// What else is said of how the output is read.
     #[serde(default, skip_serializing_if = "MetricReading::is_default")]
-    pub metric_reading: MetricReading,
+    pub metric_reading: SharedPart<MetricReading>,
     /// The canonical expression of how far a run has come; none: what it prints tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub progress: Option<String>,
+    pub progress: SharedPart<Option<String>>,
     /// How the run is watched.
-    pub monitor: Monitor,
+    pub monitor: SharedPart<Monitor>,
     /// How output reaches the log.
     pub buffering: Buffering,
     /// Where results go instead of `results/` of the folder.
-    pub results_dir: Option<String>,
+    pub results_dir: SharedPart<Option<String>>,
     /// Where no outputs are named, so many bytes of what the job makes come home, and
     /// of each log; `None`: the limit of the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -134,32 +136,53 @@ pub struct Definition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_ms: Option<u64>,
     /// A user's remark on the experiment.
-    pub custom_msg: Option<String>,
+    pub custom_msg: SharedPart<Option<String>>,
     /// The original's `sbatch_args` as it was written; its options are in
     /// `scheduling`.
-    pub sbatch_args: Option<String>,
+    pub sbatch_args: SharedPart<Option<String>>,
     /// What it asks of a scheduler.
     #[serde(default, skip_serializing_if = "Scheduling::is_empty")]
-    pub scheduling: Scheduling,
+    pub scheduling: SharedPart<Scheduling>,
     /// The runs that follow the end of one by themselves.
     #[serde(default, skip_serializing_if = "FollowUp::is_none")]
-    pub again: FollowUp,
+    pub again: SharedPart<FollowUp>,
     /// Its runs go before those of a lower one where both wait on a node.
     #[serde(default, skip_serializing_if = "is_usual")]
     pub priority: i32,
     /// What comes before its runs.
     #[serde(default, skip_serializing_if = "Precedence::is_none")]
-    pub precedence: Precedence,
+    pub precedence: SharedPart<Precedence>,
     /// Words of the file to pick it by, in the order of the alphabet, each once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tags: Vec<String>,
+    pub tags: SharedPart<Vec<String>>,
     /// Words that are understood and not built: `start` refuses with each.
-    pub not_built: Vec<NotBuilt>,
+    pub not_built: SharedPart<Vec<NotBuilt>>,
     /// Remarks for the user on this experiment.
-    pub notes: Vec<String>,
+    pub notes: SharedPart<Vec<String>>,
+}
+
+/// Holds these parts of the other one, where they are equal.
+macro_rules! share {
+    ($one:ident, $other:ident: $($part:ident)*) => {
+        $($one.$part.share(&$other.$part);)*
+    };
 }
 
 impl Definition {
+    /// Takes as little memory as it can: what is equal to what the definition before it holds is
+    /// held once, and there is no room for more parameters.
+    pub fn share(&mut self, before: &Self) {
+        self.argv.shrink_to_fit();
+        self.params.shrink_to_fit();
+        share!(
+            self, before:
+            block cohort varied collections folder place env data resources node requires probes
+            files linked_files required_files main_file render params_file outputs processing
+            checkpoint rules metric_patterns metric_reading progress monitor results_dir custom_msg
+            sbatch_args scheduling again precedence tags not_built notes
+        );
+    }
+
     /// The time limit that a scheduler is asked for, in seconds; 0: none.
     pub fn scheduler_limit_s(&self) -> u64 {
         let limit = |time_ms| Self::limit_s(time_ms, self.monitor.grace_ms);
@@ -207,31 +230,25 @@ impl Definition {
         bare.block.clear();
         bare.varied.clear();
         // No run depends on what is made of its outputs.
-        bare.processing = Processing::default();
+        bare.processing = SharedPart::default();
         bare.priority = 0;
         bare.tags.clear();
         // The same is executed, whatever comes before it.
-        bare.precedence = Precedence::default();
+        bare.precedence = SharedPart::default();
         bare.probes.clear();
         // Or of how long their folders stay.
         bare.keep_ms = None;
         // A folder that was moved holds the same experiments.
-        bare.folder = PathBuf::new();
-        let nowhere = Place {
-            file: String::new(),
-            line: 0,
-            column: 0,
-            sheet: None,
-        };
-        bare.place = nowhere.clone();
-        for rule in &mut bare.rules {
-            rule.place = nowhere.clone();
+        bare.folder = SharedPart::default();
+        bare.place = SharedPart::default();
+        for rule in &mut *bare.rules {
+            rule.place = Place::default();
         }
-        for placed in bare.node.iter_mut().chain(&mut bare.requires) {
-            placed.place = nowhere.clone();
+        for placed in bare.node.iter_mut().chain(&mut *bare.requires) {
+            placed.place = Place::default();
         }
-        for word in &mut bare.not_built {
-            word.place = nowhere.clone();
+        for word in &mut *bare.not_built {
+            word.place = Place::default();
         }
         let json = serde_json::to_vec(&bare).expect("a definition has string keys only");
         blake3::hash(&json).to_hex().to_string()

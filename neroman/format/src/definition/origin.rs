@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// A place in a source: lines and columns count from one, columns in characters. In a
 /// table they are the row and the column of a cell.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Place {
     /// The file as it is shown to the user.
     pub file: String,

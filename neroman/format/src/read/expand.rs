@@ -179,7 +179,11 @@ fn make(
             marks: Rc::clone(&draft.needs_marks),
         });
     }
-    reader.definitions.push(filled(draft, name, argv, params));
+    let mut definition = filled(draft, name, argv, params);
+    if let Some(before) = reader.definitions.last() {
+        definition.share(before);
+    }
+    reader.definitions.push(definition);
     true
 }
 

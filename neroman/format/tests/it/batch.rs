@@ -65,7 +65,7 @@ fn a_training_job_with_a_gpu_becomes_an_experiment() {
     let mails = ["--mail-type=END", "--mail-user=ada@example.org"];
     assert_eq!(asks.sbatch_args.on("any").unwrap(), &mails);
     let here = ("SLURM_SUBMIT_DIR".to_owned(), Some(".".to_owned()));
-    assert_eq!(one.env, [here]);
+    assert_eq!(*one.env, [here]);
     let notes = notes(&loaded);
     assert!(notes.contains("2:9 `--job-name` is left out"), "{notes}");
     assert!(notes.contains("3:9 `--output` is left out"), "{notes}");

@@ -26,7 +26,7 @@ fn fields_of_the_files_above_hold_until_a_file_gives_its_own() {
     assert_eq!(loaded.definitions.len(), 2, "blocks above are not ours");
     assert_eq!((a.argv.join(" "), a.collection()), ("prog 1".into(), "all"));
     let env = |name: &str, value: &str| (name.to_owned(), Some(value.to_owned()));
-    assert_eq!(a.env, [env("A", "base"), env("B", "mid")]);
+    assert_eq!(*a.env, [env("A", "base"), env("B", "mid")]);
     assert_eq!((a.resources.cpus, b.resources.cpus), (2.0, 4.0));
     assert_eq!(b.argv.join(" "), "prog 5");
     assert_eq!(loaded.source.parents.len(), 2);

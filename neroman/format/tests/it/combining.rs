@@ -56,7 +56,7 @@ zip: [y, x]
 ",
     );
     let of = |block: &str| {
-        let mine = loaded.definitions.iter().filter(|one| one.block == block);
+        let mine = loaded.definitions.iter().filter(|one| *one.block == block);
         mine.map(|one| one.argv[1..].join(" ")).collect::<Vec<_>>()
     };
     assert_eq!(of("a"), ["1 10 a", "1 10 b", "2 20 a", "2 20 b"]);
@@ -108,7 +108,7 @@ fn repeats_have_a_number_and_a_seed() {
             "p|2|5"
         ]
     );
-    assert_eq!(loaded.definitions[0].varied, ["x", "repeat"]);
+    assert_eq!(*loaded.definitions[0].varied, ["x", "repeat"]);
     assert_eq!(loaded.notes, []);
 }
 

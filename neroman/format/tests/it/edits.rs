@@ -72,7 +72,7 @@ fn overrides_of_parameters_and_fields_are_read_as_if_they_stood_in_the_file() {
     assert!((definition.resources.cpus - 2.0).abs() < f64::EPSILON);
     let env: Vec<_> = definition.env.iter().map(|(name, _)| &**name).collect();
     assert_eq!(env, ["A", "B"]);
-    assert_eq!(definition.node.expect("a node").text, "local");
+    assert_eq!(definition.node.as_ref().expect("a node").text, "local");
     assert_eq!(definition.outputs.len(), 2);
     assert_eq!(dropped, Vec::<String>::new());
     let over: Vec<_> = overrides
@@ -178,7 +178,7 @@ fn a_copy_has_its_name_and_values_and_follows_the_file() {
         effective.definition.argv,
         ["train", "--lr", "0.10", "--n", "7"]
     );
-    assert_eq!(effective.definition.block, "a");
+    assert_eq!(*effective.definition.block, "a");
     let bare = edited(SWEEP, Vec::new(), Some("same"))
         .outcome
         .expect("a copy");

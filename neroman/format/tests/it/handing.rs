@@ -62,7 +62,7 @@ fn variables_and_files_carry_parameters() {
     );
     let pair = |name: &str, value: &str| (name.to_owned(), Some(value.to_owned()));
     assert_eq!(
-        loaded.definitions[0].env,
+        *loaded.definitions[0].env,
         [pair("B", "own"), pair("lr", "0.1")]
     );
     assert_eq!(loaded.definitions[1].argv, ["p", "--config", "conf/p.toml"]);
@@ -118,7 +118,7 @@ fn a_template_is_read_for_its_places() {
     );
     let loaded = folder.read().unwrap();
     let a = named(&loaded, "a");
-    assert_eq!(a.required_files, ["config.in"]);
+    assert_eq!(*a.required_files, ["config.in"]);
     assert_eq!(a.render[0].path, "out/config.json");
     let notes: Vec<&str> = loaded.notes.iter().map(|note| &*note.text).collect();
     assert_eq!(

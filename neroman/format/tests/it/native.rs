@@ -17,6 +17,23 @@ fn a_command_is_split_and_then_filled() {
 }
 
 #[test]
+fn equal_parts_of_two_rows_are_held_once_until_one_changes() {
+    let yaml = "
+env: {A: b}
++other: {command: prog}
++a: {command: 'prog {n}', parameters: {n: [1, 2]}, depends_on: [other]}
+";
+    let loaded = load(yaml);
+    let (one, two) = (named(&loaded, "a_n-1"), named(&loaded, "a_n-2"));
+    assert!(std::ptr::eq(&*one.env, &*two.env));
+    assert!(std::ptr::eq(&*one.precedence, &*two.precedence));
+    let mut changed = two.clone();
+    changed.env.push(("B".to_owned(), None));
+    assert_eq!(one.env, two.env);
+    assert_ne!(changed.env, two.env);
+}
+
+#[test]
 fn in_a_list_nothing_is_split() {
     let loaded = load("+a:\n  command: [echo, a b, '{x}', 3, true]\n  parameters: {x: ' '}\n");
     assert_eq!(
@@ -65,7 +82,7 @@ fn a_file_without_blocks_is_one_experiment() {
         .read_path(&folder.path().join("sweep.yaml"))
         .expect("reads");
     assert_eq!(names(&loaded), ["sweep_x-1", "sweep_x-2"]);
-    assert_eq!(loaded.definitions[0].collections, ["lab"]);
+    assert_eq!(*loaded.definitions[0].collections, ["lab"]);
 }
 
 #[test]
@@ -175,7 +192,7 @@ fn every_built_field_arrives() {
     assert_eq!(a.monitor, monitor);
     assert_eq!(a.buffering, Buffering::Line);
     assert_eq!(a.results_dir.as_deref(), Some("~/out"));
-    assert_eq!(a.not_built, []);
+    assert_eq!(*a.not_built, []);
 
     let b = named(&loaded, "b");
     let env: Vec<_> = b
@@ -359,7 +376,7 @@ fn what_follows_an_end_by_itself_is_read_and_checked() {
         );
         load(&text).definitions[0].again.clone()
     };
-    let retry = |lines: &str| read(lines).retry.unwrap();
+    let retry = |lines: &str| read(lines).retry.clone().unwrap();
     let all = RetryOn::ALL.to_vec();
     assert_eq!(
         retry("retry: {on: [node_failure, out_of_memory], max: 2, memory: x2}"),
@@ -434,8 +451,8 @@ fn definitions_name_their_block_and_what_varies_in_it() {
         "command: prog {x} {y}\nparameters: {x: [1, 2], y: 3}\n+a: {}\n+b:\n  parameters: {x: 4}\n",
     );
     let of = |block: &str| {
-        let those = loaded.definitions.iter().filter(|d| d.block == block);
-        those.map(|d| d.varied.clone()).collect::<Vec<_>>()
+        let those = loaded.definitions.iter().filter(|d| *d.block == block);
+        those.map(|d| (*d.varied).clone()).collect::<Vec<_>>()
     };
     assert_eq!(of("a"), [["x"], ["x"]]);
     assert_eq!(of("b"), [[""; 0]]);
@@ -445,9 +462,9 @@ fn definitions_name_their_block_and_what_varies_in_it() {
 fn a_fingerprint_says_what_runs_and_not_where_it_stands() {
     let loaded = load("+a:\n  command: prog\n");
     let mut moved = loaded.definitions[0].clone();
-    moved.folder = "/elsewhere".into();
-    moved.block = "other".to_owned();
-    moved.varied = vec!["x".to_owned()];
+    *moved.folder = "/elsewhere".into();
+    moved.block = "other".to_owned().into();
+    moved.varied = vec!["x".to_owned()].into();
     assert_eq!(moved.fingerprint(), loaded.definitions[0].fingerprint());
     moved.argv.push("more".to_owned());
     assert_ne!(moved.fingerprint(), loaded.definitions[0].fingerprint());

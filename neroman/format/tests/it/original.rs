@@ -38,11 +38,11 @@ fn blocks_inherit_and_a_parent_is_an_experiment_too() {
     );
     let first = named(&loaded, "lang_exp1");
     assert_eq!(
-        first.collections,
+        *first.collections,
         ["lang"],
         "the folder's name stands for None"
     );
-    assert_eq!(first.required_files, ["data/1.txt", "data/2.txt"]);
+    assert_eq!(*first.required_files, ["data/1.txt", "data/2.txt"]);
     assert_eq!(first.custom_msg.as_deref(), Some("a first try"));
     assert_eq!(first.main_file.as_deref(), Some("main.py"));
     assert_eq!(first.command_text, "python3 main.py 1 2 data/1.txt");
@@ -52,8 +52,8 @@ fn blocks_inherit_and_a_parent_is_an_experiment_too() {
         fetch: Default::default(),
         max_bytes: None,
     };
-    assert_eq!(first.outputs, [stdout]);
-    assert_eq!(named(&loaded, "lang_exp4").collections, ["lang", "second"]);
+    assert_eq!(*first.outputs, [stdout]);
+    assert_eq!(*named(&loaded, "lang_exp4").collections, ["lang", "second"]);
     assert_eq!(loaded.notes, []);
 }
 

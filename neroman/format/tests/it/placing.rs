@@ -39,7 +39,7 @@ fn node_and_requirement_are_kept_with_their_place() {
     let requires = a.requires.as_ref().unwrap();
     assert_eq!(requires.text, "(gpumem > 20G) && (load < 4)");
     assert_eq!((requires.place.line, requires.place.column), (2, 11));
-    assert_eq!(a.not_built, []);
+    assert_eq!(*a.not_built, []);
     let b = named(&loaded, "b");
     assert_eq!(text(b.node.as_ref()), Some("any"));
     assert_eq!(b.requires, None);
@@ -90,10 +90,10 @@ fn checkpoints_and_disk_are_read() {
         "+a: {command: prog, checkpoint: 'ckpt/*.pt', resources: {disk: 20G}}\n+b: {command: prog, checkpoint: [a.pt, b/]}\n",
     );
     let a = named(&loaded, "a");
-    assert_eq!(a.checkpoint, ["ckpt/*.pt"]);
+    assert_eq!(*a.checkpoint, ["ckpt/*.pt"]);
     assert_eq!(a.resources.disk_bytes, Some(20 << 30));
     let b = named(&loaded, "b");
-    assert_eq!(b.checkpoint, ["a.pt", "b/"]);
+    assert_eq!(*b.checkpoint, ["a.pt", "b/"]);
     assert_eq!(b.resources.disk_bytes, None);
 }
 
@@ -169,7 +169,7 @@ fn data_is_inherited_key_by_key_and_found_by_node() {
         path: "/x".to_owned(),
     };
     assert_eq!(b.data[1].paths, [extra]);
-    assert_eq!(named(&loaded, "c").data, []);
+    assert_eq!(*named(&loaded, "c").data, []);
 }
 
 #[test]
@@ -331,6 +331,6 @@ fn stored_definitions_stay_readable_and_equal() {
     moved.folder.clone_from(&full.folder);
     assert_eq!(moved.fingerprint(), full.fingerprint());
     assert_ne!(moved.node, full.node, "the place differs");
-    moved.requires = None;
+    moved.requires = None.into();
     assert_ne!(moved.fingerprint(), full.fingerprint());
 }

@@ -77,7 +77,7 @@ fn a_row_is_an_experiment_with_its_number_and_what_was_typed() {
     assert_eq!(value(base, "lr"), &Value::Float(0.1));
     assert_eq!(value(base, "n"), &Value::Int(10));
     assert_eq!(base.resources.cpus, 2.0);
-    assert_eq!(base.block, "plan");
+    assert_eq!(*base.block, "plan");
     assert!(
         base.place.to_string().ends_with("plan.csv:B2"),
         "{}",
@@ -122,7 +122,7 @@ fn a_group_gives_its_map_keys_and_keeps_what_all_rows_have() {
     assert_eq!((first.resources.cpus, second.resources.cpus), (4.0, 1.0));
     assert_eq!(first.resources.time_ms, Some(7_200_000));
     assert_eq!(first.resources.memory_bytes, second.resources.memory_bytes);
-    assert_eq!(first.env, [("OMP".to_owned(), Some("8".to_owned()))]);
+    assert_eq!(*first.env, [("OMP".to_owned(), Some("8".to_owned()))]);
     assert_eq!(texts(&loaded, "lr"), ["0.1", "0.2"]);
     assert!(
         notes(&loaded).contains("rows 1 and 2 are the header"),
@@ -257,8 +257,8 @@ fn rows_without_names_and_numbers_are_called_after_the_numbers_that_they_get() {
         "",
     );
     assert_eq!(names(&loaded), [""; 4]);
-    assert_eq!(loaded.definitions[0].block, "plan");
-    assert_eq!(loaded.definitions[0].varied, ["lr"]);
+    assert_eq!(*loaded.definitions[0].block, "plan");
+    assert_eq!(*loaded.definitions[0].varied, ["lr"]);
     assert_eq!(numbers(&loaded), [None; 4]);
     let column = loaded.numbers.unwrap();
     assert_eq!(

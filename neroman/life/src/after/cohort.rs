@@ -36,7 +36,7 @@ pub(crate) enum CohortKey<'a> {
 
 impl<'a> CohortKey<'a> {
     pub(crate) fn of(experiment: &'a Experiment) -> Self {
-        match &experiment.definition.cohort {
+        match &*experiment.definition.cohort {
             Some(name) => Self::Named(name),
             None => Self::Block(experiment.source, &experiment.definition.block),
         }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use nero_format::{
     DataDef, Definition, FollowUp, NodeProbe, NodeResources, Precedence, Processing, Scheduling,
+    SharedPart,
 };
 use nero_model::units::print_duration_ms;
 use nero_model::{RunId, RunToken};
@@ -58,16 +59,16 @@ pub struct Made {
     pub resume: Option<u32>,
     /// The runs that follow its end by themselves.
     #[serde(default, skip_serializing_if = "FollowUp::is_none")]
-    pub again: FollowUp,
+    pub again: SharedPart<FollowUp>,
     /// Whether its experiment names checkpoints.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub checkpoint: bool,
     /// What is made of its outputs when they are home.
     #[serde(default, skip_serializing_if = "Processing::is_empty")]
-    pub processing: Processing,
+    pub processing: SharedPart<Processing>,
     /// What comes before its start.
     #[serde(default, skip_serializing_if = "Precedence::is_none")]
-    pub precedence: Precedence,
+    pub precedence: SharedPart<Precedence>,
     /// Of the runs that wait on a node, those of a higher one go first.
     #[serde(default, skip_serializing_if = "is_none")]
     pub priority: i32,
@@ -108,6 +109,18 @@ fn is_first(rank: &u32) -> bool {
 }
 
 impl Made {
+    /// Holds what the run before it holds, where both are equal.
+    pub fn share(&mut self, before: &Self) {
+        self.again.share(&before.again);
+        self.processing.share(&before.processing);
+        self.precedence.share(&before.precedence);
+        let (takes, of_before) = (&mut self.takes, &before.takes);
+        takes.probes.share(&of_before.probes);
+        takes.data.share(&of_before.data);
+        takes.scheduling.share(&of_before.scheduling);
+        takes.on_nodes.share(&of_before.on_nodes);
+    }
+
     /// The time limit on a node, or where none is chosen yet; 0: none.
     pub fn time_ms_on(&self, node: Option<&str>) -> u64 {
         let own = node.and_then(|node| self.takes.on_nodes.time_ms.on(node));
@@ -143,7 +156,7 @@ pub struct RunDemands {
     pub requires: String,
     /// The probes that `requires` uses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub probes: Vec<NodeProbe>,
+    pub probes: SharedPart<Vec<NodeProbe>>,
     /// The node that is preferred if it fits; empty for none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub prefer: String,
@@ -152,14 +165,14 @@ pub struct RunDemands {
     pub in_order: bool,
     /// The data on the nodes, with their paths.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub data: Vec<DataDef>,
+    pub data: SharedPart<Vec<DataDef>>,
     /// What it asks of a scheduler.
     #[serde(skip_serializing_if = "Scheduling::is_empty")]
-    pub scheduling: Scheduling,
+    pub scheduling: SharedPart<Scheduling>,
     /// What single nodes give in place of `cpus`, `memory_bytes`, `disk_bytes` and the time
     /// limit.
     #[serde(skip_serializing_if = "NodeResources::is_empty")]
-    pub on_nodes: NodeResources,
+    pub on_nodes: SharedPart<NodeResources>,
     /// The grace that belongs to the time limits of `on_nodes`.
     #[serde(skip_serializing_if = "is_zero")]
     pub grace_ms: u64,
@@ -194,7 +207,7 @@ impl RunDemands {
                 .unwrap_or(self.memory_bytes),
             limit_s: own.time_ms.on(node).map_or(self.limit_s, limit_s),
             disk_bytes: own.disk_bytes.on(node).copied().unwrap_or(self.disk_bytes),
-            on_nodes: NodeResources::default(),
+            on_nodes: SharedPart::default(),
             ..self.clone()
         })
     }

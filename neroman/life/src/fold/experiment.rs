@@ -167,5 +167,11 @@ pub fn tags_text(definition: &Definition, by_hand: &PersonalMarks) -> Arc<str> {
         .flatten()
         .map(String::as_str)
         .collect();
-    all.into_iter().collect::<Vec<_>>().join(" ").into()
+    let text = all.into_iter().collect::<Vec<_>>().join(" ");
+    // All empty ones are one.
+    if text.is_empty() {
+        Arc::default()
+    } else {
+        text.into()
+    }
 }

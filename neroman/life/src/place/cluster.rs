@@ -249,7 +249,8 @@ mod tests {
             scheduling: Scheduling {
                 partition: on(name.to_owned()),
                 ..Scheduling::default()
-            },
+            }
+            .into(),
             ..RunDemands::default()
         }
     }
@@ -294,7 +295,7 @@ mod tests {
         let expected = "it has no `partition: huge`, but main, short, gpu";
         assert_eq!(said(&site, &nowhere), expected);
         let by_default = Cluster {
-            defaults: in_partition("huge").scheduling,
+            defaults: (*in_partition("huge").scheduling).clone(),
             ..site.clone()
         };
         assert_eq!(said(&by_default, &RunDemands::default()), expected);

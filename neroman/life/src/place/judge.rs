@@ -280,7 +280,8 @@ mod tests {
             probes: vec![
                 probe("has_env", "test -d env"),
                 probe("users", "who | wc -l"),
-            ],
+            ]
+            .into(),
             ..asks(requires)
         };
         let mut lab = lab();

@@ -142,7 +142,7 @@ pub fn merge(
                 match holder(state, &mut given, number, definition) {
                     Some(holder) => merged.clashes.push(Clash {
                         number,
-                        place: definition.place.clone(),
+                        place: (*definition.place).clone(),
                         holder,
                     }),
                     None => {
@@ -242,7 +242,7 @@ impl MergeOutcome {
             extra_rules: Arc::default(),
             by_hand: Arc::new(by_hand),
         })));
-        let mut notes = definition.notes.clone();
+        let mut notes = (*definition.notes).clone();
         notes.extend(odd_name(&definition.name));
         self.see(id, definition, What::Added, Vec::new(), notes);
     }
@@ -374,7 +374,7 @@ impl MergeOutcome {
                 text: format!("changed: {}", changes.join(", ")),
             });
         }
-        let mut notes = definition.notes.clone();
+        let mut notes = (*definition.notes).clone();
         let what = match old.hidden_ms {
             Some(_) => {
                 notes.push(format!(
@@ -400,7 +400,7 @@ impl MergeOutcome {
         let definition = match folder {
             None => Arc::clone(&old.definition),
             Some(folder) => Arc::new(Definition {
-                folder,
+                folder: folder.into(),
                 ..(*old.definition).clone()
             }),
         };

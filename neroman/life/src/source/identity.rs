@@ -151,7 +151,7 @@ impl Pairing<'_, '_> {
     fn within_blocks(&mut self) {
         let mut new_of: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for at in self.free_new(|_| true) {
-            let block = self.new[at].block.clone();
+            let block = (*self.new[at].block).clone();
             new_of.entry(block).or_default().push(at);
         }
         // Rows of one block that left it at different times may vary in
@@ -159,7 +159,11 @@ impl Pairing<'_, '_> {
         let mut old_of: BTreeMap<(&str, bool, &[String]), Vec<usize>> = BTreeMap::new();
         for (at, one) in self.old.iter().enumerate() {
             if !self.taken[at] {
-                let key = (&*self.old_blocks[at], one.gone, &*one.definition.varied);
+                let key = (
+                    &*self.old_blocks[at],
+                    one.gone,
+                    one.definition.varied.as_slice(),
+                );
                 old_of.entry(key).or_default().push(at);
             }
         }

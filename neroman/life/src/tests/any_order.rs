@@ -46,7 +46,7 @@ proptest! {
         let names = ["a", "b", "c", "d", "e"];
         let again = retries::retrying(&RetryOn::ALL, MAX);
         let all = |count: usize| names[..count].iter().map(|n| Definition {
-            again: again.clone(),
+            again: again.clone().into(),
             ..definition(n, "1")
         }).collect();
         lab.add("/lab", all(4));

@@ -152,7 +152,7 @@ fn the_retries_of_one_experiment_hold_no_other() {
     let mut lab = Lab::default();
     let again = retries::retrying(&[RetryOn::Crashed], 9);
     let one = |n: u64| Definition {
-        again: again.clone(),
+        again: again.clone().into(),
         ..definition(&format!("e{n}"), "1")
     };
     lab.add("/lab", (1..=12).map(one).collect());

@@ -30,8 +30,8 @@ impl Lab {
             .iter()
             .enumerate()
             .map(|(at, (block, cohort))| Definition {
-                block: (*block).to_owned(),
-                cohort: cohort.map(str::to_owned),
+                block: (*block).to_owned().into(),
+                cohort: cohort.map(str::to_owned).into(),
                 ..definition(&format!("{block}-{at}"), "1")
             });
         lab.add("/lab", named.collect());

@@ -4,9 +4,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nero_format::{
-    Buffering, Definition, Loaded, Monitor, Param, Place, Resources, Source, SourceKind, Value,
-};
+use nero_format::{Definition, Loaded, Param, Place, Source, SourceKind, Value};
 use nero_model::{ExperimentId, Phase, RunId, RunToken};
 
 use crate::facts::journal::{Exit, Gone, Incarnation, Key};
@@ -26,54 +24,20 @@ use crate::step::input::Input;
 pub(crate) fn definition(name: &str, lr: &str) -> Definition {
     Definition {
         name: name.to_owned(),
-        number: None,
-        block: name.to_owned(),
-        cohort: None,
-        varied: Vec::new(),
-        collections: vec!["lab".to_owned()],
-        folder: PathBuf::from("/lab"),
+        block: name.to_owned().into(),
+        collections: vec!["lab".to_owned()].into(),
+        folder: PathBuf::from("/lab").into(),
         place: Place {
             file: "neronet.yaml".to_owned(),
             line: 1,
             column: 1,
             sheet: None,
-        },
+        }
+        .into(),
         argv: vec!["true".to_owned(), lr.to_owned()],
         command_text: format!("true {lr}"),
         params: vec![Param::new("lr", lr, Value::Text(lr.to_owned()))],
-        env: Vec::new(),
-        data: Vec::new(),
-        resources: Resources::default(),
-        node: None,
-        requires: None,
-        probes: Vec::new(),
-        files: None,
-        linked_files: Vec::new(),
-        required_files: Vec::new(),
-        render: Vec::new(),
-        params_file: None,
-        main_file: None,
-        outputs: Vec::new(),
-        processing: nero_format::Processing::default(),
-        checkpoint: Vec::new(),
-        rules: Vec::new(),
-        metric_patterns: Vec::new(),
-        metric_reading: Default::default(),
-        progress: None,
-        monitor: Monitor::default(),
-        buffering: Buffering::default(),
-        results_dir: None,
-        results_max_bytes: None,
-        keep_ms: None,
-        precedence: nero_format::Precedence::default(),
-        custom_msg: None,
-        sbatch_args: None,
-        scheduling: nero_format::Scheduling::default(),
-        again: nero_format::FollowUp::default(),
-        priority: 0,
-        tags: Vec::new(),
-        not_built: Vec::new(),
-        notes: Vec::new(),
+        ..Definition::default()
     }
 }
 
@@ -218,7 +182,7 @@ impl Lab {
                 takes: RunDemands {
                     memory_bytes: experiment.definition.resources.memory_bytes.unwrap_or(0),
                     limit_s: experiment.definition.scheduler_limit_s(),
-                    on_nodes: experiment.definition.resources.on_nodes.clone(),
+                    on_nodes: experiment.definition.resources.on_nodes.clone().into(),
                     ..RunDemands::default()
                 },
                 resume: None,

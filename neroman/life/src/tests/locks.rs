@@ -17,7 +17,8 @@ fn locked(name: &str, everywhere: bool) -> Definition {
         precedence: Precedence {
             lock: Some(lock),
             ..Precedence::default()
-        },
+        }
+        .into(),
         ..definition(name, "1")
     }
 }
@@ -27,7 +28,8 @@ fn settles(name: &str) -> Definition {
         precedence: Precedence {
             settle_ms: 10_000,
             ..Precedence::default()
-        },
+        }
+        .into(),
         ..definition(name, "1")
     }
 }
@@ -37,7 +39,8 @@ fn placed(name: &str, place: NodeChoice) -> Definition {
         precedence: Precedence {
             place,
             ..Precedence::default()
-        },
+        }
+        .into(),
         ..definition(name, "1")
     }
 }

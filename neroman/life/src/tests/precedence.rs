@@ -18,7 +18,8 @@ fn needing(name: &str, until: DependsUntil, on: &[&str]) -> Definition {
         precedence: Precedence {
             needs: on.iter().map(need).collect(),
             ..Precedence::default()
-        },
+        }
+        .into(),
         ..definition(name, "1")
     }
 }
@@ -31,7 +32,8 @@ fn in_stage(name: &str, stage: &str, before: &[&str]) -> Definition {
                 before: before.iter().map(|stage| (*stage).to_owned()).collect(),
             }),
             ..Precedence::default()
-        },
+        }
+        .into(),
         ..definition(name, "1")
     }
 }
@@ -149,7 +151,8 @@ fn a_dependency_of_a_stage_before_is_counted_once() {
     let mut after = in_stage("train", "main", &["prepare"]);
     after.precedence.needs = needing("", DependsUntil::Finished, &["init"])
         .precedence
-        .needs;
+        .needs
+        .clone();
     let mut lab = lab(vec![in_stage("init", "prepare", &[]), after]);
     lab.start_batch(&[1, 2], false);
     lab.say(run(1, 1), running());
@@ -290,7 +293,7 @@ fn a_copy_is_waited_for_by_its_own_name_alone() {
             ..PersonalMarks::default()
         };
         copy.by_hand = Arc::new(by_hand);
-        Arc::make_mut(&mut copy.definition).block = "p".to_owned();
+        Arc::make_mut(&mut copy.definition).block = "p".to_owned().into();
     });
     assert!(refused.is_empty(), "{refused:?}");
     lab.start_batch(&[1, 3, 4, 5, 6], false);

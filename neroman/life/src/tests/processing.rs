@@ -34,7 +34,8 @@ fn ended_run() -> Lab {
         processing: Processing {
             outputs: vec![output],
             plots: Vec::new(),
-        },
+        }
+        .into(),
         ..definition("a", "1")
     };
     lab.add("/lab", vec![definition]);

@@ -29,8 +29,8 @@ impl Lab {
         };
         let again = again.clone();
         let definition = Definition {
-            again,
-            resources,
+            again: again.into(),
+            resources: resources.into(),
             ..definition("a", "1")
         };
         lab.add("/lab", vec![definition]);
@@ -151,8 +151,8 @@ fn a_retry_has_more_of_what_its_node_alone_gives() {
         ..Resources::default()
     };
     let definition = Definition {
-        again: retrying(&[RetryOn::OutOfMemory], 2),
-        resources,
+        again: retrying(&[RetryOn::OutOfMemory], 2).into(),
+        resources: resources.into(),
         ..definition("a", "1")
     };
     let mut lab = Lab::default();

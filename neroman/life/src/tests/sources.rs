@@ -452,7 +452,7 @@ fn experiments_of_an_earlier_version_find_their_block() {
     let mut lab = Lab::default();
     let old = |name: &str| {
         let mut old = definition(name, "0.1");
-        old.block = String::new();
+        old.block = String::new().into();
         old
     };
     lab.add("/lab", vec![old("fib_lr-0.1_n-1"), old("fib_lr-0.1_n-2")]);
@@ -460,8 +460,8 @@ fn experiments_of_an_earlier_version_find_their_block() {
         definition("fib_lr-0.1_n-1_x-1", "0.1"),
         definition("other", "0.1"),
     ];
-    now[0].block = "fib".to_owned();
-    now[0].varied = vec!["lr".to_owned()];
+    now[0].block = "fib".to_owned().into();
+    now[0].varied = vec!["lr".to_owned()].into();
     let merged = add::merge(
         &lab.state,
         &[source("/lab", now.to_vec())],
@@ -477,7 +477,7 @@ fn numbered(rows: &[(u64, &str, &str)]) -> Vec<nero_format::Definition> {
     let row = |(number, name, lr): &(u64, &str, &str)| {
         let mut row = definition(name, lr);
         row.number = Some(*number);
-        row.block = "plan".to_owned();
+        row.block = "plan".to_owned().into();
         row
     };
     rows.iter().map(row).collect()
@@ -548,7 +548,7 @@ fn numbers_of_other_sources_clash_all_at_once() {
 fn rows_without_names_are_called_after_their_numbers_and_are_never_renamed() {
     let mut lab = Lab::default();
     let row = |lr: &str, varied: &[&str]| nero_format::Definition {
-        block: "plan".to_owned(),
+        block: "plan".to_owned().into(),
         varied: varied.iter().map(|&name| name.to_owned()).collect(),
         ..definition("", lr)
     };

@@ -23,7 +23,8 @@ fn sources() -> [(&'static str, Vec<Definition>); 2] {
             Precedence {
                 needs,
                 ..Precedence::default()
-            },
+            }
+            .into(),
         )
     };
     let staged = |name: &str, stage: &str, before: &[&str]| {
@@ -36,7 +37,8 @@ fn sources() -> [(&'static str, Vec<Definition>); 2] {
             Precedence {
                 stage: Some(stage),
                 ..Precedence::default()
-            },
+            }
+            .into(),
         )
     };
     let (finished, ended) = (DependsUntil::Finished, DependsUntil::Ended);

@@ -153,7 +153,9 @@ impl Placer {
                 let Some(node) = run.node().filter(|node| candidates.contains_key(*node)) else {
                     continue;
                 };
-                let usual_ms = usual.get(&*experiment.definition.collections).copied();
+                let usual_ms = usual
+                    .get(experiment.definition.collections.as_slice())
+                    .copied();
                 let mut job = Job::of(run, usual_ms, now);
                 let goes = config.balances(&run.made.node, node)
                     && !run.made.precedence.place.names_others()
@@ -246,7 +248,7 @@ impl<'a> CollectionHistory<'a> {
             let Some(run) = experiment.runs.last() else {
                 continue;
             };
-            let of = &*experiment.definition.collections;
+            let of = experiment.definition.collections.as_slice();
             let refused = run.refusals().iter().map(|refusal| (of, &*refusal.node));
             known.refused.extend(refused);
             let Some((_, newest)) = run.journal.newest() else {

@@ -22,7 +22,7 @@ pub(super) fn takes(definition: &Definition) -> RunDemands {
         in_order: definition.precedence.place.in_order,
         data: definition.data.clone(),
         scheduling: definition.scheduling.clone(),
-        on_nodes: definition.resources.on_nodes.clone(),
+        on_nodes: definition.resources.on_nodes.clone().into(),
         grace_ms: if definition.resources.on_nodes.time_ms.is_empty() {
             0
         } else {

@@ -3,7 +3,7 @@
 
 mod variables;
 
-use crate::definition::{Buffering, Definition, Monitor, NotBuilt, RenderDef, Resources};
+use crate::definition::{Buffering, Definition, NotBuilt, RenderDef, Resources, SharedPart};
 use crate::read::block::{Given, Scope};
 use crate::read::command::style::{self, Style};
 use crate::read::command::{self, Command, render};
@@ -42,7 +42,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
     let mut draft = read_fields(reader, spread.as_ref().unwrap_or(scope), name, mark);
     let written = scope.get(Field::SbatchArgs);
     let written = written.and_then(|given| given.value.scalar());
-    draft.common.sbatch_args = written.map(str::to_owned);
+    draft.common.sbatch_args = written.map(str::to_owned).into();
     draft
 }
 
@@ -72,23 +72,23 @@ fn read_fields(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Mark) -
     let mut common = Definition {
         name: String::new(),
         number: None,
-        block: name.to_owned(),
-        cohort: text(reader, scope, Field::Cohort),
+        block: name.to_owned().into(),
+        cohort: text(reader, scope, Field::Cohort).into(),
         varied: program
             .axes
             .iter()
             .filter(|axis| axis.count() > 1 && !axis.is_seed())
             .map(|axis| axis.name.clone())
             .collect(),
-        collections: collections(reader, scope),
-        folder: reader.folder.to_path_buf(),
-        place: reader.text.place(mark),
+        collections: collections(reader, scope).into(),
+        folder: reader.folder.to_path_buf().into(),
+        place: reader.text.place(mark).into(),
         argv: Vec::new(),
         command_text: String::new(),
         params: Vec::new(),
-        env: env(reader, scope),
-        data: placing::data(reader, scope),
-        resources,
+        env: env(reader, scope).into(),
+        data: placing::data(reader, scope).into(),
+        resources: resources.into(),
         linked_files: files
             .iter()
             .flatten()
@@ -96,42 +96,44 @@ fn read_fields(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Mark) -
             .map(|file| file.glob.clone())
             .chain(images)
             .collect(),
-        files: files.map(|files| files.into_iter().map(|file| file.glob).collect()),
-        required_files: program.required_files,
-        main_file: program.main_file,
-        render: program.render,
-        params_file: program.params_file,
-        outputs,
-        processing,
-        checkpoint,
-        node: placing::node(reader, scope),
-        requires,
-        probes,
-        rules,
-        metric_patterns,
-        metric_reading,
-        progress: settings::progress(reader, scope, &mut not_built),
+        files: files
+            .map(|files| files.into_iter().map(|file| file.glob).collect())
+            .into(),
+        required_files: program.required_files.into(),
+        main_file: program.main_file.into(),
+        render: program.render.into(),
+        params_file: program.params_file.into(),
+        outputs: outputs.into(),
+        processing: processing.into(),
+        checkpoint: checkpoint.into(),
+        node: placing::node(reader, scope).into(),
+        requires: requires.into(),
+        probes: probes.into(),
+        rules: rules.into(),
+        metric_patterns: metric_patterns.into(),
+        metric_reading: metric_reading.into(),
+        progress: settings::progress(reader, scope, &mut not_built).into(),
         monitor: match scope.get(Field::Monitor) {
-            Some(given) => settings::monitor(reader, &given.value),
-            None => Monitor::default(),
+            Some(given) => settings::monitor(reader, &given.value).into(),
+            None => SharedPart::default(),
         },
         buffering: buffering(reader, scope),
-        results_dir: text(reader, scope, Field::ResultsDir),
+        results_dir: text(reader, scope, Field::ResultsDir).into(),
         results_max_bytes: scope
             .get(Field::ResultsMax)
             .and_then(|given| reader.size_bytes(&given.key, &given.value, Zero::Refused)),
         keep_ms: scope
             .get(Field::Keep)
             .and_then(|given| reader.duration_ms(&given.key, &given.value, Zero::Allowed)),
-        custom_msg: text(reader, scope, Field::CustomMsg),
-        sbatch_args: None,
-        scheduling,
-        again,
+        custom_msg: text(reader, scope, Field::CustomMsg).into(),
+        sbatch_args: SharedPart::default(),
+        scheduling: scheduling.into(),
+        again: again.into(),
         priority: settings::priority(reader, scope).unwrap_or_default(),
-        precedence,
-        tags: settings::tags(reader, scope),
-        not_built,
-        notes: Vec::new(),
+        precedence: precedence.into(),
+        tags: settings::tags(reader, scope).into(),
+        not_built: not_built.into(),
+        notes: SharedPart::default(),
     };
     common.not_built.sort_by(|a, b| a.place.cmp(&b.place));
     Draft {

@@ -225,7 +225,7 @@ pub fn is_named(on: &str, definition: &Definition) -> bool {
     if glob.has_wildcard() {
         glob.fits(&definition.name)
     } else {
-        on == definition.name || on == definition.block
+        on == definition.name || on == *definition.block
     }
 }
 
@@ -248,7 +248,7 @@ pub(crate) fn check(reader: &mut Reader<'_>) {
     let mut names: HashMap<&str, Vec<usize>> = HashMap::new();
     for (index, definition) in definitions.iter().enumerate() {
         names.entry(&definition.name).or_default().push(index);
-        if definition.block != definition.name {
+        if *definition.block != definition.name {
             names.entry(&definition.block).or_default().push(index);
         }
     }

@@ -15,7 +15,7 @@ fn rule(text: &str) -> Expr {
 fn experiments(count: usize) -> Vec<Arc<Experiment>> {
     let mut lab = Lab::default();
     let named = (0..count).map(|at| nero_format::Definition {
-        block: "a".to_owned(),
+        block: "a".to_owned().into(),
         ..definition(&format!("a{at}"), "1")
     });
     lab.add("/lab", named.collect());

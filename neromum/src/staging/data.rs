@@ -7,7 +7,7 @@ use std::path::Path;
 use nero_model::data::{self, FillError};
 use nero_wire::v1::RunSpec;
 
-use super::environment::{Base, Var};
+use super::environment::{Base, UnsetVariable, Var};
 
 /// Reason why a run cannot have its data here.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +42,9 @@ pub enum DataError {
     /// A text has a place without data.
     #[error(transparent)]
     Place(FillError),
+    /// A variable of `env:` is made of another one that is not set on this node.
+    #[error(transparent)]
+    Unset(#[from] UnsetVariable),
 }
 
 /// Paths of one run's data.

@@ -1,13 +1,13 @@
 //! The environment of a job: clean, then the run's own variables in their
 //! order, then ours. `$NAME` is expanded here and never by a shell.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use nero_model::RunId;
-use nero_model::names::variable;
-use nero_wire::v1::RunSpec;
+use nero_model::names::{self, variable};
+use nero_wire::v1::{EnvVar, RunSpec};
 use rustix::fs::{Access, access};
 
 pub use nero_model::paths::run::marks;
@@ -207,20 +207,15 @@ pub struct JobContext<'a> {
 }
 
 /// The whole environment; later entries of a name replace earlier ones.
-pub fn build(base: &Base, spec: &RunSpec, place: &JobContext<'_>) -> Vec<Var> {
-    let mut vars = base.vars.clone();
-    for var in &spec.env {
-        if var.unset {
-            vars.retain(|(name, _)| name != var.name.as_bytes());
-            continue;
-        }
-        let value = if var.expand {
-            expand(var.value.as_bytes(), &vars)
-        } else {
-            var.value.clone().into_bytes()
-        };
-        set(&mut vars, &var.name, value);
-    }
+///
+/// # Errors
+/// See [`of_run`].
+pub fn build(
+    base: &Base,
+    spec: &RunSpec,
+    place: &JobContext<'_>,
+) -> Result<Vec<Var>, UnsetVariable> {
+    let mut vars = of_run(base, spec)?;
     set_ours(&mut vars, spec, place);
     for (name, value) in base.hosts.vars(place.id, is_free).into_iter().flatten() {
         if name.starts_with("NERO_") {
@@ -229,8 +224,34 @@ pub fn build(base: &Base, spec: &RunSpec, place: &JobContext<'_>) -> Vec<Var> {
             set_unless(&mut vars, name, &value)
         }
     }
-    vars
+    Ok(vars)
 }
+
+/// The base with the run's own variables.
+///
+/// # Errors
+/// A value is made of a variable that is not set here, and would be another one without it.
+pub fn of_run(base: &Base, spec: &RunSpec) -> Result<Vec<Var>, UnsetVariable> {
+    let mut vars = base.vars.clone();
+    for var in &spec.env {
+        if var.unset {
+            vars.retain(|(name, _)| name != var.name.as_bytes());
+            continue;
+        }
+        let value = if var.expand {
+            expand(var, &vars)?
+        } else {
+            var.value.clone().into_bytes()
+        };
+        set(&mut vars, &var.name, value);
+    }
+    Ok(vars)
+}
+
+/// A variable of `env:`, and the one of which it is made and which is not set on this node.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("`{0}` in `env:` is made of `${1}`, which is not set on this node")]
+pub struct UnsetVariable(String, String);
 
 /// How many GPUs the run was given, as it asked for them.
 fn gpus(spec: &RunSpec) -> String {
@@ -306,9 +327,10 @@ fn set_unless(vars: &mut Vec<Var>, name: &str, to: &str) {
     }
 }
 
-/// Replaces `$NAME` and `${NAME}`; a name that is not set becomes empty. `$$` is one `$`, and a
-/// `$` before anything else stays.
-fn expand(text: &[u8], vars: &[Var]) -> Vec<u8> {
+/// Replaces `$NAME` and `${NAME}` by variables of the job, else of this process, which has those
+/// of the node's start-up files. `$$` is one `$`, and a `$` before anything else stays.
+fn expand(var: &EnvVar, vars: &[Var]) -> Result<Vec<u8>, UnsetVariable> {
+    let text = var.value.as_bytes();
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.iter().position(|byte| *byte == b'$') {
@@ -328,11 +350,20 @@ fn expand(text: &[u8], vars: &[Var]) -> Vec<u8> {
             rest = after;
             continue;
         }
-        out.extend_from_slice(value(vars, &name_from[..length]).unwrap_or_default());
+        let name = String::from_utf8_lossy(&name_from[..length]);
         rest = &name_from[length + usize::from(braced)..];
+        let of_process = || std::env::var_os(&*name).map(OsString::into_vec);
+        let known = value(vars, name.as_bytes()).map(<[u8]>::to_vec);
+        // The value that this one adds to, as in `FLAGS: $FLAGS -v`.
+        let is_added_to = name == var.name && var.value.trim_matches(['$', '{', '}']) != name;
+        match known.or_else(of_process) {
+            Some(value) => out.extend_from_slice(&value),
+            None if is_added_to || names::may_be_given(&name) => {}
+            None => return Err(UnsetVariable(var.name.clone(), name.into_owned())),
+        }
     }
     out.extend_from_slice(rest);
-    out
+    Ok(out)
 }
 
 fn name_length(text: &[u8]) -> usize {
@@ -349,7 +380,7 @@ fn name_length(text: &[u8]) -> usize {
 mod tests {
     use super::*;
     use nero_model::ExperimentId;
-    use nero_wire::v1::{EnvVar, Param, Resources, SchedulerRequest};
+    use nero_wire::v1::{Param, Resources, SchedulerRequest};
 
     fn var(name: &str, value: &str) -> EnvVar {
         EnvVar {
@@ -377,7 +408,7 @@ mod tests {
             resumed: false,
             in_allocation: false,
         };
-        build(base, spec, &place)
+        build(base, spec, &place).unwrap()
     }
 
     #[test]
@@ -426,7 +457,7 @@ mod tests {
         gone.unset = true;
         let spec = RunSpec {
             env: vec![
-                var("A", "$HOME/a:${HOME}b$NOPE."),
+                var("A", "$HOME/a:${HOME}b$PYTHONPATH."),
                 var("PW", "pa$$word$$$HOME$"),
                 var("B", "$A;$(id)`id`$1${A$ ${}"),
                 var("PATH", "/mine:$PATH"),
@@ -449,6 +480,38 @@ mod tests {
         assert_eq!(text(&vars, "LANG"), None);
         assert_eq!(text(&vars, "OMP_NUM_THREADS").unwrap(), "9");
         assert_eq!(text(&vars, "NERO_RESUME"), None);
+    }
+
+    #[test]
+    fn a_value_made_of_a_variable_that_is_not_set_is_refused_by_name() {
+        let base = Base::of([("HOME", "/home/me")]);
+        let of = |name: &str, value: &str| {
+            let spec = RunSpec {
+                env: vec![var(name, value)],
+                ..RunSpec::default()
+            };
+            of_run(&base, &spec).map(|vars| text(&vars, name).unwrap_or_default())
+        };
+        for (name, value) in [
+            ("HF", "$NERO_NOWHERE/hf"),
+            ("HF", "a${NERO_NOWHERE}"),
+            ("NERO_NOWHERE", "$NERO_NOWHERE"),
+            ("NERO_NOWHERE", "${NERO_NOWHERE}"),
+        ] {
+            let error = of(name, value).unwrap_err().to_string();
+            assert_eq!(
+                error,
+                format!(
+                    "`{name}` in `env:` is made of `$NERO_NOWHERE`, which is not set on this node"
+                )
+            );
+        }
+        // What the node's start-up files gave this process, as for `data`.
+        let path = std::env::var("CARGO_MANIFEST_DIR").unwrap();
+        assert_eq!(of("A", "$CARGO_MANIFEST_DIR/a"), Ok(format!("{path}/a")));
+        assert_eq!(of("FLAGS", "$FLAGS -v").as_deref(), Ok(" -v"));
+        assert_eq!(of("PYTHONPATH", "src:$PYTHONPATH").as_deref(), Ok("src:"));
+        assert_eq!(of("ENV", "$CONDA_PREFIX").as_deref(), Ok(""));
     }
 
     #[test]

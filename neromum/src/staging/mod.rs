@@ -215,14 +215,14 @@ fn contained(
 /// A job's variables and arguments, with the paths of its data in their places.
 ///
 /// # Errors
-/// A place without data.
+/// A place without data, a variable that is not set.
 pub fn filled(
     base: &Base,
     spec: &RunSpec,
     place: &environment::JobContext<'_>,
     data: &data::DataPaths,
 ) -> Result<(Vec<environment::Var>, Vec<String>), data::DataError> {
-    let mut vars = data.vars(environment::build(base, spec, place))?;
+    let mut vars = data.vars(environment::build(base, spec, place)?)?;
     for (name, path) in data.paths() {
         environment::set_data(&mut vars, name, path);
     }

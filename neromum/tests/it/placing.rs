@@ -55,7 +55,7 @@ async fn data_that_stays_on_the_node_is_found_or_refused() {
             .to_vec(),
         env: vec![EnvVar {
             name: "IN".to_owned(),
-            value: format!("$HOME+{corpus}"),
+            value: format!("$HOME+$WRKDIR+{corpus}"),
             expand: true,
             unset: false,
         }],
@@ -69,7 +69,7 @@ async fn data_that_stays_on_the_node_is_found_or_refused() {
     };
     settled(&mut mum, &[&spec]).await;
     let expected = format!(
-        "a:{text}/corpus\n{home}+{text}/corpus\n{text}/corpus\n{text}/corpus\n\
+        "a:{text}/corpus\n{home}+{text}+{text}/corpus\n{text}/corpus\n{text}/corpus\n\
          {{\"p\":\"{text}/corpus\"}}\n"
     );
     assert_eq!(stdout(&node, &spec), expected);
@@ -93,6 +93,13 @@ async fn data_that_stays_on_the_node_is_found_or_refused() {
         );
         assert!(!node.run_dir(&spec).exists());
     }
+    let mut spec = other(spec.data.clone(), 3);
+    spec.env[0].value = "$NOT_SET/x".to_owned();
+    let why = refused(&mut mum, &spec).await;
+    assert!(
+        why.contains("`IN` in `env:` is made of `$NOT_SET`"),
+        "{why}"
+    );
 }
 
 #[tokio::test]

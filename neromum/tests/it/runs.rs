@@ -235,7 +235,7 @@ async fn a_job_begins_with_exactly_its_environment() {
     let mut spec = node.run(7, &["env", "-0"]);
     spec.name = "n;$(id)".to_owned();
     spec.env = vec![
-        var("GREETING", "$HOME/${TZ} `id` $NOPE.", true),
+        var("GREETING", "$HOME/${TZ} `id` $CONDA_X.", true),
         var("RAW", "$HOME", false),
         var("NERO_RESUME", "", false),
     ];

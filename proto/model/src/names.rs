@@ -30,6 +30,15 @@ pub fn variable(prefix: &str, name: &str) -> String {
     variable
 }
 
+/// Whether a job may have this variable before those of its `env:`, from its node, from the shell
+/// of `start` or from a scheduler. Where it has not, nothing comes in place of `$NAME`.
+pub fn may_be_given(name: &str) -> bool {
+    const ALL: &str =
+        " HOME USER LOGNAME SHELL LANG TZ TMPDIR PATH VIRTUAL_ENV PYTHONPATH LD_LIBRARY_PATH ";
+    let mut beginnings = ["CONDA_", "SLURM_", "PBS_", "SGE_", "LSB_"].iter();
+    ALL.contains(&format!(" {name} ")) || beginnings.any(|begin| name.starts_with(begin))
+}
+
 /// Longer names are no typing errors, and comparing them costs a square.
 const SUGGEST_CHARS_MAX: usize = 100;
 

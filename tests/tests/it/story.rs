@@ -135,7 +135,7 @@ fn a_job_starts_from_a_clean_environment_in_its_own_folder() {
     home.set_env("MY_SECRET_TOKEN", "hunter2");
     home.set_env("LD_LIBRARY_PATH", "/opt/nothing");
     let yaml = format!(
-        "collection: env\n+e:\n  command: {} environment\n  parameters: {{lr: 0.10}}\n  env: {{GREETING: hello $USER_X, HOME_COPY: $HOME, LANG: null}}\n",
+        "collection: env\n+e:\n  command: {} environment\n  parameters: {{lr: 0.10}}\n  env: {{HOME_COPY: $HOME, LANG: null}}\n",
         job()
     );
     added(&home, "env", &yaml);

@@ -319,7 +319,7 @@ fn a_variable_that_nothing_sets_is_told_and_a_dollar_sign_can_be_written() {
     let notes: Vec<&str> = loaded.notes.iter().map(|note| note.text.as_str()).collect();
     assert_eq!(notes.len(), 2, "{notes:?}");
     assert!(
-        notes[0].starts_with("`$PATHX` is set by nothing"),
+        notes[0].starts_with("nodes where `$PATHX` is not set refuse these runs"),
         "{notes:?}"
     );
     assert!(

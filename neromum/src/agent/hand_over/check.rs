@@ -13,6 +13,7 @@ use super::{Rejection, lacks, no, passes};
 use crate::config;
 use crate::runs::{folders, gone};
 use crate::staging::data::{DataError, DataPaths};
+use crate::staging::environment::{self, Base};
 use crate::staging::store::Store;
 use crate::staging::tree::{self, TreeError};
 
@@ -141,27 +142,33 @@ pub(super) fn identify(spec: &RunSpec) -> Result<(RunToken, RunId), Rejection> {
     Ok((token, id))
 }
 
-/// Finds the run's data, and writes its paths into the spec.
-pub(super) fn find_data(spec: &mut RunSpec) -> Result<DataPaths, Rejection> {
+/// Finds the run's data, and writes its paths into the spec. `base`: with what its variables are
+/// made; where lines of `setup` add to that before the start, none.
+pub(super) fn find_data(spec: &mut RunSpec, base: Option<&Base>) -> Result<DataPaths, Rejection> {
     let no_data = |error: &DataError| {
         let why = match std::error::Error::source(error) {
             Some(source) => format!("{error}: {source}"),
             None => error.to_string(),
         };
+        let hint = match error {
+            DataError::Unset(_) => {
+                "write it as a line of `setup`, which knows what login files set: `export NAME=$OTHER`"
+            }
+            _ => "put it there, or correct `data` of the experiment",
+        };
         Rejection {
             // A place without data is a fault on every node.
             here: !matches!(error, DataError::Place(_)),
             later: matches!(error, DataError::Missing { source, .. } if passes(source)),
-            ..lacks(
-                &spec.node,
-                plain(&why).into_owned(),
-                "put it there, or correct `data` of the experiment",
-            )
+            ..lacks(&spec.node, plain(&why).into_owned(), hint)
         }
     };
     // A place without data is a fault that no later start repairs.
     let data = DataPaths::of(spec).and_then(|data| data.check().map(|()| data));
     let data = data.map_err(|error| no_data(&error))?;
+    if let Some(base) = base {
+        environment::of_run(base, spec).map_err(|error| no_data(&error.into()))?;
+    }
     let argv = data.argv(&spec.argv).map_err(|error| no_data(&error))?;
     let values = spec.env.iter().map(|var| &var.value);
     let texts = values.chain(spec.params.iter().map(|param| &param.text));

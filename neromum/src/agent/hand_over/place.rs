@@ -271,7 +271,10 @@ impl Placer {
                 .or_insert_with(|| check_tree(store, hash));
             checked.as_ref().map_err(Flaw::refusal)?;
         }
-        let data = find_data(&mut spec)?;
+        let data = find_data(
+            &mut spec,
+            Some(&self.base).filter(|_| self.warden.is_none()),
+        )?;
         settle_image(&mut spec, &found.images)?;
         spec.boot_id = self.boot_id.to_vec();
         let run_dir = self.paths.run(id);

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use nero_model::names::variable;
+use nero_model::names::{may_be_given, variable};
 use nero_model::safe::quoted;
 use nero_yaml::Mark;
 
@@ -12,24 +12,7 @@ use crate::read::command::style::Style;
 use crate::read::params::Axis;
 use crate::read::reader::Reader;
 
-/// What a job has before `env:`, on every node.
-const GIVEN: &[&str] = &[
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "LANG",
-    "TZ",
-    "TMPDIR",
-    "PATH",
-    "VIRTUAL_ENV",
-    "PYTHONPATH",
-    "LD_LIBRARY_PATH",
-];
-/// Begins of names that the shell of `add` or a scheduler may give.
-const PERHAPS: &[&str] = &["CONDA_", "SLURM_", "PBS_", "SGE_", "LSB_"];
-
-/// Tells of the variables in a value that nothing sets: nothing comes in their place.
+/// Notes the variables in a value that a node may lack, which then refuses the run.
 pub(super) fn note_unset(
     reader: &mut Reader<'_>,
     value: &str,
@@ -37,21 +20,20 @@ pub(super) fn note_unset(
     is_set: impl Fn(&str) -> bool,
 ) {
     for (at, name) in expanded(value) {
-        let is_given = GIVEN.contains(&name) || PERHAPS.iter().any(|begin| name.starts_with(begin));
-        if is_given || is_set(name) {
+        if may_be_given(name) || is_set(name) {
             continue;
         }
-        let why = if name.starts_with("NERO_") {
-            "is set after `env:`"
-        } else {
-            "is set by nothing that every node has; where it is not set"
-        };
         let mark = mark(reader, at);
-        reader.note_once(
-            mark,
-            &format!("unset {name}"),
-            format!("`${name}` {why}, nothing comes in its place; a dollar sign is written `$$`"),
-        );
+        let text = if name.starts_with("NERO_") {
+            format!(
+                "`${name}` is set after `env:`, so that nodes refuse these runs; a dollar sign is written `$$`"
+            )
+        } else {
+            format!(
+                "nodes where `${name}` is not set refuse these runs; a line of `setup`, as `export NAME=${name}`, knows what login files set; a dollar sign is written `$$`"
+            )
+        };
+        reader.note_once(mark, &format!("unset {name}"), text);
     }
 }
 

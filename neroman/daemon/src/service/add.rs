@@ -148,23 +148,24 @@ fn first_of(folder: &Path) -> PathBuf {
     }
 }
 
+/// What the sources and their comparison with what is known draw attention to.
+pub(super) fn notes(reads: &[Read], merged: &MergeOutcome) -> Vec<String> {
+    let of_files = reads.iter().flat_map(|read| &read.loaded.notes);
+    let of_files = of_files.map(|note| match &note.place {
+        Some(place) => format!("{place}: {}", note.text),
+        None => note.text.clone(),
+    });
+    of_files.chain(merged.notes.iter().cloned()).collect()
+}
+
 pub(super) fn reply(
     reads: &[Read],
     merged: &MergeOutcome,
     folders: &[v1::FolderTaken],
 ) -> v1::AddReply {
-    let notes = reads
-        .iter()
-        .flat_map(|read| &read.loaded.notes)
-        .map(|note| match &note.place {
-            Some(place) => format!("{place}: {}", note.text),
-            None => note.text.clone(),
-        })
-        .chain(merged.notes.iter().cloned())
-        .collect();
     v1::AddReply {
         experiments: merged.seen.iter().map(one).collect(),
-        notes,
+        notes: notes(reads, merged),
         range: merged.range(),
         folders: folders.to_vec(),
         rows: Vec::new(),

@@ -430,9 +430,11 @@ impl Man {
             .ledger
             .ask(&[], move |state, _| {
                 let merged = accepted(state, add::merge(state, &reads, &missing, &now))?;
+                let mut notes = merged.lines();
+                notes.extend(super::add::notes(&reads, &merged));
                 Ok(Decision {
                     answer: v1::AddReply {
-                        notes: merged.lines(),
+                        notes,
                         ..v1::AddReply::default()
                     },
                     changes: merged.changes,

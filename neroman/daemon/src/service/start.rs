@@ -16,9 +16,10 @@ use nero_wire::v1::start_reply::One;
 use prost::Message as _;
 
 use self::made::{made, takes};
-use super::add::canonical;
+use super::add::{canonical, notes as add_notes};
 use super::code;
 use super::order::{self, InStart, Order};
+use super::script::{SOON, mark_refused};
 use super::select::Selection;
 use super::sources::{self, SourceToRead};
 use super::unschedulable::RunDemand;
@@ -318,6 +319,7 @@ fn prepare(
         prospect.apply(change);
     }
     let mut notes = merged.lines();
+    notes.extend(add_notes(&reads, &merged));
     let picked = pick(&prospect, asked, freezer, &mut notes)?;
     let plans = start::plan(&prospect, &picked, asked.wanted);
     let going = plans.iter().filter_map(|plan| match plan {

@@ -99,6 +99,11 @@ impl SetName<'_> {
         set.or_else(|| words().next()).unwrap_or_default()
     }
 
+    /// Whether it is of a set of data, and not of a numbered part alone.
+    pub fn has_set(&self) -> bool {
+        is_set(self.word().as_bytes())
+    }
+
     /// Whether the set is one to train with.
     pub fn is_training(&self) -> bool {
         let last = self.set.rsplit([' ', '/']).next().unwrap_or_default();

@@ -346,7 +346,9 @@ fn of_run(rule: &Rule, experiment: &Experiment, run: &Run) -> v1::RuleState {
             exact: exact.clone(),
         };
         shown.names = facts.bound.iter().map(name).collect();
-        shown.problem = facts.problem.clone();
+        let problem = Some(facts.problem.clone()).filter(|problem| !problem.is_empty());
+        let problems: Vec<String> = problem.into_iter().chain(facts.doubts()).collect();
+        shown.problem = problems.join("; ");
     }
     if let Some(off) = run.journal.rules_off.get(&rule.id) {
         shown.problem = format!("off: {}", off.why);

@@ -5,8 +5,9 @@
 //! which parts of different segments came: if one of several records counts, a
 //! [`Key`] selects it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use nero_expr::Bound;
 use serde::{Deserialize, Serialize};
 
 use super::now::{Now, Tick};
@@ -440,12 +441,27 @@ pub struct RuleFacts {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub ran: BTreeMap<u32, Ran>,
     pub problem: String,
+    /// Written names that the metric of a set alone did not bind, each with that.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub of_set: BTreeSet<(String, String)>,
     /// Since which run time, in seconds, the condition of each `for` holds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<Option<f64>>,
     /// The record of that.
     #[serde(skip_serializing_if = "is_default")]
     pub held_key: (u32, Key),
+}
+
+impl RuleFacts {
+    /// The names that are unknown since only the metric of a set was printed, as sentences.
+    pub fn doubts(&self) -> impl Iterator<Item = String> {
+        let open = self.of_set.iter();
+        let open = open.filter(|(written, _)| !self.bound.contains_key(written));
+        open.map(|(written, exact)| {
+            let meant = Bound::Metric(exact.as_str().into()).written();
+            format!("`{written}` is not the metric `{exact}`, so it is unknown until it is printed: write `{meant}` if that is meant")
+        })
+    }
 }
 
 /// The end of the command of a firing.
@@ -612,6 +628,9 @@ impl Journal {
                 values => format!("rule `{}` ({values})", rule.text),
             })
             .collect();
+        for (id, rule) in &self.rules {
+            texts.extend(rule.doubts().map(|doubt| format!("rule {id}: {doubt}")));
+        }
         let off = self.rules_off.values();
         texts.extend(off.map(|off| format!("rule `{}` is off: {}", off.text, off.why)));
         if let Some((version, why)) = &self.rules_refused

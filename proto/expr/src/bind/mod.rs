@@ -80,8 +80,11 @@ impl Bound {
 /// How well an exact name fits a written one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fit {
-    /// A metric of a set, `val loss` of `loss`.
+    /// A metric of a set, `val loss` of `loss`. A rule is not bound to it: what ends a run is
+    /// never another metric than the written one.
     OfSet,
+    /// A metric of a numbered part, `Fold 1 loss` of `loss`.
+    OfPart,
     /// The same of the set to train with, which is meant where no set is told.
     Training,
     Loose,
@@ -97,10 +100,10 @@ pub(crate) fn fit(name: &NameRef, kind: NameKind, exact: &str) -> Option<Fit> {
         Some(Fit::Loose)
     } else if kind == NameKind::Metric {
         let parts = sets::apart(exact).filter(|one| same_loosely(&name.text, one.base))?;
-        Some(if parts.is_training() {
-            Fit::Training
-        } else {
-            Fit::OfSet
+        Some(match (parts.is_training(), parts.has_set()) {
+            (true, _) => Fit::Training,
+            (false, true) => Fit::OfSet,
+            (false, false) => Fit::OfPart,
         })
     } else {
         None
@@ -120,7 +123,8 @@ enum Slot {
     /// No name fits yet.
     Open,
     Bound(Bound),
-    /// More than one name fits; unknown from then on.
+    /// More than one name fits, or the metric of one set (twice here); unknown from then on, unless
+    /// a better one comes.
     Clash(Bound, Bound),
 }
 
@@ -191,7 +195,7 @@ impl Expr {
             let is_known = |fact: &Fact| fact.known_to().is_known_at(self.rule_place());
             let fact = loose_fact(name).filter(|fact| !self.standing || is_known(fact));
             found.loose.extend(fact.map(Bound::Fact));
-            let slot = found.settle();
+            let slot = found.settle(self.standing);
             match &slot {
                 Slot::Open if !self.standing || name.asked == Asked::Param => {
                     return Err(self.missing(name, |visit| scope.visit_names(visit)));
@@ -391,7 +395,7 @@ impl NameMatches {
             Some(Fit::Exact) => &mut self.exact,
             Some(Fit::Loose) => &mut self.loose,
             Some(Fit::Training) => &mut self.training,
-            Some(Fit::OfSet) => &mut self.of_set,
+            Some(Fit::OfSet | Fit::OfPart) => &mut self.of_set,
             None => return,
         };
         let bound = Bound::new(kind, exact);
@@ -402,8 +406,9 @@ impl NameMatches {
 
     /// Prefers the parameter of exactly this name, then the metric of exactly this
     /// name, then a single loose fit, then the metric of a set. Two loose fits clash, and
-    /// two other sets than that to train with. Of numbered parts the newest counts.
-    fn settle(mut self) -> Slot {
+    /// two other sets than that to train with. Of numbered parts the newest counts. A rule is not
+    /// bound to another set.
+    fn settle(mut self, standing: bool) -> Slot {
         self.sort();
         if let Some(exact) = self.exact.into_iter().next() {
             return Slot::Bound(exact);
@@ -422,7 +427,14 @@ impl NameMatches {
             (Some(newest), Some(first)) if !is_next_part(first.name(), newest.name()) => {
                 Slot::Clash(first.clone(), newest)
             }
-            (Some(newest), _) => Slot::Bound(newest),
+            (Some(newest), _) => {
+                let is_set = sets::apart(newest.name()).is_some_and(|parts| parts.has_set());
+                if standing && is_set {
+                    Slot::Clash(newest.clone(), newest)
+                } else {
+                    Slot::Bound(newest)
+                }
+            }
         }
     }
 
@@ -499,6 +511,7 @@ impl Bindings {
             };
             let to = Bound::new(kind, exact);
             let next = match slot {
+                Slot::Open if new == Fit::OfSet => Slot::Clash(to.clone(), to),
                 Slot::Open => Slot::Bound(to),
                 Slot::Bound(first) if *first == to => continue,
                 Slot::Bound(first) => {
@@ -589,12 +602,14 @@ impl Bindings {
         Bindings { slots, held }
     }
 
-    /// One line for each name that is unknown because more than one name fits.
+    /// One line for each name that is unknown because more than one name fits; none for those that
+    /// only the metric of a set fits, which may be printed later.
     pub fn warnings(&self, expr: &Expr) -> Vec<String> {
         let named = expr.names.iter().zip(&self.slots);
         named
             .filter_map(|(name, slot)| match slot {
                 Slot::Open | Slot::Bound(_) => None,
+                Slot::Clash(first, second) if first == second => None,
                 Slot::Clash(first, second) => {
                     let error = clash_error(name, first, second);
                     Some(format!(

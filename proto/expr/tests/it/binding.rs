@@ -228,7 +228,12 @@ fn a_name_without_a_set_finds_the_metric_of_a_set() {
     let only = |name: &'static str| Run::new().metric(name, 3.0);
     for name in ["train loss", "Train Loss", "val/loss", "Fold 1 loss"] {
         assert_eq!(only(name).says("loss == 3"), Ok(Truth::True), "{name}");
-        assert_eq!(only(name).says_standing("loss == 3"), Ok(Truth::True));
+        let in_rule = if name == "val/loss" {
+            Truth::Unknown
+        } else {
+            Truth::True
+        };
+        assert_eq!(only(name).says_standing("loss == 3"), Ok(in_rule), "{name}");
         assert_eq!(
             only(name).says("max(loss) == 3 || loss == 3"),
             Ok(Truth::True)
@@ -250,13 +255,39 @@ fn a_name_without_a_set_finds_the_metric_of_a_set() {
 }
 
 #[test]
+fn a_rule_is_bound_to_no_other_set_than_that_to_train_with() {
+    let run = Run::new().metric("val loss", 9.0);
+    let (_, bindings) = run.standing("loss > 5").unwrap();
+    assert_eq!(bindings.get(0), None);
+    // The same when it is printed later, in either order, and behind a take-over.
+    let (rule, mut bindings) = Run::new().standing("loss > 5").unwrap();
+    for (printed, bound) in [
+        ("val loss", None),
+        ("test loss", None),
+        ("train loss", Some("train loss")),
+        ("val Loss", Some("train loss")),
+    ] {
+        bindings.see(&rule, NameKind::Metric, printed);
+        let records = bindings.records(&rule);
+        if printed == "val loss" {
+            let same = Some(("metric".to_owned(), "val loss".to_owned()));
+            assert_eq!(records[0].clash, same, "told as a name that is of a set");
+        }
+        bindings = Bindings::from_records(&rule, &records);
+        assert_eq!(bindings.get(0).map(Bound::name), bound, "{printed}");
+        assert_eq!(bindings.warnings(&rule).len(), 0, "{printed}");
+    }
+}
+
+#[test]
 fn a_rule_goes_on_with_what_fits_better_than_the_metric_of_a_set() {
     let (rule, mut bindings) = Run::new().standing("loss > 20").unwrap();
     let bound = |bindings: &Bindings| bindings.get(0).map(|bound| bound.name().to_owned());
     for (printed, want) in [
-        ("Fold 1 val loss", Some("Fold 1 val loss")),
-        ("Fold 2 val loss", Some("Fold 2 val loss")),
-        ("test loss", None),
+        ("Fold 1 loss", Some("Fold 1 loss")),
+        ("Fold 2 loss", Some("Fold 2 loss")),
+        ("test loss", Some("Fold 2 loss")),
+        ("Chain 1 loss", None),
         ("train loss", Some("train loss")),
         ("dev loss", Some("train loss")),
         ("loss", Some("loss")),

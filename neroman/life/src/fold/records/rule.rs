@@ -99,18 +99,21 @@ fn applied_set(journal: &mut Journal, applied: v1::RulesApplied) {
 }
 
 fn bind(facts: &mut RuleFacts, bound: v1::RuleBound) {
-    if facts.bound.len() < REMARKS_MAX {
-        facts
-            .bound
-            .insert(text(bound.written.clone()), text(bound.exact.clone()));
+    let (written, exact) = (text(bound.written), text(bound.exact));
+    if bound.also == [format!("metric {exact}")] {
+        if facts.of_set.len() < REMARKS_MAX {
+            facts.of_set.insert((written, exact));
+        }
+        return;
     }
     if !bound.also.is_empty() {
         facts.problem = text(format!(
-            "`{}` fits {} and {}",
-            bound.written,
-            bound.exact,
+            "`{written}` fits {exact} and {}",
             bound.also.join(", ")
         ));
+    }
+    if facts.bound.len() < REMARKS_MAX {
+        facts.bound.insert(written, exact);
     }
 }
 

@@ -165,6 +165,13 @@ impl Fault {
         }
     }
 
+    /// Whether it shows the place in a selector, and no source, option or setting has the fault.
+    pub fn is_of_selector(&self) -> bool {
+        let mut lines = self.report.lines();
+        let is_place = !self.report.is_empty() && lines.all(|line| line.starts_with("  "));
+        is_place && self.exit_code == code::USAGE && self.causes.is_empty()
+    }
+
     /// Lines for standard error. A report of mistakes comes first and is summed
     /// up by the error; a place alone, all of it indented, stands below it.
     pub fn text(&self) -> String {
@@ -278,6 +285,14 @@ mod tests {
             fault.text(),
             "a.yaml:1:1: no\n  1 | x\nerror: a.yaml has a mistake\n"
         );
+        // Words that are files did not cause it, nor a wrong option.
+        assert!(!fault.is_of_selector());
+        assert!(!Fault::usage("no node is named `x`").is_of_selector());
+        let fault = Fault {
+            report: "  a.yaml\n  ^^^^^^\n".into(),
+            ..Fault::usage("no experiment is called `a.yaml`")
+        };
+        assert!(fault.is_of_selector());
     }
 
     #[test]

@@ -57,9 +57,7 @@ impl NamedNodes {
 /// Adds a hint to the fault of a verb about experiments when one of the words
 /// that pick nothing is a node's name.
 pub async fn hinted(session: &mut Session, fault: Fault, words: &[String]) -> Fault {
-    // With causes it is no fault of a selector: a source or the configuration has it.
-    let is_of_words = fault.exit_code == code::USAGE && fault.causes.is_empty();
-    if is_of_words && !fault.hint_names && are_files(words) {
+    if fault.is_of_selector() && !fault.hint_names && are_files(words) {
         return match words[0].rsplit_once('/') {
             Some((folder, _)) => fault.hint(format!(
                 "the shell made names of files of a pattern; in quotes it stays one: '{folder}/*'"

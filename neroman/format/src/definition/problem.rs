@@ -93,6 +93,16 @@ pub(crate) fn printable(text: &str) -> String {
     Safe::line(text).to_string()
 }
 
+/// The text in quotes of YAML, as a person types it.
+pub(crate) fn in_quotes(text: &str) -> String {
+    let text = printable(text);
+    if text.contains('\'') && !text.contains(['"', '\\']) {
+        format!("\"{text}\"")
+    } else {
+        format!("'{}'", text.replace('\'', "''"))
+    }
+}
+
 /// The part of a line around a column, and how far the caret is pushed right.
 pub(crate) fn window(line: &str, column: usize) -> (String, usize) {
     let chars: Vec<char> = line.chars().collect();

@@ -1,6 +1,6 @@
 //! The expression of a rule, parsed.
 
-use crate::definition::problem::printable;
+use crate::definition::problem::in_quotes;
 use crate::definition::{NotBuilt, RuleAction, RuleDef};
 use crate::read::reader::Reader;
 use nero_expr::ACTIONS;
@@ -60,9 +60,9 @@ pub(crate) fn checked(
             } else {
                 let hint = match text.split_once(':') {
                     Some((action, rest)) if ACTIONS.contains(&action.trim()) => format!(
-                        "the action stands before the quotes already: `- {}: '{}'`",
+                        "the action stands before the quotes already: `- {}: {}`",
                         when.key,
-                        printable(rest.trim())
+                        in_quotes(rest.trim())
                     ),
                     _ => error.hint.unwrap_or_default(),
                 };

@@ -6,7 +6,7 @@
 
 use super::conditions;
 use super::expression::{Done, checked};
-use crate::definition::problem::printable;
+use crate::definition::problem::in_quotes;
 use crate::definition::{NotBuilt, RuleAction, RuleDef};
 use crate::read::block::{Given, Scope};
 use crate::read::fields::Field;
@@ -60,13 +60,10 @@ fn native(
                 let hint = match text.split_once(':') {
                     // The quotes stand around the action, too.
                     Some((action, text)) if ACTIONS.contains(&action.trim()) => {
-                        let text = printable(text.trim());
-                        format!(
-                            "quote the expression alone: `- {}: '{text}'`",
-                            action.trim()
-                        )
+                        let (action, text) = (action.trim(), in_quotes(text.trim()));
+                        format!("quote the expression alone: `- {action}: {text}`")
                     }
-                    _ => format!("say what it does: `- abort: '{}'`", printable(text)),
+                    _ => format!("say what it does: `- abort: {}`", in_quotes(text)),
                 };
                 reader.wrong(item.mark, "a rule is an action with an expression", hint);
             }
@@ -215,7 +212,7 @@ fn expression<'n>(reader: &mut Reader<'_>, entry: &'n Entry) -> Option<&'n str> 
         }
         Some(text) => Some(text),
         None => {
-            let written = printable(reader.text.written(node));
+            let written = in_quotes(reader.text.written(node));
             reader.wrong(
                 node.mark,
                 format!(
@@ -223,7 +220,7 @@ fn expression<'n>(reader: &mut Reader<'_>, entry: &'n Entry) -> Option<&'n str> 
                     entry.key,
                     node.describe()
                 ),
-                format!("quote it: `- {}: '{written}'`", entry.key),
+                format!("quote it: `- {}: {written}`", entry.key),
             );
             None
         }

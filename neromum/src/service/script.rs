@@ -20,7 +20,7 @@ pub(super) async fn script(inner: &ServiceState, request: &ScriptRequest) -> Scr
     }
 }
 
-/// The script, and the command whose standard input it is.
+/// The script, and the command that gets it.
 async fn written(
     inner: &ServiceState,
     request: &ScriptRequest,

@@ -223,6 +223,8 @@ pub enum OrderError {
     NotPassed {
         /// The field.
         field: &'static str,
+        /// The name that stands for it in a line.
+        name: &'static str,
         /// The node's scheduler.
         here: String,
     },

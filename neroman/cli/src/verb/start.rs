@@ -171,7 +171,7 @@ fn scripts_as_text(reply: &StartReply) -> String {
         }
         let command = Safe::line(&one.command);
         all.push_str(&format!(
-            "# {node}: {runs} of {which}, the standard input of\n# {command}\n{}\n",
+            "# {node}: {runs} of {which}, the batch script of\n# {command}\n{}\n",
             Safe::lines(&one.script)
         ));
     }

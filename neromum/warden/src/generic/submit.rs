@@ -60,24 +60,29 @@ fn honours(warden: &Generic, order: &Order) -> Result<(), OrderError> {
     // A line is left out whole where one of its names stands for nothing.
     let is_written = |line: &&Template| line.fill(|name| value(warden, order, name)).is_some();
     let written: Vec<&Template> = warden.header.iter().filter(is_written).collect();
-    let is_passed = |field: &str| {
-        let units: &[&str] = match field {
-            "memory" => &["memory_bytes", "memory_kb", "memory_mb"],
-            "time" => &["time_s", "time_minutes", "time_hms"],
-            field => &[field],
-        };
-        let passes = |line: &&Template| units.iter().any(|name| line.has(name));
-        written.iter().any(passes)
+    let lost = asked.into_iter().filter(|(_, asked)| *asked);
+    let lost = lost.map(|(field, _)| (field, names(field)));
+    let is_passed = |names: &[&str]| {
+        written
+            .iter()
+            .any(|line| names.iter().any(|name| line.has(name)))
     };
-    match asked
-        .into_iter()
-        .find(|(name, asked)| *asked && !is_passed(name))
-    {
-        Some((field, _)) => Err(OrderError::NotPassed {
+    match lost.into_iter().find(|(_, names)| !is_passed(names)) {
+        Some((field, names)) => Err(OrderError::NotPassed {
             field,
+            name: names[0],
             here: warden.name.clone(),
         }),
         None => Ok(()),
+    }
+}
+
+/// The names that stand for a field in a line, the most usual first.
+fn names(field: &'static str) -> [&'static str; 3] {
+    match field {
+        "memory" => ["memory_mb", "memory_kb", "memory_bytes"],
+        "time" => ["time_minutes", "time_hms", "time_s"],
+        field => [field; 3],
     }
 }
 

@@ -164,6 +164,7 @@ fn what_a_run_asks_for_and_no_line_passes_on_is_refused() {
         refused,
         OrderError::NotPassed {
             field: "gpus",
+            name: "gpus",
             here: "Torque".to_owned()
         }
     );
@@ -172,6 +173,15 @@ fn what_a_run_asks_for_and_no_line_passes_on_is_refused() {
         text.contains("no line of its `header` contains {gpus}"),
         "{text}"
     );
+    // The name in the message is one that a line may contain.
+    let jobman = Generic::new(&without_names()).unwrap();
+    (order.resources.gpus, order.resources.cpus) = (0, 1);
+    order.resources.time_s = Some(60);
+    for (memory_bytes, name) in [(Some(1 << 30), "{memory_mb}"), (None, "{time_minutes}")] {
+        order.resources.memory_bytes = memory_bytes;
+        let refused = jobman.script(&order).unwrap_err().to_string();
+        assert!(refused.ends_with(name), "{refused}");
+    }
 }
 
 #[test]

@@ -16,6 +16,8 @@ use crate::spec;
 
 /// How long a node may take to connect, and to write one script.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The same for all scripts of a dry run that does not show them.
+pub(super) const SOON: Duration = Duration::from_secs(3);
 /// Scripts of one answer; the rest is counted.
 const SCRIPTS_MAX: usize = 50;
 
@@ -26,6 +28,30 @@ struct SubmissionGroup {
     experiments: Vec<ExperimentId>,
     /// Where the first of them is described.
     place: Place,
+}
+
+/// Marks the experiments that every one of their nodes refuses as skipped.
+pub(super) fn mark_refused(
+    scripts: &[v1::BatchScript],
+    (config, asking): (&Config, &[RunDemand]),
+    reply: &mut v1::StartReply,
+) {
+    for one in &mut reply.experiments {
+        let refused = scripts.iter().filter(|script| script.refused);
+        let refused = refused.filter(|script| script.experiments.contains(&one.experiment));
+        let whys = refused.map(|script| format!("{} refuses it: {}", script.node, script.problem));
+        let whys: Vec<String> = whys.collect();
+        if whys.is_empty() {
+            continue;
+        }
+        let id = |asked: &&RunDemand| asked.id.experiment.0 == one.experiment;
+        let asked = asking.iter().find(id);
+        let target = asked.and_then(|asked| config.resolve(&asked.word).ok());
+        if target.is_some_and(|target| target.nodes().len() == whys.len()) {
+            (one.run, one.skipped_as) = (0, "refused".to_owned());
+            one.skipped = whys.join("; ");
+        }
+    }
 }
 
 impl Man {
@@ -64,11 +90,15 @@ impl Man {
             tasks,
         };
         let written = self.written(&equal.node, asked).await;
+        let refused = written
+            .as_ref()
+            .is_ok_and(|reply| !reply.problem.is_empty());
         let written = written.unwrap_or_else(|failure| v1::ScriptReply {
             problem: failure.to_string(),
             ..v1::ScriptReply::default()
         });
         v1::BatchScript {
+            refused,
             node: equal.node,
             experiments: equal.experiments.iter().map(|id| id.0).collect(),
             command: written.command,

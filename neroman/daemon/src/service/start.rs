@@ -136,8 +136,14 @@ impl Man {
             let prepared = self.prepared(&asked, false).await?;
             let (mut answer, asking) = dry(&self.ledger.state(), &prepared, &asked)?;
             answer.notes.extend(self.outlook(&asking).await);
+            let (scripts, notes) = if request.show_script {
+                self.scripts(&asking).await?
+            } else {
+                let soon = tokio::time::timeout(SOON, self.scripts(&asking)).await;
+                soon.unwrap_or_else(|_| Ok(Default::default()))?
+            };
+            mark_refused(&scripts, (&asked.places.config, &asking), &mut answer);
             if request.show_script {
-                let (scripts, notes) = self.scripts(&asking).await?;
                 answer.scripts = scripts;
                 answer.notes.extend(notes);
             }

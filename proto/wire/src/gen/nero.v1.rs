@@ -1715,7 +1715,7 @@ pub struct ScriptRequest {
 pub struct ScriptReply {
     #[prost(string, tag = "1")]
     pub script: ::prost::alloc::string::String,
-    /// that the script is the standard input of
+    /// that gets the script
     #[prost(string, tag = "2")]
     pub command: ::prost::alloc::string::String,
     /// why there is none
@@ -4984,7 +4984,7 @@ pub struct BatchScript {
     pub node: ::prost::alloc::string::String,
     #[prost(uint64, repeated, tag = "2")]
     pub experiments: ::prost::alloc::vec::Vec<u64>,
-    /// that the script is the standard input of
+    /// that gets the script
     #[prost(string, tag = "3")]
     pub command: ::prost::alloc::string::String,
     #[prost(string, tag = "4")]
@@ -4992,6 +4992,9 @@ pub struct BatchScript {
     /// why there is none
     #[prost(string, tag = "5")]
     pub problem: ::prost::alloc::string::String,
+    /// the node was asked, and would submit no such job
+    #[prost(bool, tag = "6")]
+    pub refused: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RemoveRequest {

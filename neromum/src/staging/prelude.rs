@@ -202,14 +202,26 @@ mod tests {
 
     #[test]
     fn a_line_of_setup_that_fails_is_reported_and_the_command_runs() {
-        let lines = ["no-such-module load x", "false || true", "trap - EXIT"];
+        // As of Environment Modules and Lmod.
+        let module = "module() { eval \"$(echo 'false; return 3')\"; }";
+        let lines = [
+            module,
+            "no-such-module load x",
+            "false || true",
+            "trap - EXIT",
+            "module load y",
+            "(exit 4)",
+        ];
         let said = run(&asks(&lines, ""), &[], &["echo", "done"]);
         assert!(said.starts_with("done"), "{said}");
-        assert_eq!(said.matches("setup: exit code").count(), 1, "{said}");
-        assert!(
-            said.contains("setup: exit code 127: no-such-module load x"),
-            "{said}"
-        );
+        let reports = said.split('\n').filter(|line| line.starts_with("setup: "));
+        let want = [
+            "127: no-such-module load x",
+            "3: module load y",
+            "4: ( exit 4 )",
+        ];
+        let want = want.map(|report| format!("setup: exit code {report}"));
+        assert_eq!(reports.collect::<Vec<_>>(), want, "{said}");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use nero_model::setup::{TRAP, UNTRAP};
+
 use crate::{JobName, Word};
 
 /// One submission.
@@ -219,7 +221,7 @@ pub enum OrderError {
         field: &'static str,
     },
     /// A field that the description of a scheduler does not pass on.
-    #[error("`{field}` is not passed on to {here}: no line of its `header` contains {{{field}}}")]
+    #[error("`{field}` is not passed on to {here}: no line of its `header` contains {{{name}}}")]
     NotPassed {
         /// The field.
         field: &'static str,
@@ -257,10 +259,9 @@ pub const SETUP_ENDED: &str = "setup: ended the job with exit code ";
 /// What the lines of `setup` print is a file of the submission: `neromum job` puts it into the
 /// output of its runs. A script that ends among them shows it to the scheduler.
 const BEFORE_SETUP: &str = r#"exec 8>&1 9>&2 > "$nero_setup" 2>&1
-trap 'nero_code=$?; echo "setup: exit code $nero_code: $BASH_COMMAND"; (exit $nero_code)' ERR
 trap 'nero_code=$?; cat "$nero_setup" >&9; echo "setup: ended the job with exit code $nero_code"' EXIT
 "#;
-const AFTER_SETUP: &str = "trap - ERR EXIT\nexec >&8 2>&9 8>&- 9>&-\n";
+const AFTER_SETUP: &str = "trap - EXIT\nexec >&8 2>&9 8>&- 9>&-\n";
 
 impl Order {
     /// The lines of the user, and `exec` of our program with words that the shell
@@ -271,7 +272,7 @@ impl Order {
         let mut lines = String::new();
         if !self.setup.is_empty() {
             lines.push_str(&format!(
-                "nero_setup={folder}/\"{task}\".setup\n{BEFORE_SETUP}"
+                "nero_setup={folder}/\"{task}\".setup\n{BEFORE_SETUP}{TRAP}"
             ));
         }
         for line in &self.setup {
@@ -286,6 +287,7 @@ impl Order {
             lines.push('\n');
         }
         if !self.setup.is_empty() {
+            lines.push_str(UNTRAP);
             lines.push_str(AFTER_SETUP);
         }
         lines.push_str(&format!("exec {program} job {folder} --task \"{task}\""));

@@ -107,6 +107,8 @@ fn what_setup_prints_and_what_fails_in_it_is_kept_for_the_runs() {
         "no-such-module load x",
         "false || true",
         "X=1",
+        "module() { eval \"$(echo 'false; return 3')\"; }",
+        "module load y",
     ];
     let (code, printed, file) = executed(&lines);
     assert_eq!(code, Some(0));
@@ -117,7 +119,11 @@ fn what_setup_prints_and_what_fails_in_it_is_kept_for_the_runs() {
     let kept: Vec<&str> = file.lines().collect();
     assert_eq!(kept[0], "loading");
     assert!(kept[1].contains("command not found"), "{file}");
-    assert_eq!(kept[2..], ["setup: exit code 127: no-such-module load x"]);
+    let reports = ["127: no-such-module load x", "3: module load y"];
+    assert_eq!(
+        kept[2..],
+        reports.map(|report| format!("setup: exit code {report}"))
+    );
 
     let (code, printed, file) = executed(&["set -e", "echo loading", "no-such-module load x"]);
     assert_eq!(code, Some(127));

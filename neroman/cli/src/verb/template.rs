@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{ErrorKind, Write as _};
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -29,6 +30,7 @@ pub fn run(out: &Out, args: &Template) -> Result<u8, Stop> {
         out.raw(text.as_bytes())?;
         return Ok(code::OK);
     }
+    check_beside(Path::new(FILE))?;
     if fs::exists("config.yaml").unwrap_or(false) {
         out.note(&format!("note: {FILE} is read in place of config.yaml"));
     }
@@ -46,6 +48,19 @@ pub fn run(out: &Out, args: &Template) -> Result<u8, Stop> {
             .because(&error)
             .into()),
     }
+}
+
+/// Refuses a `neronet.yaml` beside a `config.yaml` with experiments, which would not be read any
+/// more.
+pub fn check_beside(path: &Path) -> Result<(), Fault> {
+    let config = path.with_file_name("config.yaml");
+    let is_read = path.file_name().is_some_and(|name| name == FILE);
+    if !is_read || nero_format::read_source(&config, &nero_format::Defaults::default()).is_err() {
+        return Ok(());
+    }
+    let what = format!("{FILE} would be read in place of {}", config.display());
+    let fault = Fault::new(code::FAILED, what).cause("that has experiments, which would be gone");
+    Err(fault.hint("add a block to config.yaml, or work in another folder"))
 }
 
 /// The file. Places of the command are its parameters.
@@ -200,5 +215,19 @@ mod tests {
             text.contains("\n  command: ./solve\n  # parameters:"),
             "{text}"
         );
+    }
+    #[test]
+    fn experiments_of_a_config_yaml_are_not_hidden() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(FILE);
+        let of = |text: &str| fs::write(folder.path().join("config.yaml"), text).unwrap();
+        assert_eq!(check_beside(&file), Ok(()));
+        // One of another program is not ours to keep.
+        of("model: {layers: 3}\nlr: 0.1\n");
+        assert_eq!(check_beside(&file), Ok(()));
+        of("collection: c\n+fit: {command: fit}\n");
+        let text = check_beside(&file).unwrap_err().text();
+        assert!(text.contains("would be read in place of"), "{text}");
+        assert_eq!(check_beside(&folder.path().join("other.yaml")), Ok(()));
     }
 }

@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::args::Import;
 use crate::fault::{Fault, Stop, code};
 use crate::say::Out;
+use crate::verb::template::check_beside;
 
 /// A file of ours, and what of its source is not in it.
 #[derive(Default)]
@@ -84,6 +85,7 @@ fn save(out: &Out, path: &str, imported: &ImportedText) -> Result<u8, Stop> {
         out.raw(text.as_bytes())?;
         return Ok(code::OK);
     }
+    check_beside(Path::new(path))?;
     let made = fs::File::create_new(path);
     match made.and_then(|mut file| file.write_all(text.as_bytes())) {
         Ok(()) => {

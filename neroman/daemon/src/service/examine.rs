@@ -7,6 +7,7 @@ use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use tonic::transport::Channel;
 
+use super::scheduler;
 use crate::failure::connection_lost;
 
 /// How long the examination of the node may take.
@@ -14,12 +15,13 @@ const EXAMINE: Duration = Duration::from_secs(60);
 /// Limit of a wrong clock that is not reported.
 const CLOCK_MS: i64 = 2000;
 
-/// The findings of an examination; empty if the agent is too old for it. Only the
-/// daemon knows the clock's offset.
+/// The findings of an examination that the node's configuration does not answer; empty if the agent
+/// is too old for it. Only the daemon knows the clock's offset.
 pub(super) async fn examine(
     channel: &Channel,
     programs: Vec<String>,
     clock_offset_ms: Option<i64>,
+    node: &nero_config::Node,
 ) -> Vec<v1::Finding> {
     let mut client = MumClient::new(channel.clone());
     let request = v1::ExamineRequest { programs };
@@ -32,6 +34,7 @@ pub(super) async fn examine(
         Ok(Err(status)) => vec![unexamined(status.message())],
         Err(_) => vec![unexamined("it does not answer in time")],
     };
+    findings.retain(|one| scheduler::is_open(one, node));
     for finding in &mut findings {
         finding.text = plain_owned(std::mem::take(&mut finding.text));
     }

@@ -214,7 +214,7 @@ impl Man {
         }
         let offset = link.facts.as_ref().and_then(|facts| facts.clock_offset_ms);
         let (mut found, mut bad) = (Vec::new(), None);
-        for mut finding in examine(&link.channel, Vec::new(), offset).await {
+        for mut finding in examine(&link.channel, Vec::new(), offset, node).await {
             if finding.warden() != v1::Warden::Unspecified {
                 let answered = finding.level() == v1::finding::Level::Good;
                 found.push(FoundScheduler {

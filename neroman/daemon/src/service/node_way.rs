@@ -188,9 +188,9 @@ impl Man {
         };
         let offset = now.about.as_ref().map(|about| about.clock_offset_ms);
         let config = self.nodes.config()?;
-        let warden = config.node(&request.name).map(|node| node.warden);
-        for mut finding in examine(&channel, self.programs(), offset).await {
-            scheduler::compare(&mut finding, warden.unwrap_or_default());
+        let node = config.node(&request.name).cloned().unwrap_or_default();
+        for mut finding in examine(&channel, self.programs(), offset, &node).await {
+            scheduler::compare(&mut finding, node.warden);
             say(&sink, Event::Finding(finding)).await;
         }
         self.say_node(&request.name, &sink).await

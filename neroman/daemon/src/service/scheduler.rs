@@ -15,6 +15,19 @@ pub(super) fn config_word(found: v1::Warden) -> Option<Warden> {
     }
 }
 
+/// Whether a finding is still one beside what the configuration has of the node: `warden: none` and
+/// `shared: false` answer those about schedulers and about a root that other machines see.
+pub(super) fn is_open(finding: &v1::Finding, node: &nero_config::Node) -> bool {
+    let is_bare = node.fields.contains_key("warden") && node.warden == Warden::None;
+    match finding.what.as_str() {
+        "scheduler" => !is_bare,
+        // A good one is about other machines, the warning about hosts of a scheduler.
+        "shared root" if finding.level() == Level::Good => node.shared != Some(false),
+        "shared root" => !is_bare,
+        _ => true,
+    }
+}
+
 /// Makes a finding about a scheduler a warning where runs go past it.
 pub(super) fn compare(finding: &mut v1::Finding, configured: Warden) {
     let Some(found) = config_word(finding.warden()) else {
@@ -122,6 +135,40 @@ mod tests {
         let oge = found(v1::Warden::Oge, true);
         let refused = chosen(&asked(""), &[slurm, oge]).unwrap_err();
         assert!(refused.hint_text().contains("slurm, oge"), "{refused}");
+    }
+
+    #[test]
+    fn what_the_configuration_answers_is_no_finding() {
+        let read = |fields: &str| {
+            let text = format!("nodes: {{box: {{address: box{fields}}}}}\n");
+            let path = std::path::Path::new("/c/config.yaml");
+            let config = nero_config::Config::parse(path, &text).unwrap();
+            config.node("box").unwrap().clone()
+        };
+        let here = finding(v1::Warden::Slurm);
+        let root = |level: Level| v1::Finding {
+            level: level.into(),
+            what: "shared root".to_owned(),
+            ..v1::Finding::default()
+        };
+        let here = v1::Finding {
+            what: "scheduler".to_owned(),
+            ..here
+        };
+        let all = [here, root(Level::Warning), root(Level::Good)];
+        for (fields, open) in [
+            ("", [true, true, true]),
+            (", warden: none", [false, false, true]),
+            (", shared: false", [true, true, false]),
+            (", warden: slurm", [true, true, true]),
+        ] {
+            let node = read(fields);
+            assert_eq!(
+                all.clone().map(|one| is_open(&one, &node)),
+                open,
+                "{fields}"
+            );
+        }
     }
 
     #[test]

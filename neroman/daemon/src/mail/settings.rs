@@ -30,9 +30,9 @@ pub(crate) fn watching(path: PathBuf) -> WantsNotice {
             let read = Config::read(&path);
             *held = (Some(stamp), read.ok().or(held.1.take()));
         }
-        held.1.as_ref().is_none_or(|config| {
-            is_notified(config) && event(kind).is_some_and(|event| config.notify.wants(event))
-        })
+        held.1
+            .as_ref()
+            .is_none_or(|config| is_notified(config) && is_wanted(config, kind))
     })
 }
 
@@ -66,7 +66,7 @@ pub(super) fn wanted(
     let ahead_ms = node.and_then(NodeNow::clock_offset_ms).unwrap_or(0);
     NoticeContext {
         at_ms: notice.at_ms.saturating_sub(ahead_ms),
-        is_wanted: event(&notice.kind).is_some_and(|event| config.notify.wants(event)),
+        is_wanted: is_wanted(config, &notice.kind),
         collection: experiment.map(|one| Arc::from(one.definition.collection())),
         is_ready: is_ready(state, notice) && relay.has_told(run.and_then(|run| state.run(run))),
         is_relayed: is_relayed(state, notice, &config.notify.to),
@@ -84,6 +84,13 @@ pub(super) fn is_relayed(state: &State, notice: &Notice, to: &[String]) -> bool 
     };
     let told = state.run(run).map(|run| run.relayed());
     !to.is_empty() && told.is_some_and(|told| to.iter().all(|to| told.contains(to)))
+}
+
+/// Whether people are told of such a thing: what a rule's `notify` asks for, and the events of the
+/// configuration.
+fn is_wanted(config: &Config, kind: &NoticeKind) -> bool {
+    let is_asked = matches!(kind, NoticeKind::Fired { is_asked: true, .. });
+    is_asked || event(kind).is_some_and(|event| config.notify.wants(event))
 }
 
 /// The word of the configuration for a notice.
@@ -124,4 +131,27 @@ fn is_ready(state: &State, notice: &Notice) -> bool {
     };
     let newest = run.journal.newest().and_then(|(_, one)| one.gone.as_ref());
     newest.is_none_or(|gone| gone.stderr_bytes == 0) || run.results().settled()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_rule_asks_to_be_told_is_told_whatever_events_are_named() {
+        let path = std::path::Path::new("/c/config.yaml");
+        let text = "notify: {events: [crashed], command: [/bin/tell]}\n";
+        let config = Config::parse(path, text).unwrap();
+        let fired = |is_asked| NoticeKind::Fired {
+            run: nero_model::RunId {
+                experiment: nero_model::ExperimentId(1),
+                number: 1,
+            },
+            rule: "loss > 5".to_owned(),
+            values: "loss = 9".to_owned(),
+            is_asked,
+        };
+        assert!(is_wanted(&config, &fired(true)));
+        assert!(!is_wanted(&config, &fired(false)), "of `warn`");
+    }
 }

@@ -178,6 +178,7 @@ fn fire(rule: &Rule, values: String, run: &mut Run, now: &Moment, fired: &mut Fi
                 run: run.made.id,
                 rule: rule.text.clone(),
                 values,
+                is_asked: rule.action == "notify",
             };
             let key = rule_key(&run.made.token, rule.id, times);
             fired.notices.push((key, now.ms, kind));

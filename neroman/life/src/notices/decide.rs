@@ -115,7 +115,16 @@ fn of_run(
         let word = format!("{}/{}", record.segment, record.offset);
         let key = key(&after.made.token, record.incarnation, &word);
         let kind = match record.kind.clone() {
-            NotableKind::Fired { rule, values } => NoticeKind::Fired { run, rule, values },
+            NotableKind::Fired {
+                rule,
+                values,
+                is_asked,
+            } => NoticeKind::Fired {
+                run,
+                rule,
+                values,
+                is_asked,
+            },
             NotableKind::Remark(text) => NoticeKind::Remark { run, text },
         };
         if wants(&kind) && noticed.takes(record.segment, record.offset) {

@@ -42,6 +42,9 @@ pub enum NoticeKind {
         run: RunId,
         rule: String,
         values: String,
+        /// Its action is to tell people, so that no list of events leaves it out.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_asked: bool,
     },
     /// A watcher remarked something.
     Remark {

@@ -20,7 +20,12 @@ pub struct Notable {
 #[derive(Clone, Debug, PartialEq)]
 pub enum NotableKind {
     /// A rule fired that lets the run live.
-    Fired { rule: String, values: String },
+    Fired {
+        rule: String,
+        values: String,
+        /// Its action is to tell people.
+        is_asked: bool,
+    },
     /// A watcher remarked something.
     Remark(String),
 }
@@ -33,6 +38,7 @@ pub(super) fn of(part: &Part<'_>, record: &Record<'_>) -> Option<Notable> {
             return None;
         }
         NotableKind::Fired {
+            is_asked: fired.action == "notify",
             rule: text(fired.text),
             values: text(fired.values),
         }

@@ -82,6 +82,7 @@ fn fired(offset: u64) -> Notable {
         kind: NotableKind::Fired {
             rule: "loss > 5".to_owned(),
             values: "loss = 6".to_owned(),
+            is_asked: false,
         },
     }
 }

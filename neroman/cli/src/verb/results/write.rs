@@ -88,7 +88,13 @@ fn shown_groups(groups: &Groups) -> (Vec<String>, Vec<Vec<Cell>>) {
             .map(|param| Cell::text(param.as_ref().map_or("", |param| &param.text)))
             .collect();
         row.push(Cell::right(&group.ids.len().to_string()));
-        row.extend(group.stats.iter().map(|stats| Cell::right(&spread(stats))));
+        let runs = group.ids.len();
+        row.extend(
+            group
+                .stats
+                .iter()
+                .map(|stats| Cell::right(&spread(stats, runs))),
+        );
         if !all_finished {
             row.push(Cell::right(&group.finished.to_string()));
         }
@@ -97,12 +103,13 @@ fn shown_groups(groups: &Groups) -> (Vec<String>, Vec<Vec<Cell>>) {
     (header, rows.collect())
 }
 
-/// `0.31 ± 0.02`.
-fn spread(stats: &Stats) -> String {
+/// `0.31 ± 0.02`, or `0.31 ± 0.02 (n=2)` where some of the runs have no value.
+fn spread(stats: &Stats, runs: usize) -> String {
+    let few = format!(" (n={})", stats.count).repeat(usize::from(stats.count < runs));
     match (stats.mean, stats.deviation) {
         (None, _) => String::new(),
-        (Some(mean), None) => text::number(mean),
-        (Some(mean), Some(deviation)) => text::spread(mean, deviation),
+        (Some(mean), None) => text::number(mean) + &few,
+        (Some(mean), Some(deviation)) => text::spread(mean, deviation) + &few,
     }
 }
 
@@ -141,4 +148,22 @@ fn for_md(text: &str) -> String {
         escaped.push(c);
     }
     escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_of_fewer_runs_than_its_group_has_their_number() {
+        let stats = Stats {
+            count: 2,
+            mean: Some(0.31),
+            deviation: Some(0.02),
+            best: None,
+        };
+        assert_eq!(spread(&stats, 2), "0.310 ± 0.020");
+        assert_eq!(spread(&stats, 3), "0.310 ± 0.020 (n=2)");
+        assert_eq!(spread(&Stats::default(), 3), "");
+    }
 }

@@ -362,7 +362,7 @@ impl MergeOutcome {
         } else {
             (What::Changed, differences(&old.definition, definition))
         };
-        if old.gone {
+        if old.gone || taken_over::without_source(&old.definition) {
             changes.insert(0, "is in its source again".to_owned());
         }
         changes.extend(dropped);

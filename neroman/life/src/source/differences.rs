@@ -7,6 +7,10 @@ use nero_format::{Definition, Value};
 /// The differences of two definitions, one phrase each.
 pub(crate) fn differences(old: &Definition, new: &Definition) -> Vec<String> {
     let mut phrases = params(old, new);
+    if crate::fold::taken_over::without_source(old) {
+        // It has of the rest only what specs of runs hold.
+        return phrases;
+    }
     // The name of a row that a block made follows its parameters.
     if old.name != new.name && (phrases.is_empty() || old.block != new.block) {
         phrases.insert(0, format!("name {} → {}", old.name, new.name));

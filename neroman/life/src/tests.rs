@@ -14,7 +14,7 @@ use crate::facts::stage::{HandOverStage, Stage, Verdict};
 use crate::fold::change::Change;
 use crate::fold::run::{Cancel, Dispatch, Made, Results, RunDemands};
 use crate::place::balance;
-use crate::place::start::Wanted;
+use crate::place::start::{Plan, Wanted};
 use crate::source::abort::{self, CancelOutcome};
 use crate::source::add::{self, What};
 use crate::step::input::Input;
@@ -138,6 +138,36 @@ fn live_and_finished_ones_are_skipped_with_the_reason() {
     assert_eq!(lab.phase(run(4, 1)), Phase::Queued);
     let plans = lab.start(&[2], RESTART);
     assert_eq!(skipped(&plans), Vec::<&str>::new());
+}
+
+#[test]
+fn a_finished_one_whose_definition_changed_is_skipped_with_what_runs_it_anew() {
+    let mut lab = Lab::default();
+    lab.add("/lab", vec![definition("a", "1")]);
+    lab.start(&[1], Wanted::default());
+    lab.say(run(1, 1), ended(0));
+    lab.add("/lab", vec![definition("a", "2")]);
+    let plans = lab.start(&[1], Wanted::default());
+    let [Plan::Skip { why, .. }] = plans.as_slice() else {
+        panic!("{plans:?}");
+    };
+    assert_eq!(why.label(), "finished");
+    assert!(
+        why.to_string().contains("`neroman restart changed`"),
+        "{why}"
+    );
+}
+
+#[test]
+fn a_source_that_is_added_after_a_take_over_changes_nothing_that_specs_do_not_hold() {
+    let mut lab = Lab::default();
+    let mut old = definition("a", "1");
+    old.block = String::new();
+    old.folder = "/data/taken-over".into();
+    old.results_max_bytes = Some(100);
+    lab.add("/data/taken-over", vec![old]);
+    let read = lab.add("/lab", vec![definition("a", "1")]);
+    assert_eq!(read.lines(), ["1: is in its source again"]);
 }
 
 #[test]

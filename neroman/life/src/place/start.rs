@@ -58,7 +58,11 @@ pub enum Skip {
         earlier: Option<RunId>,
     },
     /// It has ended so, and only a restart gives it another run.
-    Ended(Phase),
+    Ended {
+        phase: Phase,
+        /// Its definition is newer than its run.
+        is_edited: bool,
+    },
     /// A lost run may still run on its node beside a new one.
     InDoubt {
         run: RunId,
@@ -76,7 +80,7 @@ impl Skip {
             Self::NoCommand => "it has no command",
             Self::NoCheckpoint => "without `checkpoint`",
             Self::NeverStarted => "never started",
-            Self::Live { phase, .. } | Self::Ended(phase) => phase.word(),
+            Self::Live { phase, .. } | Self::Ended { phase, .. } => phase.word(),
             Self::InDoubt { .. } => Phase::Lost.word(),
             Self::NoSource => "without its code",
         }
@@ -102,7 +106,11 @@ impl fmt::Display for Skip {
                 None => f.write_str(phase.word()),
                 Some(run) => write!(f, "{}: {run} has not ended yet", phase.word()),
             },
-            Self::Ended(phase) => f.write_str(phase.word()),
+            Self::Ended { phase, is_edited } => {
+                f.write_str(phase.word())?;
+                let hint = " before its definition changed: `neroman restart changed` runs it anew";
+                f.write_str(if *is_edited { hint } else { "" })
+            }
             Self::InDoubt { run, node } => write!(
                 f,
                 "lost: {run} may still run on {node} beside a new one; --abandon goes on"
@@ -182,7 +190,10 @@ fn refusal<'a>(
     let newest = experiment.newest()?;
     match newest.phase() {
         Phase::Finished | Phase::Lost if !wanted.restart => {
-            return Some(Skip::Ended(newest.phase()));
+            return Some(Skip::Ended {
+                phase: newest.phase(),
+                is_edited: experiment.is_edited_since(newest),
+            });
         }
         Phase::Finished
         | Phase::Lost

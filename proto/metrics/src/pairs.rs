@@ -16,6 +16,8 @@
 //! number that touches its colon behind an unquoted name other than a step's.
 //! `Namespace(lr=0.1)` does give pairs.
 
+use nero_model::names::may_be_given;
+
 use crate::found::{LinePairs, Place};
 use crate::names::{is_name_byte, name_before};
 use crate::number::{self, Number};
@@ -257,11 +259,25 @@ fn is_version(name: &[u8]) -> bool {
     last.eq_ignore_ascii_case(b"version") || last.eq_ignore_ascii_case(b"version_id")
 }
 
-/// What is no metric by its name: a version, and what a progress bar says of time, how long
-/// it took or will take.
+/// `NERO_CPUS=2`, `SLURM_JOB_ID=7`: what a job was given, as `env` prints it.
+fn is_variable(name: &[u8]) -> bool {
+    if !name.iter().take(2).all(u8::is_ascii_uppercase) {
+        return false;
+    }
+    let name = str::from_utf8(name).unwrap_or_default();
+    let is_given = may_be_given(name) || name.starts_with("NERO_");
+    is_given
+        || matches!(
+            name,
+            "OMP_NUM_THREADS" | "PYTHONUNBUFFERED" | "MASTER_PORT" | "SHLVL"
+        )
+}
+
+/// What is no metric by its name: a version, a variable that the job was given, and what a progress
+/// bar says of time, how long it took or will take.
 #[inline]
 pub fn is_left_out(name: &[u8], number: &Number) -> bool {
     let is = |word: &[u8]| name.eq_ignore_ascii_case(word);
     let is_duration = || is(b"eta") || is(b"remaining") || is(b"elapsed");
-    (number.is_time && is_duration()) || is_version(name)
+    (number.is_time && is_duration()) || is_version(name) || is_variable(name)
 }

@@ -298,7 +298,7 @@ impl<C: Catalogue> Picking<'_, C> {
         }
         let (count, listed) = (left_out.len(), self.numbers(&left_out));
         self.note(format!(
-            "left out, no longer in their source: {count} ({listed}); their numbers or `gone` pick them"
+            "left out, no longer in their source: {count} ({listed}); their numbers or `gone` pick them, `neroman rm gone` ends this line"
         ));
     }
 

@@ -316,7 +316,9 @@ fn an_experiment_gone_from_its_source_is_picked_by_number_name_and_its_word() {
     let left_out = lab.pick("crashed,n > 0").unwrap().notes;
     assert_eq!(
         left_out,
-        ["left out, no longer in their source: 1 (3); their numbers or `gone` pick them"]
+        [
+            "left out, no longer in their source: 1 (3); their numbers or `gone` pick them, `neroman rm gone` ends this line"
+        ]
     );
     assert!(lab.pick("all,3").unwrap().notes.is_empty());
     assert_eq!(lab.pick("2-4").unwrap().gone, [3]);

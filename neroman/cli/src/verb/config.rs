@@ -132,6 +132,7 @@ fn values(origins: &[Origin]) -> Vec<Value> {
 
 fn set(out: &Out, key: &str, value: &str, as_json: bool) -> Result<u8, Stop> {
     let path = home()?.config;
+    let value = if value.trim() == "null" { "" } else { value };
     let edit = Edit::Set {
         key: key.to_owned(),
         value: value.to_owned(),

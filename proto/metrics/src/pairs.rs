@@ -265,12 +265,9 @@ fn is_variable(name: &[u8]) -> bool {
         return false;
     }
     let name = str::from_utf8(name).unwrap_or_default();
-    let is_given = may_be_given(name) || name.starts_with("NERO_");
-    is_given
-        || matches!(
-            name,
-            "OMP_NUM_THREADS" | "PYTHONUNBUFFERED" | "MASTER_PORT" | "SHLVL"
-        )
+    let is_ours = name.starts_with("NERO_") || name.contains("UNBUFFERED");
+    let is_given = matches!(name, "OMP_NUM_THREADS" | "MASTER_PORT" | "SHLVL");
+    is_ours || is_given || may_be_given(name)
 }
 
 /// What is no metric by its name: a version, a variable that the job was given, and what a progress

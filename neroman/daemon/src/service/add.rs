@@ -20,7 +20,9 @@ use nero_life::state::State;
 impl Man {
     /// Adds new experiments and updates changed ones.
     pub(crate) async fn add(&self, request: v1::AddRequest) -> Result<v1::AddReply, Failure> {
-        if let Some(answer) = self.ledger.answered(&request.request).await? {
+        let answered = self.ledger.answered::<v1::AddReply>(&request.request);
+        if let Some(mut answer) = answered.await? {
+            answer.notes.extend(self.number_again(&request).await);
             return Ok(answer);
         }
         if !request.rows.is_empty() {
@@ -65,6 +67,20 @@ impl Man {
             .await?;
         answer.notes.extend(self.number(again, unnumbered).await);
         Ok(answer)
+    }
+
+    /// Writes the numbers that a daemon left out which died behind its decision. What cannot be
+    /// read is told by the next `add`.
+    async fn number_again(&self, request: &v1::AddRequest) -> Vec<String> {
+        let state = self.ledger.state();
+        let paths = canonical(&request.paths).unwrap_or_default();
+        let Ok(again) = wanted(&state, paths, request) else {
+            return Vec::new();
+        };
+        let (sources, config) = (again.clone(), self.home.config.clone());
+        let read = blocking(move || sources::read_paths(&state, &sources, &config)).await;
+        let reads = read.ok().and_then(Result::ok).unwrap_or_default();
+        self.number(again, numbers::unnumbered(&reads)).await
     }
 }
 

@@ -623,6 +623,7 @@ fn foreign_text_never_reaches_the_screen_raw() {
                 // Its tabs are shown: the script is printed to be read and copied.
                 script: HOSTILE.replace('\t', " "),
                 problem: String::new(),
+                refused: false,
             }],
             folders: vec![FolderTaken {
                 folder: HOSTILE.into(),

@@ -162,8 +162,8 @@ fn a_finished_one_whose_definition_changed_is_skipped_with_what_runs_it_anew() {
 fn a_source_that_is_added_after_a_take_over_changes_nothing_that_specs_do_not_hold() {
     let mut lab = Lab::default();
     let mut old = definition("a", "1");
-    old.block = String::new();
-    old.folder = "/data/taken-over".into();
+    old.block = String::new().into();
+    old.folder = std::path::PathBuf::from("/data/taken-over").into();
     old.results_max_bytes = Some(100);
     lab.add("/data/taken-over", vec![old]);
     let read = lab.add("/lab", vec![definition("a", "1")]);

@@ -1,6 +1,8 @@
 //! The output for people, and the requests to the daemon for it.
 
 use nero_wire::v1::*;
+use prost::Message as _;
+use tonic::{Code, Status};
 
 use crate::fake::{Answers, Fake, Ran};
 use crate::samples::{self, HOSTILE};
@@ -248,8 +250,15 @@ fn every_fact_of_expressions_is_a_column() {
 
 #[test]
 fn names_of_files_that_a_shell_made_of_a_pattern_are_told_apart() {
+    let failure = Failure {
+        what: "no experiment is called `two`".into(),
+        exit_code: 2,
+        report: "  two/a.sh\n  ^^^\n".into(),
+        ..Failure::default()
+    };
+    let details = failure.encode_to_vec().into();
     let fake = Fake::new(Answers {
-        no_such: vec!["two/a.sh,two/b.py".into(), "two/a.sh".into()],
+        fails: Some(Status::with_details(Code::InvalidArgument, "x", details)),
         ..Answers::default()
     });
     std::fs::create_dir(fake.path().join("two")).expect("a folder");

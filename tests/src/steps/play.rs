@@ -91,13 +91,24 @@ impl<'a> Play<'a> {
 
     /// Types a command until it succeeds, or until what it does was done.
     pub(super) fn told(&mut self, words: &[&str], is_done: fn(&Value) -> bool) {
+        self.typed(words, Some(is_done));
+    }
+
+    fn typed(&mut self, words: &[&str], is_done: Option<fn(&Value) -> bool>) {
         let began = Instant::now();
         loop {
             let Some(answer) = self.ask(words) else {
                 return;
             };
-            if answer.code == Some(0) || is_done(&self.status()) {
+            if answer.code == Some(0) {
                 return;
+            }
+            // A look at the status may itself make a home.
+            if let Some(is_done) = is_done {
+                let status = self.ask(&["status", "all", "--json"]);
+                if status.is_some_and(|status| is_done(&status.json())) {
+                    return;
+                }
             }
             if began.elapsed() > TRIES {
                 let out = String::from_utf8_lossy(&answer.out);
@@ -111,7 +122,7 @@ impl<'a> Play<'a> {
 
     /// Types a command that may be given again, until it succeeds.
     pub(super) fn command(&mut self, words: &[&str]) {
-        self.told(words, |_| false);
+        self.typed(words, None);
     }
 
     /// Waits for the end of experiments, whatever it is.

@@ -8,7 +8,7 @@ use super::Story;
 use super::play::Play;
 
 /// All of them.
-pub const STORIES: [Story; 5] = [
+pub const STORIES: [Story; 7] = [
     Story {
         name: "simple",
         play: simple,
@@ -28,6 +28,14 @@ pub const STORIES: [Story; 5] = [
     Story {
         name: "written",
         play: written,
+    },
+    Story {
+        name: "stepped",
+        play: stepped,
+    },
+    Story {
+        name: "restored",
+        play: restored,
     },
 ];
 
@@ -163,4 +171,41 @@ results: {{value: loss}}
             .sum::<usize>()
             == 2
     });
+}
+
+/// Steps on the person's machine and on the node, one after another.
+fn stepped(play: &mut Play<'_>) {
+    let note = play.note();
+    let steps = play.home.path().join("steps");
+    let file = steps.display();
+    let yaml = format!(
+        "collection: e
++flow:
+  steps:
+    - {{local: 'echo before >> {file}'}}
+    - {{run: '{note}; echo loss 1'}}
+    - {{local: 'echo behind >> {file}'}}
+"
+    );
+    begun(play, &yaml);
+    play.own.push(steps);
+    play.wait("all");
+}
+
+/// A backup, and a new home that is filled with it.
+fn restored(play: &mut Play<'_>) {
+    let note = play.note();
+    begun(
+        play,
+        &format!("collection: e\n+short: {{command: [sh, -c, '{note}; echo loss 3']}}\n"),
+    );
+    play.wait("all");
+    play.settled();
+    let file = play.home.path().join("copy").display().to_string();
+    play.command(&["backup", &file]);
+    play.home.end_everything();
+    let (base, old) = (play.home.base(), play.home.path().join("old"));
+    fs::rename(&base, old).expect("a folder");
+    fs::create_dir(&base).expect("a folder");
+    play.command(&["backup", "--restore", &file]);
 }

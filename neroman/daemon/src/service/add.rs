@@ -73,7 +73,11 @@ impl Man {
     /// read is told by the next `add`.
     async fn number_again(&self, request: &v1::AddRequest) -> Vec<String> {
         let state = self.ledger.state();
-        let paths = canonical(&request.paths).unwrap_or_default();
+        let mut paths = canonical(&request.paths).unwrap_or_default();
+        paths.retain(|path| nero_format::is_table(path) && !numbers::is_backup(path));
+        if paths.is_empty() {
+            return Vec::new();
+        }
         let Ok(again) = wanted(&state, paths, request) else {
             return Vec::new();
         };

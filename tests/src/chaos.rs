@@ -24,3 +24,4 @@ mod world;
 
 pub(crate) use client::{Answer, Client};
 pub use run::{Chaos, Options, Outcome};
+pub(crate) use settle::is_open;

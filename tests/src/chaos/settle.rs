@@ -160,7 +160,8 @@ impl Chaos {
     }
 }
 
-fn is_open(one: &Value) -> bool {
+/// Whether an experiment of `status --json` has a run of which something is still to come.
+pub(crate) fn is_open(one: &Value) -> bool {
     if one["run"].is_null() {
         return false;
     }

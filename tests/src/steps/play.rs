@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::judge::Facts;
 use crate::Home;
-use crate::chaos::{Answer, Client};
+use crate::chaos::{Answer, Client, is_open};
 
 /// How long a command may take, and how long a person tries.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -203,14 +203,4 @@ impl<'a> Play<'a> {
         self.broken.append(&mut self.failed);
         self.broken
     }
-}
-
-fn is_open(one: &Value) -> bool {
-    if one["run"].is_null() {
-        return false;
-    }
-    let phase = one["phase"].as_str().unwrap_or_default();
-    let ended = ["finished", "crashed", "aborted", "timeout", "lost"].contains(&phase);
-    // A lost run may never be settled.
-    !ended || (phase != "lost" && one["settled"] != true)
 }

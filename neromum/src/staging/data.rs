@@ -42,7 +42,7 @@ pub enum DataError {
     /// A text has a place without data.
     #[error(transparent)]
     Place(FillError),
-    /// A variable of `env:` is made of another one that is not set on this node.
+    /// A value of `env:` names a variable that is not set on this node.
     #[error(transparent)]
     Unset(#[from] UnsetVariable),
 }

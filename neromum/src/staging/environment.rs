@@ -248,7 +248,7 @@ pub fn of_run(base: &Base, spec: &RunSpec) -> Result<Vec<Var>, UnsetVariable> {
     Ok(vars)
 }
 
-/// A variable of `env:`, and the one of which it is made and which is not set on this node.
+/// A name of `env:`, and the variable that its value names and that is not set on this node.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("`{0}` in `env:` is made of `${1}`, which is not set on this node")]
 pub struct UnsetVariable(String, String);

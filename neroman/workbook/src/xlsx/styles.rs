@@ -41,7 +41,8 @@ fn of_number(id: u16) -> Option<ExcelDateTimeType> {
     }
 }
 
-/// A format as a person writes it, `[h]:mm` or `d/m/yy;@`. That of positive numbers counts.
+/// The kind of a number format in its written form, `[h]:mm` or `d/m/yy;@`. Of its sections the
+/// first counts, which is for positive numbers.
 fn of_code(code: &str) -> Option<ExcelDateTimeType> {
     let mut chars = code.chars();
     let mut before = ' ';

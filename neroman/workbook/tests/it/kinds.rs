@@ -146,8 +146,8 @@ pub fn compare(name: &str, bytes: &[u8]) -> usize {
     count
 }
 
-/// LibreOffice computes every formula. One that shows nothing is an empty cell, and what none
-/// computed (openpyxl) has no value.
+/// LibreOffice computes every formula, and a formula that shows nothing is an empty cell in its
+/// files. openpyxl computes no formula, and the formulas of its files have no value.
 #[test]
 fn a_formula_that_shows_nothing_differs_from_one_without_a_value() {
     for (name, has_value) in [

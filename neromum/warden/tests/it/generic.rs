@@ -173,7 +173,7 @@ fn what_a_run_asks_for_and_no_line_passes_on_is_refused() {
         text.contains("no line of its `header` contains {gpus}"),
         "{text}"
     );
-    // The name in the message is one that a line may contain.
+    // The message names a place as lines of the `header` have it: `{memory_mb}`, not `{memory}`.
     let jobman = Generic::new(&without_names()).unwrap();
     (order.resources.gpus, order.resources.cpus) = (0, 1);
     order.resources.time_s = Some(60);

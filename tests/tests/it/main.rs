@@ -80,6 +80,7 @@ mod ssh_groups;
 mod ssh_placed;
 mod ssh_recalled;
 mod ssh_top;
+mod steps;
 mod story;
 mod submitted;
 mod submitted_kills;

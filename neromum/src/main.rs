@@ -17,7 +17,6 @@ mod clean;
 mod cluster;
 mod config;
 mod containers;
-mod core;
 mod dial;
 mod examine;
 mod files;

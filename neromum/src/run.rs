@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use nero_cluster::submission::{Files, PlanError};
 use nero_model::paths::{NodePaths, make_private, make_socket_folder};
+use nero_node_core::capacity::Capacity;
 use nero_warden::Kind;
 use nero_wire::hello;
 use nero_wire::listen::{OwnerOnly, Rebind};
@@ -20,7 +21,6 @@ use crate::args::Options;
 use crate::cards::Cards;
 use crate::clean::purge;
 use crate::cluster::{Cluster, Scheduler};
-use crate::core::capacity::Capacity;
 use crate::lease::{self, Held};
 use crate::ledger::{Intent, Ledger, LedgerState};
 use crate::log::Log;

@@ -61,7 +61,7 @@ const NOT_IN_NEROMAN: &[&str] = &[
 /// Modules that decide and do nothing else. Most are part of a crate that also does things, so
 /// neither the crate's manifest nor its `clippy.toml` can say this.
 const DECIDING: &[&str] = &[
-    "neromum/src/core",
+    "neromum/core/src",
     "neromum/warden/src",
     "nerokid/src/core",
     "nerokid/shim/src/core.rs",

@@ -2,11 +2,11 @@
 
 use nero_journal::v1::{CardShare, Launch, LedgerCards};
 use nero_model::RunToken;
+use nero_node_core::cards::{Card, Pool, Share};
 use tokio::time::Instant;
 
 use super::{Agent, Driver};
 use crate::config;
-use crate::core::cards::{Card, Pool, Share};
 use crate::staging::container::VisibleCards;
 
 /// Variables that show cards to programs, by maker.

@@ -5,10 +5,10 @@
 use std::collections::HashSet;
 
 use nero_model::{RunId, RunToken};
+use nero_node_core::Stage;
 use tokio::sync::oneshot;
 
 use super::{Agent, Driver};
-use crate::core::Stage;
 
 /// A run to be cleaned, with the facts from its folder.
 #[derive(Clone, Debug)]

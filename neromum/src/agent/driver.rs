@@ -6,14 +6,14 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use nero_model::{RunToken, SubmissionId};
+use nero_node_core::capacity::Needs;
+use nero_node_core::decide::Origin;
 use nero_wire::v1::SchedulerUse;
 
 use super::handle::TaskMessage;
 use super::pause::Wanted;
 use super::{Agent, Entry};
 use crate::config;
-use crate::core::capacity::Needs;
-use crate::core::decide::Origin;
 use crate::ledger::{Intent, Kept, LedgerState};
 
 /// Starts the runs of a node. What is not answered is as on a bare node.

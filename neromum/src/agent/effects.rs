@@ -5,12 +5,12 @@ use nero_journal::v1::{JobNotStarted, Lost, job_not_started, lost, to_launcher};
 use nero_journal::{Clocks, RecordMessage};
 use nero_model::RunToken;
 use nero_model::paths::run::{self as names, ContainerVerb};
+use nero_node_core::decide::Tracking;
+use nero_node_core::facts::Fact;
+use nero_node_core::{Effect, Stage};
 
 use super::{Agent, Done, Driver};
 use crate::config;
-use crate::core::decide::Tracking;
-use crate::core::facts::Fact;
-use crate::core::{Effect, Stage};
 use crate::files::made;
 use crate::runs::{own, segments, spec};
 use crate::staging::{self, PrepareError};

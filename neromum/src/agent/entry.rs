@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use nero_model::{RunId, RunToken};
+use nero_node_core::facts::Facts;
 use nero_wire::v1::Tree;
 use tokio::sync::oneshot;
 
 use super::Milestone;
-use crate::core::facts::Facts;
 use crate::runs::segments::Seg;
 use crate::runs::unreadable::Unreadable;
 use crate::warden::bare;

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use nero_model::{RunId, RunToken};
+use nero_node_core::Stage;
 use nero_wire::v1::{
     AnswerStepRequest, FollowRequest, HandOverReply, RelayClaims, RelayOrder, RuleSet,
     WatcherCommand,
@@ -13,7 +14,6 @@ use tokio::sync::{mpsc, oneshot};
 use super::control::{EndRequest, Outcome, OutcomesTo};
 use super::pause::{PauseCall, PauseOutcome};
 use super::{Candidate, FollowStream, Placing, Verdict, WatcherNews};
-use crate::core::Stage;
 use crate::letters::ToldEnds;
 use crate::warden::bare;
 

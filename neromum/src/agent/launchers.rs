@@ -8,13 +8,13 @@ use nero_journal::v1::{
     Changed, Doorbell, EndAll, FromLauncher, Retire, changed, from_launcher, to_launcher,
 };
 use nero_model::RunToken;
+use nero_node_core::Stage;
+use nero_node_core::decide::Tracking;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::{Agent, AgentHandle, Driver};
 use crate::config;
-use crate::core::Stage;
-use crate::core::decide::Tracking;
 use crate::warden::bare::{self, LinkId, News};
 
 /// Links to launchers.
@@ -325,7 +325,7 @@ impl<D: Driver> Agent<D> {
             return;
         }
         use rustix::io::Errno;
-        let asks = |run: &crate::core::Run| run.request.count > 0;
+        let asks = |run: &nero_node_core::Run| run.request.count > 0;
         if errno == Errno::BUSY.raw_os_error() && self.core.run(&token).is_some_and(asks) {
             self.cards_taken(token);
             return;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nero_model::RunToken;
+use nero_node_core::Stage;
 use nero_wire::v1::{RelayClaims, RelayOrder};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::{Agent, Done, Driver, Refused};
-use crate::core::Stage;
 use crate::letters::{EndedRun, LetterDesk, ToldEnds};
 use crate::runs::{segments, spec};
 

@@ -6,14 +6,14 @@ use nero_journal::v1::Notice;
 use nero_model::paths::run as names;
 use nero_model::process::{Life, Stat};
 use nero_model::{ProcessId, RunToken};
+use nero_node_core::Stage;
+use nero_node_core::decide::{self, Decision, ProcessLives, Tracking, decide};
+use nero_node_core::facts::Facts;
 
 use tokio::time::Instant;
 
 use super::{Agent, Driver, Entry};
 use crate::config;
-use crate::core::Stage;
-use crate::core::decide::{self, Decision, ProcessLives, Tracking, decide};
-use crate::core::facts::Facts;
 use crate::lease;
 use crate::runs::segments;
 use crate::runs::unreadable::{Unreadable, What};

@@ -49,13 +49,13 @@ use std::sync::Arc;
 
 use nero_model::paths::NodePaths;
 use nero_model::{RunId, RunToken};
+use nero_node_core::Core;
+use nero_node_core::capacity::Capacity;
+use nero_node_core::cards::Pool;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::cards::Cards;
 use crate::config;
-use crate::core::Core;
-use crate::core::capacity::Capacity;
-use crate::core::cards::Pool;
 use crate::ledger::{self, Ledger};
 use crate::letters::LetterDesk;
 use crate::runs::unreadable::Unreadable;
@@ -354,7 +354,7 @@ impl<D: Driver> Agent<D> {
         NodeLoad {
             live: self.core.live() as u32,
             waiting: self.core.waiting() as u32,
-            cpus_free: crate::core::capacity::cpus(free),
+            cpus_free: nero_node_core::capacity::cpus(free),
             hold: self.hold_shown(),
             memory_given: self.core.used().memory_bytes,
             min_free: self.setup.min_free,

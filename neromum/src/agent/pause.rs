@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use nero_journal::Clocks;
 use nero_model::RunToken;
 use nero_model::paths::run as names;
+use nero_node_core::Stage;
 use nero_wire::v1::{self, pause_runs_reply};
 
 use super::{Agent, Driver, Refused};
-use crate::core::Stage;
 use crate::runs::control::{ask_for_pause, is_paused, newest_pause};
 
 /// A call that pauses runs, or lets them go on.

@@ -9,13 +9,13 @@ use std::io;
 
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken};
+use nero_node_core::Stage;
+use nero_node_core::decide::Decision;
 
 use super::control::{Cancel, Outcome, Target};
 use super::follow::Adopted;
 use super::hand_over::NEVER_AGAIN;
 use super::{Agent, Driver};
-use crate::core::Stage;
-use crate::core::decide::Decision;
 use crate::runs::segments;
 use crate::runs::spec::{self, was_recalled};
 use crate::staging::work_folder;

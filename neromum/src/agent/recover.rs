@@ -9,14 +9,14 @@ use nero_journal::WriteError;
 use nero_journal::v1::{JobNotStarted, LedgerExited, Lost, TreeGone, ledger_exited::Copy, lost};
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken};
+use nero_node_core::capacity::Needs;
+use nero_node_core::cards::{CardRequest, WHOLE};
+use nero_node_core::decide::{Decision, Origin, ProcessLives, Tracking, decide};
+use nero_node_core::turn::Turn;
 use nero_wire::v1;
 
 use super::cards::from_record;
 use super::{Agent, Driver, Entry};
-use crate::core::capacity::Needs;
-use crate::core::cards::{CardRequest, WHOLE};
-use crate::core::decide::{Decision, Origin, ProcessLives, Tracking, decide};
-use crate::core::turn::Turn;
 use crate::ledger::{Kept, LedgerState};
 use crate::runs::control::{has_rules, newest_cancel};
 use crate::runs::spec::{self, unmake, was_recalled};

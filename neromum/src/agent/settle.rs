@@ -10,13 +10,13 @@ use std::time::Duration;
 use nero_model::RunToken;
 use nero_model::paths::run as names;
 use nero_model::process::Life;
+use nero_node_core::Stage;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::time::Instant;
 
 use super::off_reactor::Report;
 use super::{Agent, Done, Driver, Entry};
 use crate::config;
-use crate::core::Stage;
 use crate::runs::{gone, segments};
 use crate::warden::orders::Watcher;
 

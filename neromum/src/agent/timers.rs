@@ -2,12 +2,12 @@
 //! nothing waits, so that an idle neromum never wakes.
 
 use nero_model::RunToken;
+use nero_node_core::decide::{Decision, Tracking};
 use tokio::time::Instant;
 
 use super::driver::Rest;
 use super::{Agent, Driver, Entry};
 use crate::config;
-use crate::core::decide::{Decision, Tracking};
 
 /// Due times.
 #[derive(Debug, Default)]
@@ -151,7 +151,7 @@ impl<D: Driver> Agent<D> {
     /// Prepares a start after its pause, unless a cancel has ended the run
     /// meanwhile.
     fn prepare_again(&mut self, token: RunToken, incarnation: u32) {
-        let expected = crate::core::Stage::Starting {
+        let expected = nero_node_core::Stage::Starting {
             incarnation,
             launched: false,
         };

@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::SystemTime;
 
-use crate::core::cards::WHOLE;
+use nero_node_core::cards::WHOLE;
 
 /// Most ranges that are told of one card.
 const RANGES_MAX: usize = 256;

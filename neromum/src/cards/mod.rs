@@ -13,8 +13,7 @@ use nero_journal::v1::{CardLock, GpuCard, GpuPage, GpuTrouble};
 use nero_model::ProcessId;
 use nero_model::process::Life;
 use nero_model::safe::Safe;
-
-use crate::core::cards::{Card, CardRequest, Pool, Share};
+use nero_node_core::cards::{Card, CardRequest, Pool, Share};
 
 /// Age of a page from which on its helper hangs in the driver.
 const HUNG: Duration = Duration::from_secs(30);

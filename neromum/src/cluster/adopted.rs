@@ -18,6 +18,7 @@ use nero_journal::v1::{
 };
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken, SubmissionId};
+use nero_node_core::Stage;
 use nero_warden::{Accounting, Adopted, Ended, Sighting};
 use nero_wire::v1;
 use tokio::process::{Child, Command};
@@ -28,7 +29,6 @@ use super::ends::ACCOUNTED_MAX;
 use super::over::of_ended;
 use super::{Agent, Cluster, ClusterResult, LOOK_EVERY, Seen, Submission, Task};
 use crate::agent::recover::remove_submission;
-use crate::core::Stage;
 use crate::ledger::{Answer, Intent};
 use crate::runs::control::newest_cancel;
 use crate::runs::{own, segments, spec};
@@ -476,7 +476,7 @@ impl Agent<Cluster> {
         if let Err(error) = written {
             tracing::error!(run = %entry.id, %error, "the end of an adopted job cannot be recorded");
             self.timers
-                .look_later(token, START, crate::core::decide::Tracking::Nobody);
+                .look_later(token, START, nero_node_core::decide::Tracking::Nobody);
             return true;
         }
         self.look_and_decide(token, START);

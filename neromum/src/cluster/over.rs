@@ -7,12 +7,12 @@ use std::path::Path;
 use nero_cluster::submission::{Files, News, StartId, began, launched_by};
 use nero_journal::v1::{Lost, TaskOver, lost, task_over};
 use nero_model::RunToken;
+use nero_node_core::lease::OLD_BEATS;
 use nero_warden::Ended;
 use tokio::time::Instant;
 
 use super::{Agent, Cluster, Driver, LOOK_EVERY, Seen, Submission};
 use crate::lease::BEAT;
-use crate::lease::decide::OLD_BEATS;
 use crate::lease::files::{modified, server_time, since};
 use crate::runs::own;
 use crate::staging::environment::local_user;
@@ -172,7 +172,7 @@ impl Agent<Cluster> {
 impl Agent<Cluster> {
     /// Whether a run began at its scheduler, and no start of its task may be alive.
     pub(super) fn starts_are_over(&self, token: RunToken) -> bool {
-        let has_begun = |run: &crate::core::Run| run.stage.is_elsewhere();
+        let has_begun = |run: &nero_node_core::Run| run.stage.is_elsewhere();
         if !self.core.run(&token).is_some_and(has_begun) {
             return false;
         }

@@ -6,6 +6,7 @@
 use nero_cluster::submission::{Files, Plan, Planned};
 use nero_model::paths::NodePaths;
 use nero_model::{RunId, RunToken, SubmissionId};
+use nero_node_core::Stage;
 use nero_warden::group::Room;
 use nero_warden::standing::{Doubt, Standing, Step};
 use nero_warden::{Call, Order, Said, SubmissionResult, Warden};
@@ -17,7 +18,6 @@ use super::waiting::RowText;
 use super::{Agent, Ask, Cluster, ClusterResult, Driver, Submission, Task};
 use crate::agent::recover::remove_submission;
 use crate::config;
-use crate::core::Stage;
 use crate::ledger::{Answer, Intent};
 use crate::runs::spec;
 use crate::warden::asked::Asked;
@@ -40,7 +40,7 @@ impl Agent<Cluster> {
         &mut self,
         token: RunToken,
         kept: &crate::ledger::Kept,
-        needs: crate::core::capacity::Needs,
+        needs: nero_node_core::capacity::Needs,
         newest: u32,
     ) {
         self.core

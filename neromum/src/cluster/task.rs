@@ -1,9 +1,8 @@
 //! What is known of one task of a submission. Pure: no clock, file or command.
 
 use nero_cluster::submission::Planned;
+use nero_node_core::decide::TaskWord;
 use nero_warden::{Ended, JobId, Listed, State};
-
-use crate::core::decide::TaskWord;
 
 /// Time between two listings, of which both have to miss a task, in milliseconds.
 const MISSED_MS: u64 = nero_warden::standing::APART_MS;

@@ -7,6 +7,7 @@ use nero_cluster::submission::{Files, News, StartId, began};
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::TaskStart;
 use nero_model::{RunToken, SubmissionId};
+use nero_node_core::Stage;
 use nero_warden::standing::{Ms, Standing, Step};
 use nero_warden::{JobId, Listed, Queue, Sighting, Warden};
 use tokio::time::Instant;
@@ -17,7 +18,6 @@ use super::{
     Agent, Cluster, ClusterResult, Driver, JobCounts, LIST_EVERY, LOOK_EVERY, Seen, Submission,
     Task,
 };
-use crate::core::Stage;
 
 /// Pause before the second listing that has to miss a task.
 const MISSED: std::time::Duration =

@@ -13,15 +13,15 @@ use nero_journal::v1::{
 };
 use nero_model::paths::run as names;
 use nero_model::{DeploymentId, RunId, RunToken};
+use nero_node_core::capacity::Capacity;
+use nero_node_core::decide::Origin;
+use nero_node_core::{Run, Stage};
 
 use super::helpers::Help;
 use super::setup_output::SetupOutput;
 use crate::agent::driver::Rest;
 use crate::agent::handle::TaskMessage;
 use crate::agent::{Agent, AgentHandle, Driver, Entry, Mailboxes, Setup};
-use crate::core::capacity::Capacity;
-use crate::core::decide::Origin;
-use crate::core::{Run, Stage};
 use crate::ledger::{Kept, Ledger};
 use crate::runs::control::{is_paused, newest_cancel};
 use crate::runs::{own, segments, spec};

@@ -2,11 +2,11 @@
 //! what was asked for.
 
 use nero_journal::v1;
+use nero_node_core::capacity::Capacity;
 use nero_warden::Kind;
 use nero_warden::hosts::{self, AllocatedHost};
 
 use crate::args::Grant;
-use crate::core::capacity::Capacity;
 
 /// What an allocation gives.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use nero_journal::v1::Lease;
 use nero_model::paths::NodePaths;
+use nero_node_core::lease::{EpochReason, Step, Tried, decide};
 
-use super::decide::{EpochReason, Step, Tried, decide};
 use super::files::NewestLease;
 use super::{Eye, Held, LeaseError, Leases, Terms};
 use crate::relay::addresses::inside;

@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_journal::v1::{HostSeen, Lease};
 use nero_model::paths::make_private;
+use nero_node_core::lease::{ObservedLease, ProcessPlace};
 
-use super::decide::{ObservedLease, ProcessPlace};
 use super::host::{Eye, Hosts};
 
 /// Number of leases that are kept, the newest among them.

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use nero_journal::Clocks;
 use nero_model::ProcessId;
+use nero_node_core::lease::{ObservedLease, ProcessPlace};
 use tokio::sync::Notify;
 
-use super::decide::{ObservedLease, ProcessPlace};
 use super::files::{self, LeaseError, Leases};
 use super::host::{Eye, Hosts};
 

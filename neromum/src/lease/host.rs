@@ -5,8 +5,7 @@ use std::path::Path;
 use nero_journal::v1::HostSeen;
 use nero_model::ProcessId;
 use nero_model::process::Life;
-
-use super::decide::ProcessPlace;
+use nero_node_core::lease::ProcessPlace;
 
 /// Limit of a text from a file of the system or of a lease.
 const TEXT_BYTES_MAX: usize = 256;

@@ -4,7 +4,6 @@
 //! claims and cancel requests. See `docs/design/shared-homes.md`.
 
 pub mod begin;
-pub mod decide;
 pub mod files;
 pub mod hold;
 pub mod host;
@@ -15,6 +14,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use nero_model::paths::NodePaths;
+use nero_node_core::lease::ProcessPlace;
 
 use crate::relay::addresses::Listen;
 
@@ -108,6 +108,5 @@ pub fn leads_here(paths: &NodePaths) -> bool {
     let found = Eye::own()
         .ok()
         .and_then(|eye| Leases::open(&paths.lease()).ok()?.look(&eye).ok()?);
-    found
-        .is_some_and(|found| found.seen.place == decide::ProcessPlace::Here && found.seen.may_act())
+    found.is_some_and(|found| found.seen.place == ProcessPlace::Here && found.seen.may_act())
 }

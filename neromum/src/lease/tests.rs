@@ -5,11 +5,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use proptest::prelude::*;
-
-use super::decide::{
+use nero_node_core::lease::{
     EpochReason, OLD_BEATS, ObservedLease, PING_PONG_BEATS, ProcessPlace, Step, Tried, decide,
 };
+use proptest::prelude::*;
 
 const BEAT: Duration = Duration::from_secs(15);
 

@@ -8,10 +8,10 @@ use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{LedgerExited, WatchEnded, ledger_exited};
 use nero_model::paths::{NodePaths, run as names};
 use nero_model::{ExperimentId, RunId, RunToken};
+use nero_node_core::facts::Facts;
 use nero_wire::v1::{RuleSet, RunFolder, SegmentPosition};
 
 use super::{own, segments, spec};
-use crate::core::facts::Facts;
 
 /// Limit of damaged rule sets that are passed over in the search for the
 /// newest.

@@ -17,9 +17,9 @@ use nero_journal::{
 };
 use nero_model::RunToken;
 use nero_model::paths::run as names;
+use nero_node_core::facts::{Fact, Facts};
 
 use super::unreadable::{Unreadable, What};
-use crate::core::facts::{Fact, Facts};
 pub use read::read_part;
 use read::{open, read_at_most};
 

@@ -123,7 +123,7 @@ impl Service {
             cpus: match greeting.front {
                 // The scheduler gives CPUs of other hosts.
                 Some(_) => cpus(),
-                None => crate::core::capacity::cpus(placer.capacity.micro_cpus),
+                None => nero_node_core::capacity::cpus(placer.capacity.micro_cpus),
             },
             agent,
             placer,

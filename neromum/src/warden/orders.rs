@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use nero_journal::v1::{Guard, Launch};
 use nero_model::paths::NodePaths;
 use nero_model::{RunId, RunToken};
+use nero_node_core::facts::Facts;
 use nero_wire::v1::{RunSpec, Tree};
 
 use crate::config;
-use crate::core::facts::Facts;
 use crate::staging::container::Contained;
 use crate::staging::environment::{self, Base};
 use crate::staging::store::Store;

@@ -55,15 +55,13 @@ const ROOMS: &[(&str, Arrows)] = &[
     (
         "neromum",
         &[
-            ("core", &[]),
-            ("runs", &["core"]),
+            ("runs", &[]),
             ("ledger", &["config", "runs"]),
             ("agent", NODE),
             (
                 "cluster",
                 &[
-                    "agent", "config", "core", "job", "lease", "ledger", "runs", "staging",
-                    "warden",
+                    "agent", "config", "job", "lease", "ledger", "runs", "staging", "warden",
                 ],
             ),
         ],
@@ -75,7 +73,6 @@ const NODE: &[&str] = &[
     "cards",
     "config",
     "containers",
-    "core",
     "files",
     "lease",
     "ledger",

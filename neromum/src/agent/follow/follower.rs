@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use nero_journal::{HEADER_BYTES, is_shut};
 use nero_model::RunToken;
+use nero_node_core::{Run, Stage};
 use nero_wire::v1::follow_event::Event;
 use nero_wire::v1::run_state::Stage as WireStage;
 use nero_wire::v1::{self, FollowEvent, RunPosition, RunState, SegmentPart};
@@ -13,7 +14,6 @@ use tokio::sync::mpsc;
 use super::stream::Flow;
 use crate::agent::Entry;
 use crate::config;
-use crate::core::{Run, Stage};
 use crate::files::made;
 use crate::runs::control::newest_cancel;
 use crate::runs::segments::{self, Seg, SegmentBytes};
@@ -358,13 +358,13 @@ fn may_be_over_its_limit(run_dir: &std::path::Path, entry: &Entry) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::Core;
-    use crate::core::capacity::{Capacity, Needs};
-    use crate::core::decide::Decision;
-    use crate::core::facts::Facts;
     use nero_journal::v1::{RecordKind, TreeGone};
     use nero_journal::{Clocks, Segment, Writer};
     use nero_model::{ExperimentId, RunId};
+    use nero_node_core::Core;
+    use nero_node_core::capacity::{Capacity, Needs};
+    use nero_node_core::decide::Decision;
+    use nero_node_core::facts::Facts;
 
     #[test]
     fn a_run_is_not_told_as_over_while_its_records_cannot_be_read() {

@@ -12,12 +12,12 @@ use nero_journal::v1::{
 use nero_journal::{Clocks, Segment, Writer};
 use nero_model::paths::{make_private, run as names};
 use nero_model::{DeploymentId, ExperimentId, RunId};
+use nero_node_core::capacity::Capacity;
+use nero_node_core::decide::{Decision, Origin, ProcessLives, Tracking, decide};
 use nero_warden::{Call, End, Ended, Kind, Said, Settings};
 
 use super::*;
 use crate::agent::{Mailboxes, Setup};
-use crate::core::capacity::Capacity;
-use crate::core::decide::{Decision, Origin, ProcessLives, Tracking, decide};
 use crate::ledger::Ledger;
 use crate::runs::{own, segments};
 use crate::staging::environment::Base;

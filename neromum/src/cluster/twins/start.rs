@@ -15,6 +15,7 @@ use nero_journal::v1::{
 use nero_journal::{Segment, Writer};
 use nero_model::paths::run as names;
 use nero_model::{ProcessId, RunId, RunToken};
+use nero_node_core::capacity::Capacity;
 use prost::Message as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
@@ -27,7 +28,6 @@ use super::world::World;
 use crate::agent::Agent;
 use crate::agent::handle::TaskMessage;
 use crate::args::Grant;
-use crate::core::capacity::Capacity;
 use crate::job::allocation::Allocation;
 use crate::job::launched;
 use crate::job::start::{EarlierStarts, Start};

@@ -1,11 +1,13 @@
-//! Decides which run starts when, what follows from the records on disk, and the
-//! effect of a cancel. Takes state and input, returns effects; no clock, file,
-//! wire type or await. The agent carries the effects out, in order.
+//! What a node decides about its runs: which starts when, what follows from the records
+//! on disk, the effect of a cancel, and who leads where hosts share a root. Takes state and
+//! input, returns effects; no clock, file, wire type or await. The agent carries the effects
+//! out, in order.
 
 pub mod capacity;
 pub mod cards;
 pub mod decide;
 pub mod facts;
+pub mod lease;
 mod run;
 mod start;
 mod submit;
@@ -88,7 +90,7 @@ impl Core {
         self.far
     }
 
-    pub(super) fn holding(&self) -> impl Iterator<Item = (RunToken, &Run)> {
+    pub(crate) fn holding(&self) -> impl Iterator<Item = (RunToken, &Run)> {
         let run = |token: &RunToken| (*token, &self.runs[token]);
         self.holding.iter().map(run)
     }
@@ -172,7 +174,7 @@ impl Core {
         self.set_why(token, at);
     }
 
-    pub(super) fn insert(
+    pub(crate) fn insert(
         &mut self,
         token: RunToken,
         id: RunId,
@@ -446,13 +448,13 @@ impl Core {
         self.runs.remove(&token);
     }
 
-    pub(super) fn take_away(&mut self, token: RunToken) {
+    pub(crate) fn take_away(&mut self, token: RunToken) {
         self.leave_queue(token);
         self.set_stage(token, Stage::TakenAway);
         self.effects.push(Effect::TakeAway { token });
     }
 
-    pub(super) fn refuse(&mut self, token: RunToken, why: &str) {
+    pub(crate) fn refuse(&mut self, token: RunToken, why: &str) {
         self.leave_queue(token);
         if let Some(run) = self.runs.get_mut(&token) {
             why.clone_into(&mut run.why);
@@ -462,7 +464,7 @@ impl Core {
 
     /// Puts a waiting run into the queue; it waits for the reason that holds all
     /// starts.
-    pub(super) fn enqueue(&mut self, token: RunToken) {
+    pub(crate) fn enqueue(&mut self, token: RunToken) {
         let Some(run) = self.runs.get(&token) else {
             return;
         };
@@ -487,17 +489,17 @@ impl Core {
         }
     }
 
-    pub(super) fn leave_queue(&mut self, token: RunToken) {
+    pub(crate) fn leave_queue(&mut self, token: RunToken) {
         if let Some(run) = self.runs.get(&token) {
             self.queue.remove(&run.place());
         }
     }
 
-    pub(super) fn set_why(&mut self, token: RunToken, why: &str) {
+    pub(crate) fn set_why(&mut self, token: RunToken, why: &str) {
         self.set_why_of(token, why, false);
     }
 
-    pub(super) fn set_why_of(&mut self, token: RunToken, why: &str, needs_person: bool) {
+    pub(crate) fn set_why_of(&mut self, token: RunToken, why: &str, needs_person: bool) {
         let Some(run) = self.runs.get_mut(&token) else {
             return;
         };
@@ -508,7 +510,7 @@ impl Core {
         }
     }
 
-    pub(super) fn set_stage(&mut self, token: RunToken, stage: Stage) {
+    pub(crate) fn set_stage(&mut self, token: RunToken, stage: Stage) {
         let Some(run) = self.runs.get_mut(&token) else {
             return;
         };

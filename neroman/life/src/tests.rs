@@ -32,6 +32,7 @@ mod matrix;
 mod outlooks;
 mod precedence;
 mod processing;
+mod promises;
 mod reach;
 mod restored;
 mod retries;
@@ -39,6 +40,7 @@ mod sources;
 mod standing;
 mod verdicts;
 mod waits;
+mod walk;
 
 pub(crate) use lab::{Lab, RESTART, definition, ended, moment, run, running, skipped, source};
 

@@ -9,17 +9,17 @@
 //! (except a spec) and records that are folded anew are left out.
 
 mod answers;
-mod node;
+pub(super) mod node;
 mod shown;
 mod steps;
-mod world;
+pub(super) mod world;
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::fmt::Write as _;
 use std::hash::{Hash as _, Hasher as _};
 
-use crate::fold::run::Run;
+use super::promises::{self, Observation, Presence};
 use crate::step::needs;
 use node::{Node, There};
 use shown::effects;
@@ -112,137 +112,41 @@ fn note(table: &mut Table, from: &World, step: &Step) {
     }
 }
 
-/// The invariant that a step breaks, if any.
+/// The promise that a step breaks, if any.
 fn broken(from: &World, step: &Step) -> Option<&'static str> {
     let (before, after) = (from.run(), step.to.run());
-    let live = after.phase().is_live();
-    let offered = |run: &Run| {
-        let node = run
-            .node()
-            .filter(|_| run.of_several() && run.may_be_there());
-        node.map(str::to_owned)
-    };
-    let undone = offered(before).is_some() && offered(before) != offered(after);
     let nodes = |counts: fn(&Node) -> bool| {
         let nodes = step.to.nodes.iter().filter(|node| counts(node));
         nodes.count()
     };
-    let taken_as_new = from.here().is_some_and(|here| {
-        let there = |world: &World| world.nodes[here].there;
-        (there(from), there(&step.to)) == (There::Nothing, There::Waiting)
-    });
-    let told = from.here().is_none_or(|here| {
-        let left = after
-            .dispatch
-            .left_behind
-            .iter()
-            .any(|name| name == NODES[here]);
-        left || !from.nodes[here].may_run()
-    });
-    let held = from
-        .here()
-        .is_some_and(|here| from.nodes[here].there != There::Nothing);
-    let promises = [
-        (
-            "one node at most may start a run",
-            step.to.deceived || nodes(Node::may_run) <= 1,
-        ),
-        (
-            "a job is started on one node at most",
-            step.to.deceived || nodes(Node::ran) <= 1,
-        ),
-        (
-            "an offer is undone by a word of its node alone",
-            step.word || !(live && undone),
-        ),
-        (
-            "an end stays",
-            !before.has_ended() || before.phase() == after.phase(),
-        ),
-        (
-            "an end is the same when it is judged anew",
-            !after.has_ended() || after.has_its_end_from(&after.journal),
-        ),
-        (
-            "a run that its node may start is ended there after the node is given up",
-            step.label != "a person says: node gone" || !before.of_several() || told,
-        ),
-        (
-            "what is closed stays closed",
-            !before.is_closed() || after.is_closed(),
-        ),
-        (
-            "a run that is to end is placed nowhere else",
-            before.node() == after.node() || before.dispatch.cancel.is_none(),
-        ),
-        (
-            "a run that its node has is not ended by what is here",
-            !step.label.starts_with("its files are not here")
-                || !(before.reached_its_node() || held)
-                || before.phase() == after.phase(),
-        ),
-        (
-            "a run that is to end waits for a word of its node that comes",
-            !(step.label.ends_with("it is unknown") || step.label.ends_with("it is given back"))
-                || !live
-                || after
-                    .dispatch
-                    .cancel
-                    .as_ref()
-                    .is_none_or(|cancel| !cancel.delivered),
-        ),
-        (
-            "no run is taken as new where it is known to have begun",
-            before.journal.incarnations.is_empty() || !taken_as_new,
-        ),
-        (
-            "a run that its node ended before its start never starts there",
-            !(step.label.ends_with("end it: unknown")
-                || step.label.ends_with("end it: never started"))
-                || from
-                    .here()
-                    .is_none_or(|here| !step.to.nodes[here].may_run()),
-        ),
-        (
-            "its own node is not told to end a live run that was left behind",
-            step.label != "a node that it was left behind on ends it"
-                || !live
-                || from
-                    .here()
-                    .is_none_or(|here| from.nodes[here].there == step.to.nodes[here].there),
-        ),
-        (
-            "a held run is not sent to a node that cannot have it yet",
-            step.label != "it is offered"
-                || before.hold_cause().is_none()
-                || before.dispatch.send_spec,
-        ),
-        (
-            "a node that holds a run is told when it is not to",
-            !after.phase().is_live()
-                || after.dispatch.cancel.is_some()
-                || step.to.deceived
-                || !step.to.here().is_some_and(|here| {
-                    let node = &step.to.nodes[here];
-                    node.held && node.there == There::Waiting
-                })
-                || after.dispatch.hold.is_some(),
-        ),
-        (
-            "a run that its node holds does not start there",
-            !step.heard
-                || step.label != "the node holds it"
-                || !step.to.nodes.iter().any(|node| node.held && node.ran()),
-        ),
-        (
-            "a run that is to end is not sent",
-            step.label != "it is sent"
-                || before.dispatch.cancel.is_none()
-                || before.dispatch.send_spec,
-        ),
-    ];
-    let mut promises = promises.into_iter();
-    promises.find(|(_, holds)| !holds).map(|(what, _)| what)
+    let presence = |here: usize| {
+        let (old, new) = (&from.nodes[here], &step.to.nodes[here]);
+        let mut left_behind = after.dispatch.left_behind.iter();
+        Presence {
+            had: old.there != There::Nothing,
+            could_start: old.may_run(),
+            may_start: new.may_run(),
+            is_same: old.there == new.there,
+            is_new: (old.there, new.there) == (There::Nothing, There::Waiting),
+            is_left_behind: left_behind.any(|name| name == NODES[here]),
+        }
+    };
+    promises::broken(&Observation {
+        before,
+        after,
+        label: &step.label,
+        heard: step.heard,
+        word: step.word,
+        deceived: step.to.deceived,
+        may_start: nodes(Node::may_run),
+        ran: nodes(Node::ran),
+        there: from.here().map(presence),
+        is_held_there: step.to.here().is_some_and(|here| {
+            let node = &step.to.nodes[here];
+            node.held && node.there == There::Waiting
+        }),
+        ran_held: nodes(|node| node.held && node.ran()) > 0,
+    })
 }
 
 /// Every step from every world that can come about, each kind of world once.

@@ -5,11 +5,11 @@ use crate::facts::journal::{Exit, Gone, Incarnation, Journal, Key, Lost, NotStar
 use nero_journal::v1::{StopCause, job_not_started, lost};
 
 /// The fence of a node that gets the run with no generation any more.
-pub(super) const NEVER_AGAIN: u32 = u32::MAX;
+pub(in crate::tests) const NEVER_AGAIN: u32 = u32::MAX;
 
 /// The state of the run on a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) enum There {
+pub(in crate::tests) enum There {
     #[default]
     Nothing,
     /// It was accepted and waits.
@@ -29,7 +29,7 @@ pub(super) enum There {
 
 /// A record of a run's journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Rec {
+pub(in crate::tests) enum Rec {
     Claimed,
     Started,
     /// A person's cancel reached the shim.
@@ -46,7 +46,7 @@ pub(super) enum Rec {
 
 impl Rec {
     /// Whether no record follows in the journal.
-    pub(super) fn is_last(self) -> bool {
+    pub(in crate::tests) fn is_last(self) -> bool {
         match self {
             Self::TreeGone
             | Self::NotExecuted
@@ -61,7 +61,7 @@ impl Rec {
 
     /// The records that may follow; `cancelled` if the node was told to end the
     /// run.
-    pub(super) fn next(self, cancelled: bool) -> Vec<Self> {
+    pub(in crate::tests) fn next(self, cancelled: bool) -> Vec<Self> {
         match self {
             Self::Claimed if cancelled => vec![Self::NotStartedCancelled],
             Self::Claimed => vec![Self::Started, Self::GateClosed, Self::NotExecuted],
@@ -81,7 +81,7 @@ impl Rec {
 
 /// A hand-over that is on its way, and whose answer the daemon waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Request {
+pub(in crate::tests) struct Request {
     pub generation: u32,
     /// Whether it only brings the spec of a run that the node has.
     pub again: bool,
@@ -90,7 +90,7 @@ pub(super) struct Request {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Node {
+pub(in crate::tests) struct Node {
     pub there: There,
     /// The generation of the run that lies there.
     pub generation: u32,
@@ -110,12 +110,12 @@ pub(super) struct Node {
 
 impl Node {
     /// Whether a job of the run was started here.
-    pub(super) fn ran(&self) -> bool {
+    pub(in crate::tests) fn ran(&self) -> bool {
         self.records.contains(&Rec::Started)
     }
 
     /// Whether the run waits or goes on here, or may come to do so.
-    pub(super) fn may_run(&self) -> bool {
+    pub(in crate::tests) fn may_run(&self) -> bool {
         let request = self
             .request
             .filter(|request| !request.again && !request.question);
@@ -133,7 +133,7 @@ impl Node {
 
     /// The connection is lost: the hand-over on its way may come in late, a report
     /// never.
-    pub(super) fn hang_up(&mut self) {
+    pub(in crate::tests) fn hang_up(&mut self) {
         self.gave_back = None;
         let request = self
             .request
@@ -144,7 +144,7 @@ impl Node {
     }
 
     /// Takes the run in.
-    pub(super) fn accept(&mut self, generation: u32) {
+    pub(in crate::tests) fn accept(&mut self, generation: u32) {
         if self.there == There::Nothing {
             self.there = There::Waiting;
             self.generation = generation;
@@ -152,13 +152,13 @@ impl Node {
     }
 
     /// Accepts no hand-over until this generation any more.
-    pub(super) fn raise_fence(&mut self, generation: u32) {
+    pub(in crate::tests) fn raise_fence(&mut self, generation: u32) {
         self.fence = self.fence.max(generation);
         self.late = self.late.filter(|late| *late > self.fence);
     }
 
     /// The states that the node may reach by itself.
-    pub(super) fn moves(&self) -> Vec<Self> {
+    pub(in crate::tests) fn moves(&self) -> Vec<Self> {
         let mut moves = Vec::new();
         let becomes = |there| Self {
             there,
@@ -208,7 +208,7 @@ impl Node {
 }
 
 /// The journal of these records.
-pub(super) fn journal(records: &[Rec]) -> Journal {
+pub(in crate::tests) fn journal(records: &[Rec]) -> Journal {
     let mut journal = Journal::default();
     let mut number = 1;
     for (index, record) in records.iter().enumerate() {

@@ -203,6 +203,15 @@ pub(super) fn defined() -> State {
     lab.state
 }
 
+/// A run as the next daemon reads it.
+pub(in crate::tests) fn read_again(run: &Run) -> Run {
+    let dispatch = serde_json::to_vec(&Kept::of(run)).unwrap();
+    let facts = serde_json::to_vec(&*run.journal).unwrap();
+    let kept: Kept = serde_json::from_slice(&dispatch).unwrap();
+    let journal = Arc::new(serde_json::from_slice(&facts).unwrap());
+    kept.run((*run.made).clone(), journal, Arc::clone(&run.rules))
+}
+
 /// Reads runs as they were stored; the same run once.
 #[derive(Default)]
 pub(super) struct StoredRuns {
@@ -218,11 +227,7 @@ impl StoredRuns {
         if let Some((_, read)) = known.iter().find(same) {
             return read.clone();
         }
-        let dispatch = serde_json::to_vec(&Kept::of(run)).unwrap();
-        let facts = serde_json::to_vec(&*run.journal).unwrap();
-        let kept: Kept = serde_json::from_slice(&dispatch).unwrap();
-        let journal = Arc::new(serde_json::from_slice(&facts).unwrap());
-        let read = kept.run((*run.made).clone(), journal, Arc::clone(&run.rules));
+        let read = read_again(run);
         known.push((run.clone(), read.clone()));
         read
     }

@@ -1,0 +1,122 @@
+//! Many runs with the real decisions on both sides: those of this crate, and those of
+//! `neromum/core`. Between them lie one heap of events with virtual time, connections that are
+//! lost, requests that come late, disks, and processes that die.
+//!
+//! One seed is one history. A history that breaks a promise is cut down to the happenings that
+//! it needs, and printed. `WALK_SEEDS=FROM..TO` plays others.
+
+mod calls;
+mod head;
+mod holds;
+mod link;
+mod node;
+mod people;
+mod placer;
+mod shim;
+mod wire;
+mod world;
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use people::Plan;
+use world::World;
+
+/// How long an ordinary test plays.
+const PLAYS: Duration = Duration::from_secs(50);
+
+/// The promise that a plan breaks.
+fn broken(plan: &Plan) -> Option<String> {
+    let mut world = World::new(plan);
+    world.play();
+    world.clock.broken.map(|(promise, _)| promise)
+}
+
+/// The same plan without happenings and experiments that its fault does not need.
+fn cut_down(plan: &Plan, promise: &str) -> Plan {
+    let mut plan = plan.clone();
+    let is_so = |plan: &Plan| broken(plan).is_some_and(|other| kind(&other) == kind(promise));
+    let mut size = plan.happenings.len();
+    while size > 0 {
+        let mut at = 0;
+        while at < plan.happenings.len() {
+            let mut less = plan.clone();
+            let end = (at + size).min(less.happenings.len());
+            less.happenings.drain(at..end);
+            if is_so(&less) {
+                plan = less;
+            } else {
+                at += size;
+            }
+        }
+        size /= 2;
+    }
+    plan
+}
+
+/// A promise without its details.
+fn kind(promise: &str) -> &str {
+    promise.split(':').next().unwrap_or(promise)
+}
+
+/// What happened, as far as it concerns the run that the promise is about.
+fn story(plan: &Plan) -> String {
+    let mut world = World::new(plan);
+    world.play();
+    let about = world.clock.broken.as_ref().and_then(|(_, run)| *run);
+    let mut text = format!("seed {}: nodes {:?}\n", plan.seed, plan.nodes);
+    for (number, asked) in plan.experiments.iter().enumerate() {
+        let _ = writeln!(text, "  experiment {}: {asked:?}", number + 1);
+    }
+    for (at_ms, run, what) in &world.clock.story {
+        let concerns =
+            run.is_none_or(|run| about.is_none_or(|about| about.experiment == run.experiment));
+        if concerns {
+            let run = run.map_or_else(String::new, |run| format!("{run} "));
+            let _ = writeln!(text, "{:>9.3} {run}{what}", *at_ms as f64 / 1000.0);
+        }
+    }
+    text
+}
+
+/// The seeds to play, and whether all of them are.
+fn seeds() -> (std::ops::Range<u64>, bool) {
+    let asked = std::env::var("WALK_SEEDS").ok();
+    let asked = asked.as_deref().and_then(|text| {
+        let (from, to) = text.split_once("..")?;
+        Some(from.parse().ok()?..to.parse().ok()?)
+    });
+    match asked {
+        Some(range) => (range, true),
+        None => (0..u64::MAX, false),
+    }
+}
+
+#[test]
+fn many_runs_keep_every_promise_whatever_dies_and_is_lost() {
+    let (range, all) = seeds();
+    let (began, mut played, mut events) = (Instant::now(), 0_u64, 0_u64);
+    for seed in range {
+        if !all && began.elapsed() > PLAYS {
+            break;
+        }
+        let plan = Plan::of(seed);
+        let mut world = World::new(&plan);
+        world.play();
+        played += 1;
+        events += world.events;
+        if let Some((promise, _)) = world.clock.broken {
+            let least = cut_down(&plan, &promise);
+            panic!("{promise}, after {played} seeds\n{}", story(&least));
+        }
+    }
+    println!("{played} seeds, {events} events in {:?}", began.elapsed());
+}
+
+#[test]
+fn the_same_seed_is_the_same_history() {
+    for seed in 0..5 {
+        let plan = Plan::of(seed);
+        assert_eq!(story(&plan), story(&plan));
+    }
+}

@@ -1,0 +1,287 @@
+//! The daemon: its state, and the drivers of its nodes. The decisions are those of this crate;
+//! what stands here is the part of `neroman/daemon` that writes, sends and waits.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use nero_model::RunId;
+
+use super::people::{Happening, Plan};
+use super::wire::Items;
+use super::world::{Event, World};
+use crate::after::retry::{self, Next};
+use crate::facts::now::{Moment, Tick};
+use crate::fold::change::Change;
+use crate::fold::groups;
+use crate::fold::run::Run;
+use crate::fold::state::State;
+use crate::place::waits::Waits;
+use crate::place::{batch, locks};
+use crate::source::abort;
+use crate::step::input::Input;
+use crate::step::needs;
+use crate::step::steps;
+use crate::tests::reach::world::read_again;
+use crate::tests::{Lab, definition};
+
+/// What the daemon knows, and its drivers.
+pub(super) struct Head {
+    pub state: State,
+    /// Number of the records of each run that were folded.
+    pub known: BTreeMap<RunId, usize>,
+    /// The same as of the last sync.
+    pub synced: (State, BTreeMap<RunId, usize>),
+    /// The experiments without their runs.
+    pub base: State,
+    pub waits: Waits,
+    pub is_described: bool,
+    pub is_up: bool,
+    pub boot: u32,
+    pub links: Vec<Link>,
+    pub placer: super::placer::Placer,
+}
+
+/// The driver of a node.
+#[derive(Debug, Default)]
+pub(super) struct Link {
+    /// Number of the connection; 0: there is none.
+    pub conn: u32,
+    pub conns: u32,
+    pub process: u32,
+    pub is_trying: bool,
+    pub failures: u32,
+    /// Since when the node is out of reach.
+    pub away_ms: Option<i64>,
+    /// Runs of requests that wait for their turn, and what they are for.
+    pub todo: VecDeque<(Errand, Vec<RunId>)>,
+    /// Whether an answer to a request is awaited, and whether it is for the end of runs.
+    pub awaits: Option<Errand>,
+    pub to_send: BTreeSet<RunId>,
+    /// Whether the answer to a hand-over is awaited.
+    pub sends: bool,
+    pub dirty: BTreeSet<RunId>,
+    pub is_all: bool,
+    pub is_looking: bool,
+    pub is_closing: bool,
+    pub to_close: BTreeSet<RunId>,
+    pub ended: BTreeSet<RunId>,
+    pub fetched: BTreeSet<RunId>,
+    /// News that wait for the answer to a hand-over.
+    pub news: VecDeque<Items>,
+    pub about: Option<About>,
+    pub asked_ms: Option<i64>,
+}
+
+/// The description of a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct About {
+    pub at_ms: i64,
+    pub waiting: usize,
+    pub is_held: bool,
+}
+
+/// A kind of request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Errand {
+    Abandoned,
+    Cancel,
+    Hold,
+    Lift,
+    Recall,
+}
+
+impl Head {
+    pub fn new(plan: &Plan) -> Self {
+        let mut lab = Lab::default();
+        let all = 1..=plan.experiments.len();
+        let all = all.map(|number| definition(&format!("e{number}"), "1"));
+        lab.add("/lab", all.collect());
+        Self {
+            synced: (lab.state.clone(), BTreeMap::new()),
+            base: lab.state.clone(),
+            state: lab.state,
+            known: BTreeMap::new(),
+            waits: Waits::default(),
+            is_described: true,
+            is_up: true,
+            boot: 1,
+            links: plan.nodes.iter().map(|_| Link::default()).collect(),
+            placer: super::placer::Placer::default(),
+        }
+    }
+
+    /// The node of this name.
+    pub fn at(&self, name: &str) -> usize {
+        name[1..].parse().expect("nodes are numbered")
+    }
+}
+
+impl Link {
+    /// The connection is over: what was on its way gets no answer.
+    pub fn forget(&mut self) {
+        *self = Self {
+            conns: self.conns,
+            failures: self.failures,
+            away_ms: self.away_ms,
+            is_trying: self.is_trying,
+            about: self.about,
+            ..Self::default()
+        };
+    }
+}
+
+fn take(state: &mut State, touched: &mut BTreeSet<RunId>, changes: &[Change]) {
+    for change in changes {
+        state.apply(change);
+        touched.extend(change.run());
+        if let Change::Run(new) = change {
+            touched.insert(new.made.id);
+        }
+    }
+}
+
+impl World {
+    pub fn tick(&self) -> Tick {
+        Tick {
+            boot: format!("h{}", self.head.boot),
+            ms: self.clock.now,
+        }
+    }
+
+    pub fn moment(&self) -> Moment {
+        Moment {
+            ms: self.clock.now,
+            tick: self.tick(),
+        }
+    }
+
+    /// Decides inputs and commits what they change.
+    pub fn input(&mut self, label: &str, word: bool, durable: bool, inputs: Vec<(RunId, Input)>) {
+        let inputs_of = inputs.iter().map(|(id, input)| (*id, input));
+        let changes = steps(&self.head.state, inputs_of, self.clock.now, |_| {});
+        self.commit(label, word, durable, changes);
+    }
+
+    /// Commits changes with what follows from them, as the ledger's writer does.
+    pub fn commit(&mut self, label: &str, word: bool, durable: bool, changes: Vec<Change>) {
+        if changes.is_empty() {
+            return;
+        }
+        let (now, moment) = (self.clock.now, self.moment());
+        let before = self.head.state.clone();
+        let mut work = before.clone();
+        let (mut touched, mut durable) = (BTreeSet::new(), durable);
+        take(&mut work, &mut touched, &changes);
+        for id in touched.clone() {
+            let token = self.token();
+            match retry::next(&work, id, || token, &moment) {
+                None => {}
+                Some(Next::None(changes)) => take(&mut work, &mut touched, &changes),
+                Some(Next::Run { new, event }) => {
+                    durable = true;
+                    take(
+                        &mut work,
+                        &mut touched,
+                        &[Change::Run(Arc::new(*new)), event],
+                    );
+                }
+            }
+        }
+        let ends = touched.clone();
+        let concerns = |id: &RunId| groups::concerns_others(before.run(*id), work.run(*id));
+        let changed: Vec<RunId> = touched.iter().copied().filter(concerns).collect();
+        let described = std::mem::take(&mut self.head.is_described);
+        let changes = self.head.waits.release(&work, &changed, described, now);
+        take(&mut work, &mut touched, &changes);
+        let changes = batch::follow(&before, &work, ends.iter().copied(), now);
+        take(&mut work, &mut touched, &changes);
+        let changes = batch::next_in_line(&before, &work, touched.clone(), now);
+        take(&mut work, &mut touched, &changes);
+        for id in ends {
+            if let Some((_, changes)) = abort::released_by(&before, &work, id, now) {
+                take(&mut work, &mut touched, &changes);
+            }
+        }
+        self.head.state = work;
+        if durable {
+            self.head.synced = (self.head.state.clone(), self.head.known.clone());
+        }
+        for id in touched {
+            let (old, new) = (before.run(id), self.head.state.run(id));
+            let news = needs::changed(old, new);
+            let place = needs::deferred(old, new) || locks::may_free(old, new, false);
+            let node = new.and_then(Run::node).map(str::to_owned);
+            let shown = |run: Option<&Run>| {
+                run.map_or_else(String::new, |run| {
+                    format!("{} {}", run.dispatch.stage.word(), run.phase().word())
+                })
+            };
+            if shown(old) != shown(new) {
+                self.clock.note(
+                    Some(id),
+                    format!(
+                        "head: {label} → {} {}",
+                        shown(new),
+                        node.as_deref().unwrap_or("")
+                    ),
+                );
+            }
+            let old = old.cloned();
+            if let Some(old) = old {
+                self.judge(&old, label, true, word, None);
+            }
+            match node {
+                Some(node) if news => {
+                    let node = self.head.at(&node);
+                    self.ring(node, [id]);
+                }
+                None if news => self.ring_placer(),
+                _ => {}
+            }
+            if place {
+                self.ring_placer();
+            }
+        }
+    }
+
+    pub fn ring_placer(&mut self) {
+        self.clock.soon(Event::Placer);
+    }
+
+    /// The daemon dies; `power`: with its machine, which loses what was not synced.
+    pub fn daemon_dies(&mut self, power: bool) {
+        if !self.head.is_up {
+            return;
+        }
+        if power {
+            (self.head.state, self.head.known) = self.head.synced.clone();
+            self.head.boot += 1;
+        }
+        self.head.is_up = false;
+        for link in &mut self.head.links {
+            link.forget();
+            (link.conn, link.is_trying, link.away_ms, link.about) = (0, false, None, None);
+        }
+        self.head.placer = super::placer::Placer::default();
+        let ms = self.clock.dice.ms(50, 5000);
+        self.clock.after(ms, Event::Happens(Happening::DaemonBack));
+    }
+
+    /// A daemon reads what was stored.
+    pub fn daemon_back(&mut self) {
+        let mut state = self.head.base.clone();
+        for experiment in self.head.state.experiments.iter() {
+            let runs = experiment.runs.iter();
+            runs.for_each(|run| state.put_run(read_again(run)));
+        }
+        self.head.state = state;
+        self.head.synced = (self.head.state.clone(), self.head.known.clone());
+        self.head.waits = Waits::default();
+        self.head.is_described = true;
+        self.head.is_up = true;
+        for node in 0..self.nodes.len() {
+            self.want(node);
+        }
+        self.ring_placer();
+    }
+}

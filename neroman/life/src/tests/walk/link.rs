@@ -1,0 +1,705 @@
+//! The driver of a node: connections, requests, answers and news.
+
+use std::sync::Arc;
+
+use nero_model::RunId;
+use nero_node_core::turn::Turn;
+
+use super::head::{About, Errand};
+use super::node::CODE_UNKNOWN;
+use super::wire::{Answer, EndedRun, Item, Items, PauseOutcome, Record, Request, SentRun};
+use super::world::{Event, World};
+use crate::facts::journal::Journal;
+use crate::fold::change::Change;
+use crate::fold::run::{Results, Run};
+use crate::fold::state::State;
+use crate::source::abort::Answer as Outcome;
+use crate::step::hand_over::{self, Answer as Word, SendState};
+use crate::step::input::{Input, Placement};
+use crate::step::needs;
+use crate::step::recall::{self, Said};
+use crate::step::report::{self, Report, Standing, Stray};
+use crate::step::reports;
+use crate::tests::reach::node::journal;
+
+impl World {
+    /// Rings the driver of a node.
+    pub fn ring(&mut self, node: usize, runs: impl IntoIterator<Item = RunId>) {
+        let link = &mut self.head.links[node];
+        link.dirty.extend(runs);
+        if link.conn == 0 {
+            return self.want(node);
+        }
+        if !std::mem::replace(&mut link.is_looking, true) {
+            let conn = link.conn;
+            self.clock.after(1, Event::Look(node, conn));
+        }
+    }
+
+    /// A connection is made if a run needs it.
+    pub fn want(&mut self, node: usize) {
+        let link = &mut self.head.links[node];
+        if link.conn == 0 && !std::mem::replace(&mut link.is_trying, true) {
+            let ms = 100 * (1 << link.failures.min(6));
+            self.clock.after(ms, Event::Connect(node));
+        }
+    }
+
+    /// A person asks for a try at once.
+    pub fn try_now(&mut self, node: usize) {
+        self.head.links[node].failures = 0;
+        self.clock.soon(Event::Connect(node));
+    }
+
+    pub fn connect(&mut self, node: usize) {
+        let now = self.clock.now;
+        let link = &mut self.head.links[node];
+        if link.conn > 0 || !self.head.is_up {
+            return;
+        }
+        link.is_trying = false;
+        let there = &mut self.nodes[node];
+        if there.is_reached {
+            there.wakes(&mut self.clock);
+        }
+        if !there.is_reached || there.agent.is_none() {
+            link.failures += 1;
+            link.away_ms.get_or_insert(now);
+            return self.want(node);
+        }
+        link.conns += 1;
+        link.conn = link.conns;
+        link.process = self.nodes[node].processes;
+        (link.failures, link.away_ms, link.asked_ms, link.is_all) = (0, None, None, true);
+        let conn = link.conn;
+        if let Some(agent) = &mut self.nodes[node].agent {
+            agent.conn = conn;
+        }
+        self.clock.note(None, format!("n{node}: connection {conn}"));
+        self.follow(node);
+        self.clock.after(5, Event::Look(node, conn));
+        self.head.links[node].is_looking = true;
+        self.ring_placer();
+    }
+
+    /// Follows a node's records from where they are known.
+    pub fn follow(&mut self, node: usize) {
+        let name = &*self.nodes[node].name;
+        let open = self.head.state.active().flat_map(|one| &one.runs);
+        let open = open.filter(|run| run.open() && run.node() == Some(name));
+        let open = open.filter(|run| run.reached_its_node());
+        let open = open.map(|run| {
+            let id = run.made.id;
+            let known = self.head.known.get(&id).copied().unwrap_or(0);
+            (id, run.made.token, run.generation(), known)
+        });
+        let request = Request::Follow(open.collect());
+        self.send(node, request);
+    }
+
+    /// Sends a request. It may be lost, come late, or lose its answer, with the connection.
+    pub fn send(&mut self, node: usize, request: Request) {
+        let link = &self.head.links[node];
+        let (conn, process) = (link.conn, link.process);
+        let event = Event::ToNode {
+            node,
+            conn,
+            process,
+            request,
+        };
+        let mut ms = self.clock.dice.ms(1, 40);
+        if self.clock.fails(40) {
+            let lost = self.clock.dice.ms(1, 200);
+            self.clock.after(lost, Event::Lost(node, conn));
+            if self.clock.dice.chance(300) {
+                return;
+            }
+            if self.clock.dice.chance(500) {
+                ms = self.clock.dice.ms(1, 5000);
+            }
+        }
+        self.clock.after(ms, event);
+    }
+
+    /// The connection is lost; it shows within so many milliseconds.
+    pub fn drops(&mut self, node: usize, most_ms: i64) {
+        let conn = self.head.links[node].conn;
+        let ms = self.clock.dice.ms(1, most_ms);
+        self.clock.after(ms, Event::Lost(node, conn));
+    }
+
+    pub fn lost(&mut self, node: usize, conn: u32) {
+        let link = &mut self.head.links[node];
+        if conn == 0 || link.conn != conn {
+            return;
+        }
+        link.forget();
+        let name = self.nodes[node].name.clone();
+        self.clock
+            .note(None, format!("{name}: the connection is lost"));
+        self.head.links[node].away_ms = Some(self.clock.now);
+        self.want(node);
+    }
+
+    /// A request arrives, if the neromum that it was sent to is there still.
+    pub fn arrives(&mut self, node: usize, conn: u32, process: u32, request: Request) {
+        // A call whose caller left is at work still; a stream ends with its connection.
+        let is_stream = matches!(request, Request::Follow(_) | Request::Closed(_));
+        if is_stream && self.head.links[node].conn != conn {
+            return;
+        }
+        let there = &mut self.nodes[node];
+        let is_same = there
+            .agent
+            .as_ref()
+            .is_some_and(|one| one.process == process);
+        if is_same {
+            there.serves(&mut self.clock, conn, request);
+        }
+    }
+
+    pub fn look_at_all(&mut self, node: usize, conn: u32) {
+        if self.head.links[node].conn == conn {
+            self.head.links[node].is_all = true;
+            self.ring(node, []);
+        }
+    }
+
+    /// Takes the changed runs and notes what they need.
+    pub fn look(&mut self, node: usize, conn: u32) {
+        let link = &mut self.head.links[node];
+        if link.conn != conn || !self.head.is_up {
+            return;
+        }
+        link.is_looking = false;
+        let name = self.nodes[node].name.clone();
+        let dirty = std::mem::take(&mut link.dirty);
+        let state = &self.head.state;
+        let runs: Vec<RunId> = if std::mem::take(&mut link.is_all) {
+            let all = || state.experiments.iter().flat_map(|one| &one.runs);
+            let left = all().filter(|run| run.is_left_on(&name));
+            let left: Vec<RunId> = left.map(|run| run.made.id).collect();
+            if !left.is_empty() {
+                link.todo.push_back((Errand::Abandoned, left));
+            }
+            all()
+                .filter(|run| run.open())
+                .map(|run| run.made.id)
+                .collect()
+        } else {
+            dirty.into_iter().collect()
+        };
+        let mut lists: [(Errand, Vec<RunId>); 4] =
+            [Errand::Cancel, Errand::Hold, Errand::Lift, Errand::Recall].map(|one| (one, vec![]));
+        for id in runs {
+            let Some(run) = state.run(id).filter(|run| run.node() == Some(&*name)) else {
+                continue;
+            };
+            let needs = needs::of(run);
+            let wants = [needs.cancel, needs.hold, needs.lift, needs.recall];
+            for ((_, list), wanted) in lists.iter_mut().zip(wants) {
+                list.extend(wanted.then_some(id));
+            }
+            if needs.hand_over {
+                link.to_send.insert(id);
+            }
+            if needs.results && link.fetched.insert(id) {
+                let ms = self.clock.dice.ms(20, 500);
+                self.clock.after(ms, Event::Fetched(node, conn, id));
+            }
+            if needs.close {
+                link.to_close.insert(id);
+            }
+        }
+        let lists = lists.into_iter().filter(|(_, runs)| !runs.is_empty());
+        link.todo.extend(lists);
+        if !link.to_close.is_empty() && !std::mem::replace(&mut link.is_closing, true) {
+            self.clock.after(1000, Event::Close(node, conn));
+        }
+        self.go_on(node);
+    }
+
+    /// Sends what is next: one request of each sort is on its way, and no run is handed over
+    /// while runs are ended.
+    pub fn go_on(&mut self, node: usize) {
+        let link = &mut self.head.links[node];
+        if link.awaits.is_none()
+            && let Some((errand, runs)) = link.todo.front().cloned()
+        {
+            let waits = link.sends && matches!(errand, Errand::Cancel | Errand::Recall);
+            if !waits {
+                link.todo.pop_front();
+                link.awaits = Some(errand);
+                if !self.request(node, errand, &runs) {
+                    self.head.links[node].awaits = None;
+                    return self.go_on(node);
+                }
+            }
+        }
+        let link = &mut self.head.links[node];
+        let is_free = !link.sends && !matches!(link.awaits, Some(Errand::Cancel | Errand::Recall));
+        if is_free && !link.to_send.is_empty() {
+            link.sends = true;
+            self.stage(node);
+        }
+        self.hear_news(node);
+    }
+
+    /// Sends a request for runs; false if none of them needs it any more.
+    pub fn request(&mut self, node: usize, errand: Errand, runs: &[RunId]) -> bool {
+        let name = self.nodes[node].name.clone();
+        if errand == Errand::Recall {
+            let leaving = |state: &State, id: RunId| {
+                let run = state.run(id).filter(|run| recall::is_leaving(run, &name))?;
+                Some((id, run.placement()?))
+            };
+            let asked = runs.iter().filter_map(|id| leaving(&self.head.state, *id));
+            let asked = asked.map(|(id, at)| (id, Input::RecallAsked { at }));
+            let asked = asked.collect();
+            self.input("the node is about to be asked", false, true, asked);
+        }
+        let state = &self.head.state;
+        let here = |id: &RunId| state.run(*id).filter(|run| run.node() == Some(&*name));
+        let ended = |run: &Run| EndedRun {
+            id: run.made.id,
+            token: run.made.token,
+            at: run.placement(),
+            cancel: run.cancel().cloned(),
+        };
+        let request = match errand {
+            Errand::Abandoned => {
+                let left = runs.iter().filter_map(|id| state.run(*id));
+                let left = left.filter(|run| run.is_left_on(&name));
+                Request::End {
+                    runs: left.map(ended).collect(),
+                    recall: 0,
+                    is_abandoned: true,
+                }
+            }
+            Errand::Cancel => {
+                let runs = runs.iter().filter_map(here);
+                Request::End {
+                    runs: runs
+                        .filter(|run| run.cancel().is_some())
+                        .map(ended)
+                        .collect(),
+                    recall: 0,
+                    is_abandoned: false,
+                }
+            }
+            Errand::Recall => {
+                let mut leaving = runs.iter().filter_map(here);
+                // One generation at a time.
+                let Some(first) = leaving.find(|run| recall::is_leaving(run, &name)) else {
+                    return false;
+                };
+                let rest: Vec<RunId> = leaving.map(|run| run.made.id).collect();
+                let request = Request::End {
+                    runs: vec![ended(first)],
+                    recall: first.generation(),
+                    is_abandoned: false,
+                };
+                if !rest.is_empty() {
+                    self.head.links[node]
+                        .todo
+                        .push_front((Errand::Recall, rest));
+                }
+                request
+            }
+            Errand::Hold | Errand::Lift => {
+                let runs = runs.iter().filter_map(here);
+                let one = |run: &Run| Some((run.made.id, run.made.token, run.placement()?));
+                Request::Pause {
+                    runs: runs.filter_map(one).collect(),
+                    resumes: errand == Errand::Lift,
+                }
+            }
+        };
+        let is_empty = match &request {
+            Request::End { runs, .. } => runs.is_empty(),
+            Request::Pause { runs, .. } => runs.is_empty(),
+            _ => false,
+        };
+        if !is_empty {
+            self.send(node, request);
+        }
+        !is_empty
+    }
+
+    /// Sends the files of the runs that are due.
+    pub fn stage(&mut self, node: usize) {
+        let tick = self.tick();
+        let name = self.nodes[node].name.clone();
+        let link = &mut self.head.links[node];
+        let conn = link.conn;
+        let due = std::mem::take(&mut link.to_send).into_iter();
+        let due = due.filter_map(|id| self.head.state.run(id));
+        let due = due.filter(|run| hand_over::is_due(run, &name));
+        let due: Vec<(RunId, u32)> = due.map(|run| (run.made.id, run.generation())).collect();
+        if due.is_empty() {
+            self.head.links[node].sends = false;
+            return;
+        }
+        let mut ms = 1;
+        if self.clock.dice.chance(300) {
+            ms = self.clock.dice.ms(10, 3000);
+            let sending = Input::Sending {
+                node: name,
+                sending: SendState::FilesGo,
+                tick,
+            };
+            let inputs = due.iter().map(|(id, _)| (*id, sending.clone())).collect();
+            self.input("its files go to the node", false, false, inputs);
+        }
+        // The gate is free meanwhile: requests for the end of runs are sent.
+        self.head.links[node].sends = false;
+        self.clock.after(ms, Event::Staged(node, conn, due));
+    }
+
+    /// Offers and sends runs whose files are there.
+    pub fn staged(&mut self, node: usize, conn: u32, runs: Vec<(RunId, u32)>) {
+        let link = &mut self.head.links[node];
+        if link.conn != conn || !self.head.is_up {
+            return;
+        }
+        if link.sends || matches!(link.awaits, Some(Errand::Cancel | Errand::Recall)) {
+            self.clock.after(5, Event::Staged(node, conn, runs));
+            return;
+        }
+        let name = self.nodes[node].name.clone();
+        let state = &self.head.state;
+        let movable = |id: &RunId| state.run(*id).is_some_and(Run::movable);
+        let offered = runs.iter().filter(|(id, _)| movable(id));
+        let offer = |id: RunId| {
+            let node = name.clone();
+            (id, Input::Offer { node })
+        };
+        let offered = offered.map(|(id, _)| offer(*id)).collect();
+        self.input("it is offered", false, true, offered);
+        let state = &self.head.state;
+        let sent = runs.iter().filter_map(|(id, generation)| {
+            let run = state.run(*id)?;
+            let made = &run.made;
+            hand_over::may_send(run, &name, *generation).then(|| SentRun {
+                id: *id,
+                token: made.token,
+                generation: *generation,
+                cpus: made.takes.cpus as u32,
+                turn: Turn {
+                    priority: made.priority,
+                    since_ms: made.created_ms.unsigned_abs(),
+                    rank: made.rank,
+                    lasts_ms: 0,
+                },
+                is_again: hand_over::is_sent_again(run),
+                folder: None,
+            })
+        });
+        let sent: Vec<SentRun> = sent.collect();
+        for run in &sent {
+            let before = self.head.state.run(run.id).cloned();
+            if let Some(before) = before {
+                self.judge(&before, "it is sent", false, false, None);
+            }
+        }
+        if !sent.is_empty() {
+            self.head.links[node].sends = true;
+            self.send(node, Request::HandOver(sent));
+        }
+        self.go_on(node);
+    }
+
+    pub fn fetched(&mut self, node: usize, conn: u32, id: RunId) {
+        let link = &mut self.head.links[node];
+        if link.conn != conn || !self.head.is_up {
+            return;
+        }
+        link.fetched.remove(&id);
+        let run = self.head.state.run(id);
+        if !run.is_some_and(|run| needs::of(run).results) {
+            return;
+        }
+        let done = Results::Done {
+            folder: "r".to_owned(),
+            notes: Vec::new(),
+            left: 0,
+            warnings: Vec::new(),
+        };
+        let hints = Vec::new();
+        let inputs = vec![(id, Input::ResultsDone { done, hints })];
+        self.input("its results are home", false, false, inputs);
+    }
+
+    pub fn close(&mut self, node: usize, conn: u32) {
+        let link = &mut self.head.links[node];
+        if link.conn != conn || !self.head.is_up {
+            return;
+        }
+        link.is_closing = false;
+        let runs = std::mem::take(&mut link.to_close);
+        let inputs = runs.iter().map(|id| (*id, Input::MayForget)).collect();
+        self.input("the node may forget it", false, true, inputs);
+        let closed = runs.iter().filter_map(|id| self.head.state.run(*id));
+        let closed = closed.filter(|run| run.is_closed());
+        let tokens = closed.map(|run| run.made.token).collect();
+        self.send(node, Request::Closed(tokens));
+    }
+
+    /// A node's answer.
+    pub fn answered(&mut self, node: usize, conn: u32, answer: Answer) {
+        let (name, tick) = (self.nodes[node].name.clone(), self.tick());
+        let link = &mut self.head.links[node];
+        if link.conn != conn || !self.head.is_up {
+            return;
+        }
+        match answer {
+            Answer::Described { waiting, is_held } => {
+                let at_ms = self.clock.now;
+                link.about = Some(About {
+                    at_ms,
+                    waiting,
+                    is_held,
+                });
+                link.asked_ms = None;
+                return self.ring_placer();
+            }
+            Answer::HandOver(runs) => {
+                link.sends = false;
+                let is_later = |word: &Word| matches!(word, Word::Later { .. });
+                if runs.iter().any(|(.., word)| is_later(word)) {
+                    self.clock.after(5000, Event::LookAtAll(node, conn));
+                }
+                for (id, generation, answer) in runs {
+                    let label = match &answer {
+                        Word::Accepted { .. } => "the node accepts it",
+                        Word::Later { .. } => "the node cannot take it now",
+                        Word::Unknown => "the node does not have it and does not take it",
+                        _ => "the node refuses it",
+                    };
+                    let node = name.clone();
+                    let at = Placement { node, generation };
+                    let tick = tick.clone();
+                    let input = Input::HandOver { at, answer, tick };
+                    self.input(label, true, false, vec![(id, input)]);
+                }
+            }
+            Answer::End {
+                runs,
+                recall,
+                is_abandoned,
+            } => {
+                link.awaits = None;
+                self.ends_answered(node, runs, recall, is_abandoned);
+            }
+            Answer::Pause { runs, resumes } => {
+                link.awaits = None;
+                for (id, at, outcome) in runs {
+                    if outcome == PauseOutcome::Unknown && !resumes {
+                        continue;
+                    }
+                    let holds = !resumes && outcome == PauseOutcome::Held;
+                    let label = match (resumes, holds) {
+                        (false, true) => "the node holds it",
+                        (false, false) => "the node answers that it began or ended",
+                        (true, _) => "the node lets it go on",
+                    };
+                    let input = Input::HoldAnswered { at, holds };
+                    self.input(label, false, false, vec![(id, input)]);
+                }
+            }
+            Answer::None => {}
+        }
+        self.go_on(node);
+    }
+
+    pub fn ends_answered(
+        &mut self,
+        node: usize,
+        runs: Vec<(EndedRun, Outcome)>,
+        recall: u32,
+        is_abandoned: bool,
+    ) {
+        let name = self.nodes[node].name.clone();
+        let tick = self.tick();
+        let mut over = Vec::new();
+        for (run, answer) in runs {
+            let node = name.clone();
+            let (label, word, input) = match (is_abandoned, run.at, run.cancel) {
+                (true, ..) => {
+                    over.push(run.token);
+                    let input = Input::EndedThere { node };
+                    ("a node that it was left behind on ends it", false, input)
+                }
+                (_, Some(at), _) if recall > 0 => {
+                    let said = match answer {
+                        Outcome::NeverStarted => Said::Never,
+                        Outcome::Unknown => Said::Nothing,
+                        Outcome::GoesOn | Outcome::Asked => Said::Begun,
+                        Outcome::Ended | Outcome::Unclear => continue,
+                    };
+                    over.extend((said == Said::Never).then_some(run.token));
+                    let tick = tick.clone();
+                    let input = Input::RecallAnswered { at, said, tick };
+                    ("the node answers the recall", true, input)
+                }
+                (_, Some(at), Some(cancel)) => {
+                    let label = match answer {
+                        Outcome::Unknown => "the node is told to end it: unknown",
+                        Outcome::NeverStarted => "the node is told to end it: never started",
+                        _ => "the node is told to end it",
+                    };
+                    let asked_ms = Some(cancel.asked_ms);
+                    let input = Input::CancelAnswered {
+                        at,
+                        answer,
+                        asked_ms,
+                    };
+                    (label, true, input)
+                }
+                _ => continue,
+            };
+            self.input(label, word, false, vec![(run.id, input)]);
+        }
+        if !over.is_empty() {
+            self.send(node, Request::Closed(over));
+        }
+    }
+
+    /// News of a node arrive.
+    pub fn stream(&mut self, node: usize, conn: u32, items: Items) {
+        let link = &mut self.head.links[node];
+        if link.conn == conn && self.head.is_up {
+            link.news.push_back(items);
+            self.hear_news(node);
+        }
+    }
+
+    /// Folds news, unless they say that a run is unknown which the node may have accepted just
+    /// now.
+    pub fn hear_news(&mut self, node: usize) {
+        loop {
+            let link = &mut self.head.links[node];
+            let unknown = |item: &Item| matches!(item, Item::State(.., report) if report.standing == Standing::Unknown);
+            let is_busy =
+                link.sends || matches!(link.awaits, Some(Errand::Cancel | Errand::Recall));
+            match link.news.front() {
+                Some(items) if is_busy && items.iter().any(unknown) => return,
+                Some(_) => {}
+                None => return,
+            }
+            let items = link.news.pop_front().unwrap_or_default();
+            self.hear(node, items);
+        }
+    }
+
+    pub fn hear(&mut self, node: usize, items: Items) {
+        let name = self.nodes[node].name.clone();
+        let (mut over, mut live, mut states) = (Vec::new(), Vec::new(), Vec::new());
+        let mut parts = Vec::new();
+        for item in items {
+            match item {
+                Item::Part(id, from, records) => parts.push((id, from, records)),
+                Item::State(id, token, report) => {
+                    let Some(run) = self.head.state.run(id) else {
+                        continue;
+                    };
+                    if run.made.token != token {
+                        continue;
+                    }
+                    match report::stray(run, &name, report.standing) {
+                        Some(Stray::Over) => over.push(token),
+                        Some(Stray::Live) => live.push(id),
+                        None => {}
+                    }
+                    if run.node() == Some(&*name) {
+                        states.push((id, report));
+                    }
+                }
+            }
+        }
+        for (id, from, records) in parts {
+            self.fold(node, id, from, &records);
+        }
+        for (id, report) in states {
+            self.reported(&name, id, report);
+        }
+        let link = &mut self.head.links[node];
+        live.retain(|id| link.ended.insert(*id));
+        if !live.is_empty() {
+            let stray = |id: RunId| (id, Input::Stray { node: name.clone() });
+            let inputs = live.into_iter().map(stray).collect();
+            self.input("another node reports: it goes on", false, false, inputs);
+            self.head.links[node].is_all = true;
+            self.ring(node, []);
+        }
+        if !over.is_empty() {
+            self.send(node, Request::Closed(over));
+        }
+    }
+
+    pub fn reported(&mut self, name: &str, id: RunId, report: Report) {
+        let label = match report.standing {
+            Standing::Unknown if report.why.is_empty() => "its node reports: it is unknown",
+            Standing::Unknown => "its node reports: it is given back",
+            _ => "its node reports",
+        };
+        let one = [(id, report)];
+        let changes = reports::said(&self.head.state, name, one, self.clock.now, |_| {});
+        self.commit(label, true, false, changes);
+    }
+
+    /// Folds records behind those that are known.
+    pub fn fold(&mut self, node: usize, id: RunId, from: usize, records: &[Record]) {
+        let name = &*self.nodes[node].name;
+        let run = self
+            .head
+            .state
+            .run(id)
+            .filter(|run| run.node() == Some(name));
+        let Some(run) = run.filter(|run| run.takes_records()) else {
+            return;
+        };
+        let known = self.head.known.get(&id).copied().unwrap_or(0);
+        if from > known {
+            return self.follow(node);
+        }
+        let Some(new) = records.get(known - from..).filter(|new| !new.is_empty()) else {
+            return;
+        };
+        let folded = folded(&run.journal, new);
+        self.head.known.insert(id, known + new.len());
+        let journal = Arc::new(folded);
+        let changes = vec![Change::Journal { run: id, journal }];
+        self.commit("record", true, false, changes);
+    }
+
+    /// Asks a node what it has.
+    pub fn describe(&mut self, node: usize) {
+        self.head.links[node].asked_ms = Some(self.clock.now);
+        self.send(node, Request::Describe);
+    }
+}
+
+/// A journal with more records.
+fn folded(known: &Journal, new: &[Record]) -> Journal {
+    let mut folded = known.clone();
+    for record in new {
+        let mut one = journal(&[record.what]);
+        let Some((_, start)) = one.incarnations.pop_first() else {
+            continue;
+        };
+        let into = folded.incarnations.entry(record.start).or_default();
+        into.started_ms = into.started_ms.or(start.started_ms);
+        into.stop = into.stop.take().or(start.stop);
+        if let Some(mut exit) = start.exit.filter(|_| into.exit.is_none()) {
+            (exit.code, exit.code_unknown) = (record.code, record.code == CODE_UNKNOWN);
+            // A stop comes before the end.
+            exit.key.offset = 1;
+            into.exit = Some(exit);
+        }
+        into.gone = into.gone.take().or(start.gone);
+        into.lost = into.lost.take().or(start.lost);
+        into.not_started = into.not_started.take().or(start.not_started);
+    }
+    folded
+}

@@ -1,0 +1,942 @@
+//! A node: its disk, its machine and its neromum. The decisions are those of `nero-node-core`;
+//! what stands here is the part of `neromum/src/agent` that reads, writes and answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nero_model::process::Life;
+use nero_model::{RunId, RunToken};
+use nero_node_core::capacity::{Capacity, Needs};
+use nero_node_core::decide::{Decision, Origin, ProcessLives, Tracking, decide};
+use nero_node_core::facts::{Fact, Facts};
+use nero_node_core::turn::Turn;
+use nero_node_core::{Core, Effect, Stage};
+
+use super::wire::{Item, Record};
+use super::world::{Clock, Due, Event, Go, News};
+use crate::step::report::{Report, Standing};
+use crate::tests::reach::node::Rec;
+
+/// The process died at a write.
+#[derive(Debug)]
+pub(super) struct Died;
+
+pub(super) type Lived<T = ()> = Result<T, Died>;
+
+/// The exit code of a job whose code no process saw.
+pub(super) const CODE_UNKNOWN: i32 = i32::MIN;
+
+/// The name of a run's spec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SpecName {
+    Spec,
+    Recalled,
+}
+
+/// The folder of a run.
+#[derive(Clone, Debug)]
+pub(super) struct Folder {
+    pub token: RunToken,
+    pub spec: SpecName,
+    pub generation: u32,
+    /// The boot in which it was handed over.
+    pub boot: u32,
+    pub cpus: u32,
+    pub turn: Turn,
+    pub cancels: u32,
+    /// Number of pause requests: an odd one asks for a pause.
+    pub pauses: u32,
+    /// Whether a work folder was made.
+    pub is_prepared: bool,
+    /// The boot in which each start was claimed; `None`: it has a folder alone.
+    pub claims: BTreeMap<u32, Option<u32>>,
+    pub closed_gates: BTreeSet<u32>,
+    pub passed_gates: BTreeSet<u32>,
+    pub records: Vec<Record>,
+}
+
+/// See `neromum/src/agent/recover.rs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    NoCut,
+    Nothing,
+    Something,
+}
+
+/// A run in the ledger.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    pub id: RunId,
+    pub order: u64,
+    pub cancels: u32,
+    pub is_taken_away: bool,
+    pub exited: Option<u32>,
+}
+
+/// A start on the machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Shim {
+    pub is_alive: bool,
+    pub is_job_alive: bool,
+    pub is_stopping: bool,
+    /// The launcher that looks after it.
+    pub launcher: u32,
+    /// Its place among the jobs of the world.
+    pub job: Option<usize>,
+}
+
+#[derive(Debug)]
+pub(super) struct Node {
+    pub at: usize,
+    pub name: String,
+    pub cpus: u32,
+    pub is_reached: bool,
+    pub is_full: bool,
+    pub boot: u32,
+    pub disk: BTreeMap<RunId, Folder>,
+    pub ledger: BTreeMap<RunToken, Kept>,
+    pub next_order: u64,
+    pub agent: Option<Agent>,
+    pub processes: u32,
+    pub launcher: Option<u32>,
+    pub launchers: u32,
+    pub shims: BTreeMap<(RunId, u32), Shim>,
+    /// The process dies at so many writes from now.
+    pub dies_in: Option<u32>,
+}
+
+/// The memory of a neromum.
+#[derive(Debug)]
+pub(super) struct Agent {
+    pub process: u32,
+    pub core: Core,
+    pub entries: BTreeMap<RunToken, Entry>,
+    /// Runs that are kept out, up to a generation.
+    pub recalled: BTreeMap<RunToken, u32>,
+    /// The newest connection.
+    pub conn: u32,
+    pub link: Option<u32>,
+    pub vain: u32,
+    pub follower: Option<Follower>,
+}
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub id: RunId,
+    pub generation: u32,
+    pub incarnation: u32,
+    pub facts: Facts,
+    pub is_tracked: bool,
+    pub is_launched: bool,
+    pub cancels: u32,
+    pub is_recalled: bool,
+    pub is_fresh: bool,
+    pub is_unsynced: bool,
+    pub visible: usize,
+    pub version: u32,
+}
+
+impl Entry {
+    pub fn new(id: RunId) -> Self {
+        Self {
+            id,
+            generation: 0,
+            incarnation: 0,
+            facts: Facts::default(),
+            is_tracked: false,
+            is_launched: false,
+            cancels: 0,
+            is_recalled: false,
+            is_fresh: false,
+            is_unsynced: false,
+            visible: 0,
+            version: 0,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Follower {
+    pub conn: u32,
+    pub told: BTreeMap<RunToken, Told>,
+    pub dirty: BTreeSet<RunToken>,
+    pub items: Vec<Item>,
+    pub last_ms: i64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    pub records: usize,
+    pub version: Option<u32>,
+    pub has_ended: bool,
+}
+
+impl Folder {
+    pub fn newest(&self) -> u32 {
+        self.claims.keys().next_back().copied().unwrap_or(0)
+    }
+
+    pub fn is_claimed(&self) -> bool {
+        self.claims.values().any(Option::is_some)
+    }
+
+    pub fn record(&mut self, start: u32, what: Rec, code: i32) {
+        self.records.push(Record { start, what, code });
+    }
+
+    /// Whether there is this record of a start.
+    pub fn has(&self, start: u32, what: Rec) -> bool {
+        let mut all = self.records.iter();
+        all.any(|one| one.start == start && one.what == what)
+    }
+
+    /// What is left of a run that was handed over in an earlier boot and has no claim.
+    pub fn left_by_a_cut(&self, boot: u32) -> Left {
+        let first = self.claims.get(&1).copied().flatten();
+        match self.newest() {
+            _ if self.spec != SpecName::Spec || self.boot == boot => Left::NoCut,
+            0 if !self.is_prepared => Left::Nothing,
+            0 | 1 if first.is_none() => Left::Something,
+            _ => Left::NoCut,
+        }
+    }
+
+    /// What its records and names tell of a start.
+    pub fn facts(&self, start: u32) -> Facts {
+        let mut facts = Facts {
+            claimed: self.claims.get(&start).is_some_and(Option::is_some),
+            ..Facts::default()
+        };
+        for record in self.records.iter().filter(|one| one.start == start) {
+            let code_unknown = record.code == CODE_UNKNOWN;
+            let fact = match record.what {
+                Rec::Claimed => Fact::Claimed {
+                    shim: None,
+                    launcher: None,
+                },
+                Rec::Started => Fact::JobStarted {
+                    job: None,
+                    at_ms: 0,
+                },
+                Rec::StopAsked => Fact::StopAsked {
+                    by_scheduler: false,
+                },
+                Rec::Exited => Fact::LeaderEnded { code_unknown },
+                Rec::TreeGone => Fact::Gone { output_bytes: 1 },
+                Rec::GateClosed => Fact::GateClosed,
+                Rec::NotExecuted | Rec::NotStartedCancelled => Fact::NotStarted,
+                Rec::Rebooted | Rec::FolderGone => Fact::Lost,
+            };
+            facts.fold(fact);
+        }
+        facts.gate_passed = self.passed_gates.contains(&start);
+        facts
+    }
+}
+
+impl Node {
+    pub fn new(at: usize, cpus: u32) -> Self {
+        Self {
+            at,
+            name: format!("n{at}"),
+            cpus,
+            is_reached: true,
+            is_full: false,
+            boot: 1,
+            disk: BTreeMap::new(),
+            ledger: BTreeMap::new(),
+            next_order: 1,
+            agent: None,
+            processes: 0,
+            launcher: None,
+            launchers: 0,
+            shims: BTreeMap::new(),
+            dies_in: None,
+        }
+    }
+
+    /// A write of neromum: a kill may come right before it.
+    pub fn write(&mut self) -> Lived {
+        match &mut self.dies_in {
+            Some(0) => {
+                self.dies_in = None;
+                Err(Died)
+            }
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub fn agent(&mut self) -> &mut Agent {
+        self.agent.as_mut().expect("a neromum is at work")
+    }
+
+    pub fn folder(&mut self, id: RunId) -> Option<&mut Folder> {
+        self.disk.get_mut(&id)
+    }
+
+    /// neromum ends; its connections show that soon.
+    pub fn dies(&mut self, clock: &mut Clock) {
+        let Some(agent) = self.agent.take() else {
+            return;
+        };
+        self.dies_in = None;
+        clock.note(None, format!("{}: its neromum is killed", self.name));
+        clock.soon(Event::Lost(self.at, agent.conn));
+    }
+
+    pub fn lives(&mut self, clock: &mut Clock, lived: Lived) {
+        match lived {
+            Ok(()) => self.turn_ends(clock),
+            Err(Died) => self.dies(clock),
+        }
+    }
+
+    /// What every turn of the agent ends with.
+    pub fn turn_ends(&mut self, clock: &mut Clock) {
+        if self.agent.is_none() {
+            return;
+        }
+        match self.carry_out(clock) {
+            Ok(()) => self.pump(clock),
+            Err(Died) => self.dies(clock),
+        }
+    }
+
+    /// A dialler starts neromum where none is.
+    pub fn wakes(&mut self, clock: &mut Clock) {
+        if self.agent.is_some() {
+            return;
+        }
+        self.processes += 1;
+        let process = self.processes;
+        self.agent = Some(Agent {
+            process,
+            core: Core::new(Capacity::new(self.cpus.into(), None)),
+            entries: BTreeMap::new(),
+            recalled: BTreeMap::new(),
+            conn: 0,
+            link: None,
+            vain: 0,
+            follower: None,
+        });
+        let mut runs: Vec<(RunToken, Kept)> =
+            self.ledger.iter().map(|(t, k)| (*t, k.clone())).collect();
+        runs.sort_by_key(|(_, kept)| kept.order);
+        let restored = runs.into_iter().try_for_each(|(token, kept)| {
+            let began = kept.exited.is_some() || kept.is_taken_away || kept.cancels > 0;
+            if !began && self.left(kept.id) == Left::Nothing {
+                return self.give_back(clock, token, kept.id);
+            }
+            self.restore_run(clock, token, &kept)
+        });
+        clock.after(50, Event::Agent(self.at, process, Due::Launcher));
+        self.lives(clock, restored);
+    }
+
+    pub fn left(&self, id: RunId) -> Left {
+        let folder = self.disk.get(&id);
+        folder.map_or(Left::NoCut, |folder| folder.left_by_a_cut(self.boot))
+    }
+
+    /// Leaves it to neroman whether a run of an earlier boot is started.
+    pub fn give_back(&mut self, clock: &mut Clock, token: RunToken, id: RunId) -> Lived {
+        clock.note(
+            Some(id),
+            format!("{}: given back after a restart", self.name),
+        );
+        let generation = self.disk.get(&id).map_or(0, |folder| folder.generation);
+        self.write()?;
+        self.ledger.remove(&token);
+        self.keep_out(token, generation);
+        self.write()?;
+        self.disk.remove(&id);
+        Ok(())
+    }
+
+    pub fn restore_run(&mut self, clock: &mut Clock, token: RunToken, kept: &Kept) -> Lived {
+        let id = kept.id;
+        let mut entry = Entry::new(id);
+        entry.cancels = kept.cancels;
+        let folder = self.disk.get(&id);
+        let was_recalled = folder.is_some_and(|folder| folder.spec == SpecName::Recalled);
+        if kept.is_taken_away || was_recalled {
+            entry.is_recalled = was_recalled;
+            let agent = self.agent();
+            agent.entries.insert(token, entry);
+            agent.core.restore_taken_away(token, id, kept.order, "");
+            return Ok(());
+        }
+        let Some(folder) = folder.cloned() else {
+            clock.breaks("a run of the ledger has its folder", Some(id));
+            return Ok(());
+        };
+        entry.generation = folder.generation;
+        let newest = folder.newest();
+        let facts = folder.facts(newest);
+        entry.incarnation = newest;
+        entry.facts = facts;
+        entry.visible = folder.records.len();
+        let start = if newest > 1 || facts.claimed {
+            newest
+        } else {
+            0
+        };
+        let is_paused = folder.pauses % 2 == 1;
+        let agent = self.agent();
+        agent.entries.insert(token, entry);
+        if kept.cancels > 0 && start == 0 {
+            agent.core.restore_taken_away(token, id, kept.order, "");
+            return Ok(());
+        }
+        let needs = Needs::of(folder.cpus.into(), 0);
+        agent.core.restore(token, id, kept.order, needs, start);
+        agent.core.set_turn(token, folder.turn);
+        if kept.cancels > 0 {
+            agent.core.restore_cancelled(token);
+            self.ring(clock, id);
+        }
+        let agent = self.agent();
+        if kept.exited.is_some() || facts.ended() {
+            agent.core.found(token, start.max(1), Decision::Ended);
+        }
+        if folder.pauses > 0 {
+            agent.core.set_paused(token, is_paused);
+        }
+        if start == 0 && folder.left_by_a_cut(self.boot) == Left::Something {
+            self.write()?;
+            if let Some(folder) = self.folder(id) {
+                folder.record(1, Rec::Rebooted, 0);
+            }
+            self.look(token, 1);
+            self.agent().core.found(token, 1, Decision::Ended);
+        }
+        Ok(())
+    }
+
+    /// Something of this neromum is due.
+    pub fn due(&mut self, clock: &mut Clock, process: u32, due: Due) {
+        if self.agent.as_ref().is_none_or(|one| one.process != process) {
+            return;
+        }
+        let done = match due {
+            Due::Launcher => self.launcher_up(clock),
+            Due::Prepared(token, start) => self.prepared(clock, token, start),
+            Due::Prepare(token, start) => self.prepare_again(clock, token, start),
+            Due::Synced(token) => {
+                let records = self.agent().entries.get(&token).map(|entry| entry.id);
+                let records = records.and_then(|id| Some(self.disk.get(&id)?.records.len()));
+                if let Some(entry) = self.agent().entries.get_mut(&token) {
+                    entry.is_unsynced = false;
+                    entry.visible = records.unwrap_or(entry.visible);
+                }
+                self.report(token);
+                Ok(())
+            }
+            Due::Settled(token) => {
+                self.agent().core.settled(token);
+                Ok(())
+            }
+            Due::Release => {
+                self.agent().core.release();
+                Ok(())
+            }
+        };
+        self.lives(clock, done);
+    }
+
+    pub fn launcher_up(&mut self, clock: &mut Clock) -> Lived {
+        if self.launcher.is_none() {
+            self.launchers += 1;
+            self.launcher = Some(self.launchers);
+        }
+        let launcher = self.launcher.unwrap_or_default();
+        let tracked = self.shims.iter();
+        let tracked = tracked.filter(|(_, shim)| shim.is_alive && shim.launcher == launcher);
+        let tracked: Vec<RunId> = tracked.map(|((id, _), _)| *id).collect();
+        let agent = self.agent();
+        agent.link = Some(launcher);
+        agent.core.release();
+        for entry in agent.entries.values_mut() {
+            entry.is_tracked = tracked.contains(&entry.id);
+        }
+        let started = |stage: &Stage| match stage {
+            Stage::Running { .. } | Stage::Held { .. } => true,
+            Stage::Starting { launched, .. } => *launched,
+            Stage::Waiting
+            | Stage::Submitted { .. }
+            | Stage::Ended { .. }
+            | Stage::Settled { .. }
+            | Stage::TakenAway
+            | Stage::Refused => false,
+        };
+        let open = agent.entries.iter().filter(|(token, entry)| {
+            let run = agent.core.run(token);
+            let follows = tracked.contains(&entry.id);
+            follows || run.is_some_and(|run| started(&run.stage))
+        });
+        let open: Vec<(RunToken, u32)> = open
+            .map(|(token, entry)| (*token, entry.incarnation.max(1)))
+            .collect();
+        for (token, start) in open {
+            self.look_and_decide(clock, token, start, None)?;
+        }
+        Ok(())
+    }
+
+    /// The launcher of this machine dies: its starts go on.
+    pub fn launcher_dies(&mut self, clock: &mut Clock) {
+        clock.note(None, format!("{}: its launcher is killed", self.name));
+        self.launcher = None;
+        let at = self.at;
+        let Some(agent) = &mut self.agent else { return };
+        agent.link = None;
+        for entry in agent.entries.values_mut() {
+            entry.is_tracked = false;
+        }
+        clock.after(500, Event::Agent(at, agent.process, Due::Launcher));
+    }
+
+    /// A launcher's news of a start.
+    pub fn told(
+        &mut self,
+        clock: &mut Clock,
+        launcher: u32,
+        token: RunToken,
+        start: u32,
+        news: News,
+    ) {
+        let Some(agent) = &mut self.agent else { return };
+        let Some(entry) = agent.entries.get_mut(&token) else {
+            return;
+        };
+        if agent.link != Some(launcher) || start < entry.incarnation {
+            return;
+        }
+        entry.is_tracked = news == News::Begun;
+        let (id, is_cancelled) = (entry.id, entry.cancels > 0);
+        if news == News::Begun && is_cancelled {
+            self.ring(clock, id);
+        }
+        let tracking = match news {
+            News::Ended | News::NoClaim => Some(Tracking::Over),
+            News::Begun | News::Superseded => None,
+        };
+        let done = self.look_and_decide(clock, token, start, tracking);
+        self.lives(clock, done);
+    }
+
+    /// Reads what is on the disk of a start.
+    pub fn look(&mut self, token: RunToken, start: u32) {
+        let Some(entry) = self.agent.as_mut().and_then(|a| a.entries.get_mut(&token)) else {
+            return;
+        };
+        let Some(folder) = self.disk.get(&entry.id) else {
+            return;
+        };
+        if start < entry.incarnation {
+            return;
+        }
+        entry.incarnation = start;
+        let had_ended = entry.facts.ended();
+        entry.facts = folder.facts(start);
+        if entry.facts.ended() && !had_ended {
+            entry.is_unsynced = true;
+        }
+        if !entry.is_unsynced {
+            entry.visible = folder.records.len();
+        }
+        self.mark(token);
+    }
+
+    pub fn look_and_decide(
+        &mut self,
+        clock: &mut Clock,
+        token: RunToken,
+        start: u32,
+        tracking: Option<Tracking>,
+    ) -> Lived {
+        let boot = self.boot;
+        let Some(entry) = self.agent().entries.get(&token) else {
+            return Ok(());
+        };
+        let id = entry.id;
+        let tracking = tracking.unwrap_or(match entry.is_tracked {
+            true => Tracking::Tracked,
+            false => Tracking::Nobody,
+        });
+        let shim = self.shims.get(&(id, start)).copied();
+        self.look(token, start);
+        let Some(entry) = self.agent().entries.get(&token) else {
+            return Ok(());
+        };
+        let (facts, start) = (entry.facts, entry.incarnation.max(1));
+        let claim = self.disk.get(&id).and_then(|one| one.claims.get(&start));
+        let claimed_in = claim.copied().flatten();
+        let is_over = claimed_in.is_some_and(|of| of != boot);
+        let life = |is_alive: bool| match (is_over, is_alive) {
+            (true, _) => Life::Rebooted,
+            (false, true) => Life::Alive,
+            (false, false) => Life::Dead,
+        };
+        let lives = match (tracking, claimed_in) {
+            (Tracking::Nobody, Some(_)) => ProcessLives {
+                shim: Some(life(shim.is_some_and(|shim| shim.is_alive))),
+                job: facts
+                    .started
+                    .then(|| life(shim.is_some_and(|shim| shim.is_job_alive))),
+            },
+            _ => ProcessLives::UNKNOWN,
+        };
+        let origin = if is_over { Origin::Over } else { Origin::Here };
+        let decision = decide(&facts, lives, tracking, origin);
+        let is_proven = matches!(
+            decision,
+            Decision::Ended | Decision::SayRebooted | Decision::Elsewhere
+        );
+        if tracking == Tracking::Nobody && self.agent().link.is_none() && !is_proven {
+            return Ok(());
+        }
+        self.agent().core.found(token, start, decision);
+        self.carry_out(clock)
+    }
+
+    /// Carries out what the core wants, until nothing is left.
+    pub fn carry_out(&mut self, clock: &mut Clock) -> Lived {
+        loop {
+            self.start_what_fits(clock);
+            let effects = self.agent().core.take_effects();
+            if effects.is_empty() {
+                return Ok(());
+            }
+            for effect in effects {
+                self.effect(clock, effect)?;
+            }
+        }
+    }
+
+    pub fn start_what_fits(&mut self, clock: &mut Clock) {
+        let (is_full, at, now) = (self.is_full, self.at, clock.now.unsigned_abs());
+        let agent = self.agent();
+        if agent.link.is_none() || agent.core.held().is_some() {
+            return;
+        }
+        if is_full && agent.core.wants_to_start(now) {
+            agent.core.hold("disk full");
+            clock.after(5000, Event::Agent(at, agent.process, Due::Release));
+            return;
+        }
+        agent.core.schedule(now);
+    }
+
+    pub fn effect(&mut self, clock: &mut Clock, effect: Effect) -> Lived {
+        let at = self.at;
+        let process = self.agent().process;
+        match effect {
+            Effect::Prepare { token, incarnation } => self.prepare(clock, token, incarnation)?,
+            Effect::PrepareLater {
+                token,
+                incarnation,
+                vain,
+            } => {
+                let ms = (250 << vain.min(16)).min(60_000);
+                clock.after(
+                    ms,
+                    Event::Agent(at, process, Due::Prepare(token, incarnation)),
+                );
+            }
+            Effect::SayCancelled { token, incarnation } => {
+                self.say(clock, token, incarnation, Rec::NotStartedCancelled)?;
+            }
+            Effect::Launch { .. } => {}
+            Effect::Guard { token, incarnation } => self.guard(clock, token, incarnation)?,
+            Effect::SayGateClosed { token, incarnation } => {
+                let id = self.agent().entries[&token].id;
+                self.write()?;
+                let folder = self.folder(id).expect("a claimed run has a folder");
+                if folder.passed_gates.contains(&incarnation) {
+                    return self.look_and_decide(clock, token, incarnation, None);
+                }
+                folder.closed_gates.insert(incarnation);
+                self.say(clock, token, incarnation, Rec::GateClosed)?;
+            }
+            Effect::SayLost {
+                token, incarnation, ..
+            } => self.say(clock, token, incarnation, Rec::Rebooted)?,
+            Effect::KeepEnd { token, incarnation } => {
+                self.write()?;
+                if let Some(kept) = self.ledger.get_mut(&token) {
+                    kept.exited = Some(incarnation);
+                }
+                let agent = self.agent();
+                agent.vain = 0;
+                if let Some(entry) = agent.entries.get_mut(&token) {
+                    entry.is_tracked = false;
+                    entry.is_unsynced = true;
+                }
+                clock.soon(Event::Agent(at, process, Due::Synced(token)));
+                let ms = clock.dice.ms(20, 300);
+                clock.after(ms, Event::Agent(at, process, Due::Settled(token)));
+            }
+            Effect::TakeAway { token } => {
+                self.write()?;
+                if let Some(kept) = self.ledger.get_mut(&token) {
+                    kept.is_taken_away = true;
+                }
+                let Some(entry) = self.agent().entries.get(&token) else {
+                    return Ok(());
+                };
+                let (id, cancels) = (entry.id, entry.cancels);
+                let has_start = self.disk.get(&id).is_some_and(|one| one.newest() > 0);
+                if cancels == 0 && has_start {
+                    self.write_cancel(token)?;
+                }
+            }
+            Effect::Report { token } => self.report(token),
+            Effect::HoldStarts { why } => {
+                let agent = self.agent();
+                agent.vain += 1;
+                let ms = (250 << agent.vain.min(5)).min(5000);
+                agent.core.hold(&why);
+                clock.after(ms, Event::Agent(at, process, Due::Release));
+            }
+            Effect::Vanished { .. } | Effect::SayTaskOver { .. } => {
+                clock.breaks("a node without a scheduler has no tasks", None);
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends a record that no other process can, and looks at the run anew.
+    pub fn say(&mut self, clock: &mut Clock, token: RunToken, start: u32, record: Rec) -> Lived {
+        let id = self.agent().entries[&token].id;
+        self.write()?;
+        let folder = self.folder(id).expect("a run that began has a folder");
+        folder.record(start, record, 0);
+        clock.note(
+            Some(id),
+            format!("n: neromum records {record:?} of start {start}"),
+        );
+        self.look_and_decide(clock, token, start, None)
+    }
+
+    pub fn prepare(&mut self, clock: &mut Clock, token: RunToken, start: u32) -> Lived {
+        let Some(entry) = self.agent().entries.get(&token) else {
+            return Ok(());
+        };
+        let id = entry.id;
+        self.write()?;
+        let (at, process) = (self.at, self.agent().process);
+        match self.folder(id) {
+            Some(folder) if folder.spec == SpecName::Spec => {
+                folder.is_prepared = true;
+                folder.claims.entry(start).or_insert(None);
+                let ms = clock.dice.ms(0, 60);
+                clock.after(ms, Event::Agent(at, process, Due::Prepared(token, start)));
+            }
+            _ => clock.breaks("a run that starts has its spec", Some(id)),
+        }
+        Ok(())
+    }
+
+    pub fn prepare_again(&mut self, clock: &mut Clock, token: RunToken, start: u32) -> Lived {
+        let expected = Stage::Starting {
+            incarnation: start,
+            launched: false,
+        };
+        let core = &mut self.agent().core;
+        match core.run(&token) {
+            Some(run) if run.stage == expected && run.cancelled && start > 1 => {
+                core.found(token, start - 1, Decision::LaunchNext);
+                Ok(())
+            }
+            Some(run) if run.stage == expected => self.prepare(clock, token, start),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn prepared(&mut self, clock: &mut Clock, token: RunToken, start: u32) -> Lived {
+        let launched = Stage::Starting {
+            incarnation: start,
+            launched: true,
+        };
+        let (at, boot) = (self.at, self.boot);
+        let agent = self.agent();
+        let Some(launcher) = agent.link else {
+            agent
+                .core
+                .not_launched(token, "the launcher does not answer");
+            return Ok(());
+        };
+        agent.core.prepared(token, start);
+        let run = agent.core.run(&token);
+        if run.is_none_or(|run| run.stage != launched) {
+            return Ok(());
+        }
+        let Some(entry) = agent.entries.get_mut(&token) else {
+            return Ok(());
+        };
+        entry.incarnation = start;
+        entry.facts = Facts::default();
+        entry.is_launched = true;
+        entry.is_tracked = true;
+        let id = entry.id;
+        self.look(token, start);
+        // A launch that is on its way to a launcher that dies is lost.
+        if self.launcher == Some(launcher) {
+            let shim = Shim {
+                is_alive: true,
+                launcher,
+                ..Shim::default()
+            };
+            self.shims.insert((id, start), shim);
+            clock.soon(Event::Start(at, boot, id, start, Go::Claim));
+        }
+        Ok(())
+    }
+
+    /// Asks the launcher to look after a run that goes on, or to record its end.
+    pub fn guard(&mut self, clock: &mut Clock, token: RunToken, start: u32) -> Lived {
+        let (at, boot) = (self.at, self.boot);
+        let agent = self.agent();
+        let Some(launcher) = agent.link else {
+            return Ok(());
+        };
+        let Some(entry) = agent.entries.get_mut(&token) else {
+            return Ok(());
+        };
+        entry.is_tracked = true;
+        let id = entry.id;
+        if self.launcher != Some(launcher) {
+            return Ok(());
+        }
+        clock.note(Some(id), "n: the launcher looks after it");
+        let shim = self.shims.entry((id, start)).or_default();
+        shim.launcher = launcher;
+        if shim.is_alive || shim.is_job_alive {
+            clock.soon(Event::Told(at, launcher, token, start, News::Begun));
+        } else {
+            // It sweeps what is left; no process saw the exit code.
+            let ms = clock.dice.ms(5, 200);
+            clock.after(ms, Event::Start(at, boot, id, start, Go::End));
+        }
+        Ok(())
+    }
+
+    pub fn ring(&mut self, clock: &mut Clock, id: RunId) {
+        let newest = self.disk.get(&id).map_or(0, Folder::newest);
+        clock.soon(Event::Start(self.at, self.boot, id, newest, Go::Ring));
+    }
+
+    /// Makes the next cancel request.
+    pub fn write_cancel(&mut self, token: RunToken) -> Lived {
+        let id = self.agent().entries[&token].id;
+        self.write()?;
+        let Some(folder) = self.disk.get(&id) else {
+            return Ok(());
+        };
+        let number = folder.cancels + 1;
+        if let Some(kept) = self.ledger.get_mut(&token) {
+            kept.cancels = number;
+        }
+        if let Some(entry) = self.agent().entries.get_mut(&token) {
+            entry.cancels = number;
+        }
+        self.write()?;
+        if let Some(folder) = self.folder(id) {
+            folder.cancels = number;
+        }
+        Ok(())
+    }
+
+    pub fn report(&mut self, token: RunToken) {
+        if let Some(entry) = self.agent().entries.get_mut(&token) {
+            entry.version += 1;
+        }
+        self.mark(token);
+    }
+
+    pub fn mark(&mut self, token: RunToken) {
+        if let Some(follower) = self.agent.as_mut().and_then(|one| one.follower.as_mut()) {
+            follower.dirty.insert(token);
+        }
+    }
+
+    /// Sends what the follower lacks.
+    pub fn pump(&mut self, clock: &mut Clock) {
+        let (at, agent) = (self.at, self.agent.as_mut());
+        let Some(agent) = agent else { return };
+        let Some(follower) = &mut agent.follower else {
+            return;
+        };
+        for token in std::mem::take(&mut follower.dirty) {
+            let (Some(entry), Some(run)) = (agent.entries.get(&token), agent.core.run(&token))
+            else {
+                continue;
+            };
+            let told = follower.told.entry(token).or_default();
+            let records = self.disk.get(&entry.id).map(|folder| &folder.records);
+            let records = records.filter(|_| !entry.is_recalled);
+            let visible = records.map_or(0, |all| all.len().min(entry.visible));
+            if let Some(records) = records.filter(|_| told.records < visible) {
+                let new = records[told.records..visible].to_vec();
+                follower.items.push(Item::Part(entry.id, told.records, new));
+                told.records = visible;
+            }
+            if entry.is_unsynced || told.version == Some(entry.version) {
+                continue;
+            }
+            let standing = standing(&run.stage);
+            let report = |standing| {
+                let report = Report {
+                    standing,
+                    why: run.why.clone(),
+                    needs_person: run.needs_person,
+                    paused: run.paused,
+                    generation: entry.generation,
+                    ..Report::unknown()
+                };
+                Item::State(entry.id, token, report)
+            };
+            if standing == Standing::Settled && !told.has_ended {
+                follower.items.push(report(Standing::Ended));
+            }
+            told.has_ended |= matches!(standing, Standing::Ended | Standing::Settled);
+            told.version = Some(entry.version);
+            follower.items.push(report(standing));
+        }
+        if follower.items.is_empty() {
+            return;
+        }
+        let items = std::mem::take(&mut follower.items);
+        let ms = clock.dice.ms(1, 40);
+        follower.last_ms = follower.last_ms.max(clock.now + ms);
+        let ms = follower.last_ms - clock.now;
+        clock.after(ms, Event::Stream(at, follower.conn, items));
+    }
+
+    pub fn send_unknown(&mut self, id: RunId, token: RunToken, generation: u32) {
+        if let Some(follower) = &mut self.agent().follower {
+            let report = Report {
+                generation,
+                ..Report::unknown()
+            };
+            follower.items.push(Item::State(id, token, report));
+        }
+    }
+}
+
+fn standing(stage: &Stage) -> Standing {
+    match stage {
+        Stage::Waiting => Standing::Waiting,
+        Stage::Starting { .. } | Stage::Submitted { .. } => Standing::Starting,
+        Stage::Running { .. } => Standing::Running,
+        Stage::Held { .. } => Standing::Held,
+        Stage::Ended { .. } => Standing::Ended,
+        Stage::Settled { .. } => Standing::Settled,
+        Stage::TakenAway => Standing::TakenAway,
+        Stage::Refused => Standing::Refused,
+    }
+}

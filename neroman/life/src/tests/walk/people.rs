@@ -1,0 +1,369 @@
+//! What people ask for and what goes wrong, planned from one seed.
+
+use std::sync::Arc;
+
+use nero_format::{FollowUp, Precedence, Retry, RetryOn, RunLock, SharedPart};
+use nero_model::{ExperimentId, RunId, RunToken};
+
+use super::world::{Dice, World};
+use crate::facts::hold::HoldCause;
+use crate::fold::change::{Change, NewRun};
+use crate::fold::run::{Cancel, Dispatch, Line, Made, Run, RunDemands};
+use crate::place::gone;
+use crate::place::start::{self, Plan as Planned, Wanted};
+use crate::source::abort;
+use crate::step::input::Input;
+
+/// The word for all nodes.
+pub(super) const GROUP: &str = "lab";
+
+/// What happens at a moment.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Happening {
+    /// Experiments are started; `at_most`: so many of them go on at once, 0: all.
+    Start {
+        first: u64,
+        last: u64,
+        at_most: u32,
+        has_pilot: bool,
+    },
+    Restart(u64),
+    Abort(u64),
+    /// A person lets all held runs go on.
+    Resume,
+    NodeGone(usize),
+    DaemonDies,
+    /// Its machine loses what was not synced.
+    HeadPower,
+    /// Right before its so many-th next write.
+    AgentDies(usize, u32),
+    LauncherDies(usize),
+    ShimDies(usize, u64),
+    Reboot(usize),
+    /// The network of a node is cut; the connection shows that later.
+    Cut(usize, i64),
+    Reached(usize),
+    DaemonBack,
+    /// The connection is lost, the network is fine.
+    Drop(usize),
+    Full(usize, bool),
+    Calm,
+}
+
+/// An experiment of a walk.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub cpus: u32,
+    pub priority: i32,
+    pub retries: u32,
+    /// The node that is asked for; `None`: any.
+    pub node: Option<usize>,
+    /// Whether it takes the one lock, and whether on all nodes together.
+    pub lock: Option<bool>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub seed: u64,
+    /// CPUs of each node.
+    pub nodes: Vec<u32>,
+    pub experiments: Vec<Asked>,
+    pub happenings: Vec<(i64, Happening)>,
+    pub faults_ms: i64,
+}
+
+impl Plan {
+    pub fn of(seed: u64) -> Self {
+        let mut dice = Dice(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x5eed);
+        let nodes: Vec<u32> = (0..2 + dice.below(2))
+            .map(|_| 1 + dice.below(3) as u32)
+            .collect();
+        let (count, node_count) = (1 + dice.below(12), nodes.len() as u64);
+        let most = nodes.iter().max().copied().unwrap_or(1);
+        let has_locks = dice.chance(300);
+        let asked = |_| {
+            let node = dice.chance(250).then(|| dice.below(node_count) as usize);
+            let most = node.map_or(most, |node| nodes[node]);
+            Asked {
+                cpus: 1 + dice.below(most.into()) as u32,
+                priority: dice.below(3) as i32,
+                retries: dice.below(3) as u32,
+                node,
+                lock: has_locks
+                    .then(|| dice.chance(500))
+                    .filter(|_| dice.chance(500)),
+            }
+        };
+        let experiments: Vec<Asked> = (0..count).map(asked).collect();
+        let faults_ms = 20_000 + dice.ms(0, 40_000);
+        let mut happenings = Vec::new();
+        let mut first = 1;
+        while first <= count {
+            let last = (first + dice.below(6)).min(count);
+            let at_most = if dice.chance(300) {
+                1 + dice.below(2) as u32
+            } else {
+                0
+            };
+            let has_pilot = at_most == 0 && dice.chance(150);
+            let start = Happening::Start {
+                first,
+                last,
+                at_most,
+                has_pilot,
+            };
+            happenings.push((dice.ms(0, faults_ms / 3), start));
+            first = last + 1;
+        }
+        // Each seed has few kinds of faults, and some of them often.
+        let kinds: Vec<u64> = (0..1 + dice.below(4)).map(|_| dice.below(12)).collect();
+        for _ in 0..dice.below(14) {
+            let at = dice.ms(100, faults_ms - 1000);
+            let node = dice.below(node_count) as usize;
+            let experiment = 1 + dice.below(count);
+            let happening = match kinds[dice.below(kinds.len() as u64) as usize] {
+                0 => Happening::Restart(experiment),
+                1 => Happening::Abort(experiment),
+                2 => Happening::Resume,
+                3 => Happening::NodeGone(node),
+                4 => Happening::DaemonDies,
+                5 => Happening::HeadPower,
+                6 => Happening::AgentDies(node, dice.below(6) as u32),
+                7 => Happening::LauncherDies(node),
+                8 => Happening::ShimDies(node, dice.below(100)),
+                9 => Happening::Reboot(node),
+                10 if dice.chance(500) => Happening::Drop(node),
+                10 => Happening::Cut(node, dice.ms(500, 60_000)),
+                _ => {
+                    let ms = dice.ms(500, 20_000);
+                    happenings.push((at + ms, Happening::Full(node, false)));
+                    Happening::Full(node, true)
+                }
+            };
+            happenings.push((at, happening));
+        }
+        happenings.sort_by_key(|(at, _)| *at);
+        Self {
+            seed,
+            nodes,
+            experiments,
+            happenings,
+            faults_ms,
+        }
+    }
+}
+
+impl World {
+    pub fn person(&mut self, happening: Happening) {
+        if !matches!(happening, Happening::Calm | Happening::Reached(_)) {
+            self.clock.note(None, format!("{happening:?}"));
+        }
+        match happening {
+            Happening::Start {
+                first,
+                last,
+                at_most,
+                has_pilot,
+            } => {
+                let ids: Vec<u64> = (first..=last).collect();
+                self.starts(&ids, Wanted::default(), at_most, has_pilot);
+            }
+            Happening::Restart(id) => {
+                let wanted = Wanted {
+                    restart: true,
+                    ..Wanted::default()
+                };
+                self.starts(&[id], wanted, 0, false);
+            }
+            Happening::Abort(id) => self.abort(id),
+            Happening::Resume => self.resume(),
+            Happening::NodeGone(node) => self.node_gone(node),
+            Happening::DaemonDies => self.daemon_dies(false),
+            Happening::HeadPower => self.daemon_dies(true),
+            Happening::AgentDies(node, 0) => self.nodes[node].dies(&mut self.clock),
+            Happening::AgentDies(node, writes) => self.nodes[node].dies_in = Some(writes),
+            Happening::LauncherDies(node) => self.nodes[node].launcher_dies(&mut self.clock),
+            Happening::ShimDies(node, nth) => self.nodes[node].shim_dies(&mut self.clock, nth),
+            Happening::Reboot(node) => self.nodes[node].reboots(&mut self.clock),
+            Happening::Cut(node, ms) => {
+                self.nodes[node].is_reached = false;
+                self.drops(node, 15_000);
+                let back = super::world::Event::Happens(Happening::Reached(node));
+                self.clock.after(ms, back);
+            }
+            Happening::DaemonBack => self.daemon_back(),
+            Happening::Reached(node) => self.nodes[node].is_reached = true,
+            Happening::Drop(node) => self.drops(node, 2000),
+            Happening::Full(node, is_full) => self.nodes[node].is_full = is_full,
+            Happening::Calm => self.calm(),
+        }
+    }
+
+    /// All faults end; people let go what they hold.
+    fn calm(&mut self) {
+        self.clock.is_calm = true;
+        self.clock.note(None, "all faults are over");
+        for node in &mut self.nodes {
+            node.is_reached = true;
+            node.is_full = false;
+            node.dies_in = None;
+        }
+        for node in 0..self.nodes.len() {
+            self.try_now(node);
+        }
+        self.resume();
+    }
+
+    fn starts(&mut self, ids: &[u64], wanted: Wanted, at_most: u32, has_pilot: bool) {
+        if !self.head.is_up {
+            return;
+        }
+        let picked: Vec<ExperimentId> = ids.iter().map(|id| ExperimentId(*id)).collect();
+        let plans = start::plan(&self.head.state, &picked, wanted);
+        let mut batch = None;
+        let (mut changes, mut going) = (Vec::new(), 0);
+        for (rank, plan) in plans.iter().enumerate() {
+            let Planned::Run { id, after } = plan else {
+                continue;
+            };
+            let experiment = Arc::clone(self.head.state.experiment(id.experiment).unwrap());
+            if after.is_some() {
+                let cancels = abort::for_restart(&experiment, "restart", self.clock.now);
+                self.commit("a person starts it again", false, true, cancels);
+            }
+            let experiment = self.head.state.experiment(id.experiment).unwrap();
+            let after = after.filter(|_| experiment.live().next().is_some());
+            let first = *batch.get_or_insert(*id);
+            let made = self.made(*id, rank as u32, first, at_most);
+            let is_placed = made.node != GROUP && !made.precedence.looks_at_others();
+            let node = is_placed.then(|| made.node.clone());
+            let mut dispatch = if has_pilot && first != *id {
+                Dispatch::behind_pilot(after)
+            } else {
+                Dispatch::planned(node, after)
+            };
+            if at_most > 0 && going >= at_most {
+                dispatch = dispatch.in_line();
+            }
+            going += 1;
+            changes.push(Change::Run(Arc::new(NewRun {
+                made: Arc::new(made),
+                dispatch,
+                rules: Arc::default(),
+                spec: Arc::default(),
+            })));
+        }
+        self.commit("a person starts runs", false, true, changes);
+    }
+
+    fn made(&mut self, id: RunId, rank: u32, batch: RunId, at_most: u32) -> Made {
+        let asked = self.plan.experiments[id.experiment.0 as usize - 1].clone();
+        let word = asked.node.map(|node| self.nodes[node].name.clone());
+        let retry = (asked.retries > 0).then(|| Retry {
+            on: vec![RetryOn::Crashed, RetryOn::NodeFailure],
+            exit: Vec::new(),
+            stderr: None,
+            max: asked.retries,
+            memory: 1.0,
+            time: 1.0,
+            after_ms: 500,
+            is_handler: false,
+        });
+        let fingerprint = self.head.state.experiment(id.experiment).unwrap();
+        let fingerprint = fingerprint.fingerprint.to_string();
+        Made {
+            token: self.token(),
+            id,
+            node: word.unwrap_or_else(|| GROUP.to_owned()),
+            placing: true,
+            created_ms: self.clock.now,
+            created: Some(self.tick()),
+            tree: String::new(),
+            git: String::new(),
+            fingerprint,
+            time_ms: 0,
+            outputs: false,
+            all_made: false,
+            takes: RunDemands {
+                cpus: asked.cpus.into(),
+                ..RunDemands::default()
+            },
+            resume: None,
+            batch: Some(batch),
+            again: SharedPart::from(FollowUp {
+                retry,
+                ..FollowUp::default()
+            }),
+            checkpoint: false,
+            processing: SharedPart::default(),
+            precedence: SharedPart::from(Precedence {
+                lock: asked.lock.map(|everywhere| RunLock {
+                    name: "lock".to_owned(),
+                    everywhere,
+                }),
+                ..Precedence::default()
+            }),
+            priority: asked.priority,
+            rank,
+            line: (at_most > 0).then_some(Line { of: batch, at_most }),
+            follows: None,
+        }
+    }
+
+    pub fn token(&mut self) -> RunToken {
+        let mut bytes = [0; 16];
+        let number = self.clock.dice.below(u64::MAX);
+        bytes[..8].copy_from_slice(&number.to_le_bytes());
+        bytes[8] = 1;
+        RunToken::from_bytes(bytes)
+    }
+
+    fn abort(&mut self, id: u64) {
+        if !self.head.is_up {
+            return;
+        }
+        let cancel = Cancel {
+            asked_ms: self.clock.now,
+            author: "me".to_owned(),
+            grace_ms: 0,
+            signal: 0,
+            delivered: false,
+            rule: None,
+        };
+        let experiment = self.head.state.experiment(ExperimentId(id)).unwrap();
+        let live = experiment.runs.iter();
+        let live = live.filter(|run| run.phase().is_live() || run.forgotten());
+        let inputs: Vec<(RunId, Input)> = live
+            .map(|run| (run.made.id, Input::Cancel(cancel.clone())))
+            .collect();
+        self.input("a person cancels", false, true, inputs);
+    }
+
+    fn resume(&mut self) {
+        let runs = self.head.state.live_runs();
+        let is_held = |run: &&Run| {
+            let cause = run.hold_cause();
+            matches!(cause, Some(HoldCause::Pilot | HoldCause::Crashes(_)))
+        };
+        let held = runs.filter(is_held);
+        let inputs: Vec<(RunId, Input)> =
+            held.map(|run| (run.made.id, Input::HoldLifted)).collect();
+        if self.head.is_up {
+            self.input("a person resumes it", false, true, inputs);
+        }
+    }
+
+    fn node_gone(&mut self, node: usize) {
+        if !self.head.is_up {
+            return;
+        }
+        let name = self.nodes[node].name.clone();
+        let runs = self.head.state.active().flat_map(|one| &one.runs);
+        let there = runs.filter(|run| run.node() == Some(&*name) && run.open());
+        self.deceived.extend(there.map(|run| run.made.id));
+        let elsewhere = |word: &str| word == GROUP;
+        let now = self.clock.now;
+        let (_, changes) = gone::decide(&self.head.state, &name, "me", now, &elsewhere);
+        self.commit("a person says: node gone", true, true, changes);
+    }
+}

@@ -1,0 +1,112 @@
+//! What head and nodes say to each other, in the types of their decisions.
+
+use nero_model::{RunId, RunToken};
+use nero_node_core::turn::Turn;
+
+use crate::facts::dispatch::Cancel;
+use crate::source::abort;
+use crate::step::hand_over;
+use crate::step::input::Placement;
+use crate::step::report::Report;
+use crate::tests::reach::node::Rec;
+
+/// A run as it is handed over.
+#[derive(Clone, Debug)]
+pub(super) struct SentRun {
+    pub id: RunId,
+    pub token: RunToken,
+    pub generation: u32,
+    pub cpus: u32,
+    pub turn: Turn,
+    /// Only its spec is sent again.
+    pub is_again: bool,
+    /// Filled in by the node: what its folder was.
+    pub folder: Option<Lies>,
+}
+
+/// What lay on the node when a run came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lies {
+    New,
+    Old,
+    Leftover,
+    /// The node has nothing, and only the spec came.
+    Unknown,
+    Refused,
+    /// There is no room.
+    Full,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Request {
+    HandOver(Vec<SentRun>),
+    /// `recall`: 0, or the generation up to which the runs are only recalled.
+    End {
+        runs: Vec<EndedRun>,
+        recall: u32,
+        is_abandoned: bool,
+    },
+    Pause {
+        runs: Vec<(RunId, RunToken, Placement)>,
+        resumes: bool,
+    },
+    Describe,
+    /// The positions in the records of the runs that the node may have.
+    Follow(Vec<(RunId, RunToken, u32, usize)>),
+    Closed(Vec<RunToken>),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct EndedRun {
+    pub id: RunId,
+    pub token: RunToken,
+    pub at: Option<Placement>,
+    pub cancel: Option<Cancel>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Answer {
+    HandOver(Vec<(RunId, u32, hand_over::Answer)>),
+    End {
+        runs: Vec<(EndedRun, abort::Answer)>,
+        recall: u32,
+        is_abandoned: bool,
+    },
+    Pause {
+        runs: Vec<(RunId, Placement, PauseOutcome)>,
+        resumes: bool,
+    },
+    Described {
+        waiting: usize,
+        is_held: bool,
+    },
+    /// Nobody waits for an answer.
+    None,
+}
+
+/// What became of the request to hold a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PauseOutcome {
+    Unknown,
+    Held,
+    Begun,
+    Ended,
+}
+
+/// A record of a start, with the exit code of its job.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record {
+    pub start: u32,
+    pub what: Rec,
+    pub code: i32,
+}
+
+/// News of a node, in their order.
+pub(super) type Items = Vec<Item>;
+
+#[derive(Clone, Debug)]
+pub(super) enum Item {
+    /// Records from this one on.
+    Part(RunId, usize, Vec<Record>),
+    State(RunId, RunToken, Report),
+}

@@ -1,0 +1,271 @@
+//! The world of a walk: virtual time, one heap of events, and what is true whatever anybody
+//! knows of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nero_model::{RunId, RunToken};
+
+use super::head::Head;
+use super::node::Node;
+use super::people::{Happening, Plan};
+use super::wire::{Answer, Items, Request, SentRun};
+
+/// So long after the end of all faults everything has come to rest.
+pub(super) const REST_MS: i64 = 120_000;
+
+/// What comes next; numbers are those of nodes, connections and processes.
+#[derive(Clone, Debug)]
+pub(super) enum Event {
+    Happens(Happening),
+    /// The placer looks at the runs that wait for a node.
+    Placer,
+    /// The driver of a node tries to connect.
+    Connect(usize),
+    /// The end of a connection shows here.
+    Lost(usize, u32),
+    /// The driver looks at the runs that changed.
+    Look(usize, u32),
+    /// All runs of the node are to be looked at again.
+    LookAtAll(usize, u32),
+    /// The files of these runs are on the node.
+    Staged(usize, u32, Vec<(RunId, u32)>),
+    Close(usize, u32),
+    Fetched(usize, u32, RunId),
+    ToNode {
+        node: usize,
+        conn: u32,
+        process: u32,
+        request: Request,
+    },
+    /// Folders were made; the agent accepts the runs.
+    Accept {
+        node: usize,
+        conn: u32,
+        process: u32,
+        placed: Vec<SentRun>,
+    },
+    Reply(usize, u32, Answer),
+    Stream(usize, u32, Items),
+    /// Something of this neromum is due.
+    Agent(usize, u32, Due),
+    /// A launcher tells its neromum of a start.
+    Told(usize, u32, RunToken, u32, News),
+    /// A start on the machine goes on, in this boot.
+    Start(usize, u32, RunId, u32, Go),
+}
+
+/// What is due in neromum.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Due {
+    Launcher,
+    Prepared(RunToken, u32),
+    Prepare(RunToken, u32),
+    Synced(RunToken),
+    Settled(RunToken),
+    Release,
+}
+
+/// The news of a launcher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    Begun,
+    Ended,
+    Superseded,
+    NoClaim,
+}
+
+/// The next step of a start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Go {
+    Claim,
+    Begin,
+    Gate,
+    End,
+    Ring,
+}
+
+/// A job that passed its gate.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    pub run: RunId,
+    pub node: usize,
+    pub cpus: u32,
+    pub is_alive: bool,
+}
+
+/// Random numbers of a seed.
+#[derive(Clone, Debug)]
+pub(super) struct Dice(pub u64);
+
+impl Dice {
+    /// A number below `most`.
+    pub fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % most.max(1)
+    }
+
+    /// Whether something that happens so many times in a thousand happens.
+    pub fn chance(&mut self, in_thousand: u64) -> bool {
+        self.below(1000) < in_thousand
+    }
+
+    /// Milliseconds from `least` to `most`.
+    pub fn ms(&mut self, least: i64, most: i64) -> i64 {
+        least + self.below((most - least + 1).unsigned_abs()).cast_signed()
+    }
+}
+
+/// Time, what is to come, and what happened.
+#[derive(Debug)]
+pub(super) struct Clock {
+    pub now: i64,
+    next: u64,
+    pub heap: BTreeMap<(i64, u64), Event>,
+    pub dice: Dice,
+    pub jobs: Vec<Job>,
+    /// What was seen, with the run that it concerns.
+    pub story: Vec<(i64, Option<RunId>, String)>,
+    pub broken: Option<(String, Option<RunId>)>,
+    /// Whether no fault comes any more.
+    pub is_calm: bool,
+}
+
+impl Clock {
+    pub fn new(seed: u64) -> Self {
+        Self {
+            now: 1000,
+            next: 0,
+            heap: BTreeMap::new(),
+            dice: Dice(seed),
+            jobs: Vec::new(),
+            story: Vec::new(),
+            broken: None,
+            is_calm: false,
+        }
+    }
+
+    /// Lets an event happen after so many milliseconds.
+    pub fn after(&mut self, ms: i64, event: Event) {
+        self.next += 1;
+        self.heap.insert((self.now + ms, self.next), event);
+    }
+
+    /// Lets it happen soon.
+    pub fn soon(&mut self, event: Event) {
+        let ms = self.dice.ms(1, 30);
+        self.after(ms, event);
+    }
+
+    /// Whether a fault happens.
+    pub fn fails(&mut self, in_thousand: u64) -> bool {
+        !self.is_calm && self.dice.chance(in_thousand)
+    }
+
+    pub fn note(&mut self, run: Option<RunId>, text: impl Into<String>) {
+        self.story.push((self.now, run, text.into()));
+    }
+
+    /// A promise does not hold.
+    pub fn breaks(&mut self, promise: &str, run: Option<RunId>) {
+        if self.broken.is_none() {
+            self.note(run, format!("BROKEN: {promise}"));
+            self.broken = Some((promise.to_owned(), run));
+        }
+    }
+}
+
+/// All of it.
+pub(super) struct World {
+    pub clock: Clock,
+    pub head: Head,
+    pub nodes: Vec<Node>,
+    pub plan: Plan,
+    /// Runs that a person gave up although they may go on.
+    pub deceived: BTreeSet<RunId>,
+    pub events: u64,
+}
+
+impl World {
+    pub fn new(plan: &Plan) -> Self {
+        let mut clock = Clock::new(plan.seed);
+        let names = plan.nodes.iter().enumerate();
+        let nodes: Vec<Node> = names.map(|(at, cpus)| Node::new(at, *cpus)).collect();
+        for (at_ms, happening) in &plan.happenings {
+            clock.after(*at_ms, Event::Happens(happening.clone()));
+        }
+        clock.after(plan.faults_ms, Event::Happens(Happening::Calm));
+        Self {
+            head: Head::new(plan),
+            clock,
+            nodes,
+            plan: plan.clone(),
+            deceived: BTreeSet::new(),
+            events: 0,
+        }
+    }
+
+    /// Plays until all is at rest or a promise is broken.
+    pub fn play(&mut self) {
+        let end_ms = 1000 + self.plan.faults_ms + REST_MS;
+        while let Some((&key, _)) = self.clock.heap.first_key_value() {
+            if key.0 > end_ms || self.clock.broken.is_some() {
+                break;
+            }
+            let Some(event) = self.clock.heap.remove(&key) else {
+                break;
+            };
+            self.clock.now = key.0;
+            self.events += 1;
+            self.happen(event);
+            self.check();
+        }
+        if self.clock.broken.is_none() {
+            self.check_rest();
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        if let Event::Reply(node, ..) | Event::Stream(node, ..) | Event::ToNode { node, .. } =
+            &event
+            && !self.nodes[*node].is_reached
+        {
+            // It comes when the network is back, if the connection outlives that.
+            return self.clock.after(200, event);
+        }
+        match event {
+            Event::Happens(happening) => self.person(happening),
+            Event::Placer => self.place(),
+            Event::Connect(node) => self.connect(node),
+            Event::Lost(node, conn) => self.lost(node, conn),
+            Event::Look(node, conn) => self.look(node, conn),
+            Event::LookAtAll(node, conn) => self.look_at_all(node, conn),
+            Event::Staged(node, conn, runs) => self.staged(node, conn, runs),
+            Event::Close(node, conn) => self.close(node, conn),
+            Event::Fetched(node, conn, run) => self.fetched(node, conn, run),
+            Event::Reply(node, conn, answer) => self.answered(node, conn, answer),
+            Event::Stream(node, conn, items) => self.stream(node, conn, items),
+            Event::ToNode {
+                node,
+                conn,
+                process,
+                request,
+            } => self.arrives(node, conn, process, request),
+            Event::Accept {
+                node,
+                conn,
+                process,
+                placed,
+            } => self.nodes[node].accepts(&mut self.clock, conn, process, placed),
+            Event::Agent(node, process, due) => self.nodes[node].due(&mut self.clock, process, due),
+            Event::Told(node, launcher, token, start, news) => {
+                self.nodes[node].told(&mut self.clock, launcher, token, start, news);
+            }
+            Event::Start(node, boot, run, start, go) => {
+                self.nodes[node].goes(&mut self.clock, boot, run, start, go);
+            }
+        }
+    }
+}

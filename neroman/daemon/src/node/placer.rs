@@ -186,8 +186,6 @@ impl Placer {
             if let Some(locks) = locks.as_mut().filter(|_| looks) {
                 if let Choice::On(name) = &choice {
                     locks.take(run, name, &known);
-                    // After a power cut another run would get the lock beside it.
-                    durable = true;
                 }
                 for node in &asked.awaited {
                     // It is this one's turn, once its node has answered.
@@ -205,6 +203,7 @@ impl Placer {
                 Choice::Nowhere(_) => last = Some((run, choice.clone())),
                 Choice::Never(_) => {}
             }
+            durable |= choice.is_synced(run);
             is_taken |= takes_room(&choice);
             changes.extend(news(run, choice));
         }

@@ -83,6 +83,16 @@ pub(crate) fn unplaced(run: &Run, node: &str, why: &str, now_ms: i64) -> StepRes
     Ok(change.into_iter().chain([event]).collect())
 }
 
+impl Choice {
+    /// Whether it is synced before anything follows from it. A lock is held from the choice on.
+    /// A run that was asked for by the name of its node is sent without an offer: after a power
+    /// cut nothing would tell that its node may have it.
+    pub fn is_synced(&self, run: &Run) -> bool {
+        let has_lock = run.made.precedence.looks_at_others();
+        matches!(self, Self::On(node) if has_lock || *node == run.made.node)
+    }
+}
+
 /// The decision for one run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Choice {

@@ -19,8 +19,8 @@ mod world;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use people::Plan;
-use world::World;
+use people::{Asked, Happening, Plan};
+use world::{Dice, World};
 
 /// How long an ordinary test plays.
 const PLAYS: Duration = Duration::from_secs(50);
@@ -118,5 +118,35 @@ fn the_same_seed_is_the_same_history() {
     for seed in 0..5 {
         let plan = Plan::of(seed);
         assert_eq!(story(&plan), story(&plan));
+    }
+}
+
+#[test]
+fn a_run_that_a_power_cut_took_from_the_head_is_heard_of_again() {
+    for seed in 0..200 {
+        let start = Happening::Start {
+            first: 1,
+            last: 6,
+            at_most: 0,
+            has_pilot: false,
+        };
+        let mut happenings = vec![(100, start)];
+        let mut dice = Dice(seed);
+        happenings.push((dice.ms(500, 12_000), Happening::HeadPower));
+        let asked = Asked {
+            cpus: 1,
+            priority: 0,
+            retries: 2,
+            node: Some(0),
+            lock: None,
+        };
+        let plan = Plan {
+            seed,
+            nodes: vec![6],
+            experiments: vec![asked; 6],
+            happenings,
+            faults_ms: 25_000,
+        };
+        assert_eq!(broken(&plan), None, "{}", story(&plan));
     }
 }

@@ -75,7 +75,7 @@ impl World {
                     locks.take(run, name, &now);
                 }
             }
-            durable |= looks;
+            durable |= choice.is_synced(run);
             if choice != Choice::Wait {
                 inputs.push((id, Input::Choice(choice)));
             }

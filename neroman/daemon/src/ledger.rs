@@ -57,6 +57,14 @@ pub(crate) struct Decision<T> {
     pub changes: Vec<Change>,
 }
 
+impl<T> Decision<T> {
+    /// Changes nothing here: only the answer is remembered.
+    pub(crate) fn of(answer: T) -> Self {
+        let changes = Vec::new();
+        Self { answer, changes }
+    }
+}
+
 /// What an input means that does not fit its run any more.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Late {

@@ -8,6 +8,7 @@ use nero_wire::v1;
 use nero_wire::v1::abort_reply::{One, Outcome};
 
 use super::Man;
+use super::change::ChangeRequest as _;
 use super::select::ChosenRun;
 use crate::failure::Failure;
 use crate::ledger::{Decision, Late, Ledger};
@@ -20,12 +21,7 @@ use nero_life::state::State;
 impl Man {
     /// Records cancel requests for the picked runs.
     pub(crate) async fn abort(&self, request: v1::AbortRequest) -> Result<v1::AbortReply, Failure> {
-        // A rehearsal is never remembered.
-        if !request.dry_run
-            && let Some(answer) = self.ledger.answered(&request.request).await?
-        {
-            return Ok(answer);
-        }
+        let head = request.head();
         let selection = self.selection(request.selection, "").await?;
         let (chosen, picked) = selection.choose_from(&self.ledger.state()).await?;
         let cancel = Cancel {
@@ -42,28 +38,24 @@ impl Man {
                 ..cancel
             };
             let (experiments, changes) = cancels(state, &chosen, &cancel);
-            Decision {
+            Ok(Decision {
                 answer: v1::AbortReply {
                     experiments,
                     notes: picked.notes,
                     explicit: picked.explicit,
                 },
                 changes,
-            }
+            })
         };
-        if request.dry_run {
-            return Ok(decide(&self.ledger.state(), self.clock.now_ms()).answer);
+        if head.is_rehearsal {
+            return self.decided(&head, decide).await;
         }
-        let again = decide.clone();
-        let full = self.ledger.clone();
-        let mut reply = self
+        let (again, full) = (decide.clone(), self.ledger.clone());
+        let without_room = move |state: &State, now_ms| unwritten(again(state, now_ms)?, &full);
+        let asked = self
             .ledger
-            .ask_even_unwritten(
-                &request.request,
-                move |state, now_ms| Ok(decide(state, now_ms)),
-                move |state, now_ms| unwritten(again(state, now_ms), &full),
-            )
-            .await?;
+            .ask_even_unwritten(&head.id, decide, without_room);
+        let mut reply = asked.await?;
         self.confirm(&mut reply).await;
         Ok(reply)
     }

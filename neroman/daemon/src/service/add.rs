@@ -7,14 +7,15 @@ use nero_wire::v1;
 use nero_wire::v1::add_reply::One;
 use nero_wire::v1::add_reply::one::What as WireWhat;
 
+use super::change::ChangeRequest as _;
 use super::code;
 use super::numbers;
-use super::sources::{self, SourceToRead};
+use super::sources::{self, SourceReadings, SourceToRead};
 use super::{Man, blocking};
 use crate::cells;
 use crate::failure::Failure;
 use crate::ledger::{self, Decision};
-use nero_life::add::{self, MergeOutcome, Read, Seen, What};
+use nero_life::add::{MergeOutcome, Read, Seen, What};
 use nero_life::state::State;
 
 impl Man {
@@ -36,36 +37,29 @@ impl Man {
             );
         }
         let wanted = wanted(&self.ledger.state(), paths, &request)?;
-        let state = self.ledger.state();
+        let (state, at) = (self.ledger.state(), self.clock.moment());
         let again = wanted.clone();
         let config = self.home.config.clone();
-        let (reads, missing, folders) = blocking(move || {
+        let (sources, folders) = blocking(move || {
             let reads = sources::read_paths(&state, &wanted, &config)?;
             let definitions = reads.iter().flat_map(|read| &read.loaded.definitions);
             let folders = code::survey(definitions);
-            Ok::<_, Failure>((reads, sources::missing(&state), folders))
+            Ok::<_, Failure>((SourceReadings::of(&state, reads, at), folders))
         })
         .await??;
-        let now = self.clock.moment();
-        if request.dry_run {
-            let state = self.ledger.state();
-            let merged = add::merge(&state, &reads, &missing, &now);
-            let merged = sources::accepted(&state, merged)?;
-            return Ok(reply(&reads, &merged, &folders));
+        let head = request.head();
+        let unnumbered = numbers::unnumbered(&sources.reads);
+        let decide = move |state: &State, _| {
+            let merged = sources.merged(state)?;
+            let answer = reply(&sources.reads, &merged, &folders);
+            let mut changes = merged.changes.clone();
+            changes.push(ledger::last(merged.present()));
+            Ok(Decision { answer, changes })
+        };
+        let mut answer = self.decided(&head, decide).await?;
+        if !head.is_rehearsal {
+            answer.notes.extend(self.number(again, unnumbered).await);
         }
-        let unnumbered = numbers::unnumbered(&reads);
-        let mut answer: v1::AddReply = self
-            .ledger
-            .ask(&request.request, move |state, _| {
-                let merged = add::merge(state, &reads, &missing, &now);
-                let merged = sources::accepted(state, merged)?;
-                let answer = reply(&reads, &merged, &folders);
-                let mut changes = merged.changes.clone();
-                changes.push(ledger::last(merged.present()));
-                Ok(Decision { answer, changes })
-            })
-            .await?;
-        answer.notes.extend(self.number(again, unnumbered).await);
         Ok(answer)
     }
 

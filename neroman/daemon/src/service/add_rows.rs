@@ -17,7 +17,8 @@ use nero_wire::v1::add_reply::one::What as WireWhat;
 use serde_json::{Map, Value};
 
 use super::add::{canonical, options_of, reply};
-use super::sources::{self, SourceToRead};
+use super::change::ChangeRequest as _;
+use super::sources::{self, SourceReadings, SourceToRead};
 use super::{Man, blocking, code, start};
 use crate::failure::Failure;
 use crate::ledger::{self, Decision};
@@ -53,21 +54,20 @@ impl Man {
         let folder = canonical(std::slice::from_ref(&request.rows_folder))?;
         let (state, config) = (self.ledger.state(), self.home.config.clone());
         let (rows, dry_run) = (request.rows.clone(), request.dry_run);
-        let (kept, missing, folders) = blocking(move || {
+        let at = self.clock.moment();
+        let (sources, lines, folders) = blocking(move || {
             let folder = folder.into_iter().next().unwrap_or_default();
             let kept = keep(&state, &folder, &options, &rows, &config, dry_run)?;
             let folders = code::survey(kept.read.loaded.definitions.iter());
-            Ok::<_, Failure>((kept, sources::missing(&state), folders))
+            let sources = SourceReadings::of(&state, vec![kept.read], at);
+            Ok::<_, Failure>((sources, kept.lines, folders))
         })
         .await??;
-        let now = self.clock.moment();
-        let decide = move |state: &State| {
-            let reads = std::slice::from_ref(&kept.read);
-            let merged = add::merge(state, reads, &missing, &now);
-            let mut merged = sources::accepted(state, merged)?;
-            let ids = ids(&kept, &merged);
-            merged.bring_back(state, &ids, now.ms);
-            let mut answer = reply(reads, &merged, &folders);
+        self.decided(&request.head(), move |state, now_ms| {
+            let mut merged = sources.merged(state)?;
+            let ids = ids(&sources.reads, &lines, &merged);
+            merged.bring_back(state, &ids, now_ms);
+            let mut answer = reply(&sources.reads, &merged, &folders);
             answer.range = add::ranges(ids.iter().copied());
             answer.rows = ids.iter().map(|id| id.0).collect();
             // The other rows of the file were added before.
@@ -83,19 +83,11 @@ impl Man {
                     one.notes.push(known(state, one.experiment));
                 }
             }
-            Ok::<_, Failure>((answer, merged, ids))
-        };
-        if request.dry_run {
-            return Ok(decide(&self.ledger.state())?.0);
-        }
-        self.ledger
-            .ask(&request.request, move |state, _| {
-                let (answer, merged, ids) = decide(state)?;
-                let mut changes = merged.changes;
-                changes.push(ledger::last(ids));
-                Ok(Decision { answer, changes })
-            })
-            .await
+            let mut changes = merged.changes;
+            changes.push(ledger::last(ids));
+            Ok(Decision { answer, changes })
+        })
+        .await
     }
 }
 
@@ -115,18 +107,18 @@ fn known(state: &State, id: u64) -> String {
 }
 
 /// The experiments of the rows that were given, in their order.
-fn ids(kept: &RowsFile, merged: &MergeOutcome) -> Vec<ExperimentId> {
-    let definitions = &kept.read.loaded.definitions;
+fn ids(reads: &[Read], lines: &[u32], merged: &MergeOutcome) -> Vec<ExperimentId> {
+    let definitions = reads.iter().flat_map(|read| &read.loaded.definitions);
     let mut of_line: HashMap<u32, Vec<ExperimentId>> = HashMap::new();
     // What was seen begins with the definitions.
-    for (definition, seen) in definitions.iter().zip(&merged.seen) {
+    for (definition, seen) in definitions.zip(&merged.seen) {
         of_line
             .entry(definition.place.line)
             .or_default()
             .push(seen.id);
     }
-    let lines = kept.lines.iter();
     lines
+        .iter()
         .filter_map(|line| of_line.get(line))
         .flatten()
         .copied()

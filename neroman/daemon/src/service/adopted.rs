@@ -46,10 +46,7 @@ struct Call {
 impl Man {
     /// Asks the node about the jobs, then makes experiments and runs of them in one
     /// transaction.
-    pub(crate) async fn adopt_jobs(
-        &self,
-        request: v1::AdoptRequest,
-    ) -> Result<v1::AdoptReply, Failure> {
+    pub(crate) async fn adopt(&self, request: v1::AdoptRequest) -> Result<v1::AdoptReply, Failure> {
         self.configured(&request.node)?;
         if !request.log.is_empty() && request.jobs.len() != 1 {
             return Err(Failure::usage("--log is the log of one job"));

@@ -7,7 +7,8 @@ use nero_expr::is_tag;
 use nero_wire::v1;
 use nero_wire::v1::annotate_reply::One;
 
-use super::{Man, blocking};
+use super::Man;
+use super::change::ChangeRequest as _;
 use crate::failure::Failure;
 use crate::ledger::Decision;
 use nero_life::change::{Change, Described};
@@ -26,16 +27,9 @@ impl Man {
         &self,
         request: v1::AnnotateRequest,
     ) -> Result<v1::AnnotateReply, Failure> {
-        if let Some(answer) = self.ledger.answered(&request.request).await? {
-            return Ok(answer);
-        }
         check(&request)?;
-        let selection = self.selection(request.selection.clone(), "").await?;
-        let state = self.ledger.state();
-        let (ids, picked) = blocking(move || selection.experiments(&state)).await??;
-        let id = request.request.clone();
-        let dry_run = request.dry_run;
-        let decide = move |state: &State, now_ms: i64| {
+        let (ids, picked) = self.picked(request.selection.clone(), "").await?;
+        self.decided(&request.head(), move |state, now_ms| {
             let (experiments, changes) = annotated(state, &ids, &request, now_ms)?;
             Ok(Decision {
                 answer: v1::AnnotateReply {
@@ -44,11 +38,8 @@ impl Man {
                 },
                 changes,
             })
-        };
-        if dry_run {
-            return Ok(decide(&self.ledger.state(), self.clock.now_ms())?.answer);
-        }
-        self.ledger.ask(&id, decide).await
+        })
+        .await
     }
 }
 

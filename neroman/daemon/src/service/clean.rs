@@ -10,6 +10,7 @@ use jiff::tz::TimeZone;
 use nero_wire::v1;
 use nero_wire::v1::clean_ask_reply::{OnNode, One};
 
+use super::change::ChangeRequest as _;
 use super::clean_node::RemovableRun;
 use super::select::ChosenRun;
 use super::{Man, blocking, counted};
@@ -31,9 +32,6 @@ impl Man {
         &self,
         request: v1::CleanAskRequest,
     ) -> Result<v1::CleanAskReply, Failure> {
-        if let Some(answer) = self.ledger.answered(&request.request).await? {
-            return Ok(answer);
-        }
         let selection = self.selection(request.selection.clone(), "all").await?;
         let everything = selection.is_all();
         let state = self.ledger.state();
@@ -73,16 +71,7 @@ impl Man {
         }
         runs.sort_by_key(|one| (one.experiment, one.run));
         reply.runs = runs;
-        if request.dry_run {
-            return Ok(reply);
-        }
-        self.ledger
-            .ask(&request.request, move |_, _| {
-                Ok(Decision {
-                    answer: reply,
-                    changes: Vec::new(),
-                })
-            })
+        self.decided(&request.head(), |_, _| Ok(Decision::of(reply)))
             .await
     }
 

@@ -6,12 +6,13 @@ use std::collections::HashSet;
 use nero_wire::v1;
 use nero_wire::v1::edit_reply::One;
 
+use super::change::ChangeRequest as _;
 use super::select::Selection;
-use super::sources::{self, SourceToRead};
+use super::sources::{self, SourceReadings, SourceToRead};
 use super::{Man, blocking};
 use crate::failure::Failure;
 use crate::ledger::{self, Decision};
-use nero_life::add::{self, MergeOutcome, Read};
+use nero_life::add::{self, MergeOutcome};
 use nero_life::edits::Pending;
 use nero_life::state::State;
 use nero_model::ExperimentId;
@@ -28,20 +29,16 @@ const NAME_BYTES_MAX: usize = 4096;
 /// The sources of experiments, read with their edits.
 struct EditedSources {
     ids: Vec<ExperimentId>,
-    reads: Vec<Read>,
-    missing: HashSet<u64>,
+    sources: SourceReadings,
     notes: Vec<String>,
 }
 
 impl Man {
     /// Sets overrides of the picked experiments, or makes a copy of one with them.
     pub(crate) async fn edit(&self, request: v1::EditRequest) -> Result<v1::EditReply, Failure> {
-        if let Some(answer) = self.ledger.answered(&request.request).await? {
-            return Ok(answer);
-        }
         check(&request)?;
         let selection = self.selection(request.selection.clone(), "").await?;
-        let state = self.ledger.state();
+        let (state, at) = (self.ledger.state(), self.clock.moment());
         let mut pending = Pending {
             of: HashSet::new(),
             set: assignments(&request.set),
@@ -61,44 +58,25 @@ impl Man {
             }
             Ok::<_, Failure>(EditedSources {
                 ids,
-                reads,
-                missing: sources::missing(&state),
+                sources: SourceReadings::of(&state, reads, at),
                 notes: picked.notes,
             })
         })
         .await??;
-        let now = self.clock.moment();
-        let decide = move |state: &State| {
+        self.decided(&request.head(), move |state, _| {
             if let Some(name) = &copy {
                 is_free(state, &prepared.ids, name)?;
             }
-            let merged = add::merge(state, &prepared.reads, &prepared.missing, &now);
-            let merged = sources::accepted(state, merged)?;
-            let mut work = state.clone();
-            for change in &merged.changes {
-                work.apply(change);
-            }
+            let (work, merged) = prepared.sources.prospect(state)?;
             let answer = reply(&work, &prepared, &merged, copy.is_some());
-            Ok(Decision {
-                changes: match copy {
-                    Some(_) => {
-                        let new = answer.experiments.iter();
-                        let new: Vec<_> = new.map(|one| ExperimentId(one.experiment)).collect();
-                        let mut changes = merged.changes;
-                        changes.push(ledger::last(new));
-                        changes
-                    }
-                    None => merged.changes,
-                },
-                answer,
-            })
-        };
-        if request.dry_run {
-            return Ok(decide(&self.ledger.state())?.answer);
-        }
-        self.ledger
-            .ask(&request.request, move |state, _| decide(state))
-            .await
+            let mut changes = merged.changes;
+            if copy.is_some() {
+                let new = answer.experiments.iter();
+                changes.push(ledger::last(new.map(|one| ExperimentId(one.experiment))));
+            }
+            Ok(Decision { answer, changes })
+        })
+        .await
     }
 }
 

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use nero_model::{RequestId, RunId};
+use nero_model::RunId;
 use nero_wire::v1;
 use tokio::time::Instant;
 
@@ -68,7 +68,6 @@ impl Man {
             run: Some(run.number),
         });
         let request = v1::CleanAskRequest {
-            request: RequestId::random().to_vec(),
             node: node.clone(),
             ..v1::CleanAskRequest::default()
         };

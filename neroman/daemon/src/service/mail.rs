@@ -4,6 +4,7 @@ use nero_life::notices::{Delivery, DeliveryState, DeliveryWay, Post};
 use nero_wire::v1;
 
 use super::Man;
+use super::change::ChangeRequest as _;
 use super::view::Sight;
 use crate::failure::Failure;
 use crate::ledger::Decision;
@@ -33,19 +34,18 @@ impl Man {
         &self,
         request: v1::MailRetryRequest,
     ) -> Result<v1::MailRetryReply, Failure> {
-        self.ledger
-            .ask(&request.request, |state, now_ms| {
-                let changes = mail::again(state, now_ms, false);
-                let waiting = state.post.deliveries.values();
-                let waiting = waiting.filter(|one| !one.state.is_over());
-                Ok(Decision {
-                    answer: v1::MailRetryReply {
-                        deliveries: waiting.count() as u64,
-                    },
-                    changes,
-                })
+        self.decided(&request.head(), |state, now_ms| {
+            let changes = mail::again(state, now_ms, false);
+            let waiting = state.post.deliveries.values();
+            let waiting = waiting.filter(|one| !one.state.is_over());
+            Ok(Decision {
+                answer: v1::MailRetryReply {
+                    deliveries: waiting.count() as u64,
+                },
+                changes,
             })
-            .await
+        })
+        .await
     }
 }
 

@@ -10,12 +10,14 @@ use nero_model::units::short_bytes;
 use nero_wire::v1;
 use nero_wire::v1::node_event::Event;
 
+use super::change::ChangeRequest as _;
 use super::examine::examine;
 use super::node_way::{self, say};
 use super::scheduler::FoundScheduler;
 use super::{Man, Sink, blocking, scheduler};
 use crate::connect::{ConnectFailure, Link};
 use crate::failure::Failure;
+use crate::ledger::Decision;
 use crate::outside::RemoteAgent;
 
 /// How long a first connection may take, the agents on a slow line included.
@@ -32,16 +34,16 @@ impl Man {
         request: v1::NodeAddRequest,
         sink: Sink<v1::NodeEvent>,
     ) -> Result<(), Failure> {
-        let known: Option<v1::NodeRemoveReply> = self.ledger.answered(&request.request).await?;
-        if known.is_some() {
-            // The same request again, after its reply was lost.
-            return self.say_node(&request.name, &sink).await;
-        }
-        self.add_on_trial(&request, &sink).await?;
-        if request.dry_run {
+        let head = request.head();
+        let added = async {
+            self.add_on_trial(&request, &sink).await?;
+            let done = Decision::of(v1::NodeRemoveReply::default());
+            self.decided(&head, |_, _| Ok(done)).await
+        };
+        self.once(&head, added).await?;
+        if head.is_rehearsal {
             return Ok(());
         }
-        self.remember(&request.request).await?;
         self.say_node(&request.name, &sink).await
     }
 
@@ -167,22 +169,6 @@ impl Man {
             edit.apply(&path)
         };
         blocking(move || apply().map_err(|error| refused(&error))).await?
-    }
-
-    /// Records that a request was carried out, for its repetition.
-    pub(super) async fn remember(&self, request: &[u8]) -> Result<(), Failure> {
-        if request.is_empty() {
-            return Ok(());
-        }
-        self.ledger
-            .ask(request, |_, _| {
-                Ok(crate::ledger::Decision {
-                    answer: v1::NodeRemoveReply::default(),
-                    changes: Vec::new(),
-                })
-            })
-            .await
-            .map(drop)
     }
 
     /// Connects to the node by its future configuration, and examines it. Returns the

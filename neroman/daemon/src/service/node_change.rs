@@ -6,6 +6,7 @@ use std::time::Duration;
 use nero_config::{Config, Edit, LOCAL};
 use nero_wire::v1;
 
+use super::change::ChangeRequest as _;
 use super::{Man, counted};
 use crate::failure::Failure;
 use crate::ledger::Decision;
@@ -21,9 +22,6 @@ impl Man {
         &self,
         request: v1::NodeRemoveRequest,
     ) -> Result<v1::NodeRemoveReply, Failure> {
-        if let Some(answer) = self.ledger.answered(&request.request).await? {
-            return Ok(answer);
-        }
         if request.name == LOCAL {
             return Err(Failure::usage(
                 "`local` is this machine, which is always there",
@@ -40,13 +38,7 @@ impl Man {
         .await?;
         self.nodes.config()?;
         tracing::info!(node = request.name, "node removed");
-        self.ledger
-            .ask(&request.request, move |_, _| {
-                Ok(Decision {
-                    answer: reply,
-                    changes: Vec::new(),
-                })
-            })
+        self.decided(&request.head(), |_, _| Ok(Decision::of(reply)))
             .await
     }
 
@@ -100,14 +92,11 @@ impl Man {
         &self,
         request: v1::NodeGoneRequest,
     ) -> Result<v1::NodeGoneReply, Failure> {
-        if let Some(answer) = self.ledger.answered(&request.request).await? {
-            return Ok(answer);
-        }
         if request.name == LOCAL {
             return Err(Failure::usage("`local` is this machine, which is not gone"));
         }
         let config = self.nodes.usable_config();
-        let (node, who, now_ms) = (request.name, request.author, self.clock.now_ms());
+        let (head, node, who) = (request.head(), request.name, request.author);
         let state = self.ledger.state();
         let known = config.nodes.contains_key(&node) || state.nodes.contains_key(&node);
         if !known {
@@ -121,22 +110,18 @@ impl Man {
             return Err(Failure::failed(format!("node {node} is not gone"))
                 .hint("it answers: `neroman abort` ends its runs, `neroman node rm` forgets it"));
         }
-        if request.dry_run {
-            let elsewhere = |word: &str| elsewhere(&config, word, &node);
-            let (told, _) = gone::decide(&state, &node, &who, now_ms, &elsewhere);
-            return Ok(reply(&told));
+        if !head.is_rehearsal {
+            tracing::info!(node, who, "node is gone");
         }
-        tracing::info!(node, who, "node is gone");
-        self.ledger
-            .ask(&request.request, move |state, now_ms| {
-                let elsewhere = |word: &str| elsewhere(&config, word, &node);
-                let (told, changes) = gone::decide(state, &node, &who, now_ms, &elsewhere);
-                Ok(Decision {
-                    answer: reply(&told),
-                    changes,
-                })
+        self.decided(&head, move |state, now_ms| {
+            let elsewhere = |word: &str| elsewhere(&config, word, &node);
+            let (told, changes) = gone::decide(state, &node, &who, now_ms, &elsewhere);
+            Ok(Decision {
+                answer: reply(&told),
+                changes,
             })
-            .await
+        })
+        .await
     }
 }
 

@@ -124,7 +124,7 @@ impl Man {
         if tenure == self.agents.tenure {
             self.brings_something(&name, specs.clone())?;
         }
-        self.adopt(&name, id, tenure, specs, &sink).await
+        self.take_over(&name, id, tenure, specs, &sink).await
     }
 
     /// The placeholder source of the definitions that are taken over.
@@ -240,7 +240,7 @@ impl Man {
     /// Takes over the identity, with all that was read. The daemon ends after
     /// this, even if the caller has left: everything in it holds the old
     /// identity, under which nothing may be done for runs of the new one.
-    pub(crate) async fn adopt(
+    pub(crate) async fn take_over(
         &self,
         name: &str,
         id: DeploymentId,

@@ -16,7 +16,7 @@ use nero_model::safe::Safe;
 use nero_table::child::NumbersToWrite;
 use nero_table::{UnreadableTable, column_name};
 
-use super::sources::{self, SourceToRead};
+use super::sources::{self, SourceReadings, SourceToRead};
 use super::{Man, blocking, tables};
 use crate::failure::Failure;
 
@@ -193,13 +193,12 @@ impl Man {
             return Ok(Vec::new());
         }
         let (state, config) = (self.ledger.state(), self.home.config.clone());
-        let (reads, missing) = blocking(move || {
-            Ok::<_, Failure>((
-                sources::read_paths(&state, &sources, &config)?,
-                sources::missing(&state),
-            ))
+        let at = self.clock.moment();
+        let read = blocking(move || {
+            let reads = sources::read_paths(&state, &sources, &config)?;
+            Ok::<_, Failure>(SourceReadings::of(&state, reads, at))
         })
         .await??;
-        self.merge(reads, missing).await
+        self.merge(read).await
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use nero_wire::v1;
 use nero_wire::v1::remove_reply::One;
 
+use super::change::ChangeRequest as _;
 use super::{Man, blocking};
 use crate::failure::Failure;
 use crate::ledger::Decision;
@@ -22,9 +23,7 @@ impl Man {
         &self,
         request: v1::RemoveRequest,
     ) -> Result<v1::RemoveReply, Failure> {
-        if let Some(answer) = self.ledger.answered(&request.request).await? {
-            return Ok(answer);
-        }
+        let head = request.head();
         let selection = self.selection(request.selection, "").await?;
         let state = self.ledger.state();
         let undo = request.undo;
@@ -36,25 +35,18 @@ impl Man {
             }
         })
         .await??;
-        let decide = move |state: &State, now_ms: i64| {
+        self.decided(&head, move |state, now_ms| {
             let (experiments, changes) = hide(state, &ids, undo, now_ms);
-            Decision {
+            Ok(Decision {
                 answer: v1::RemoveReply {
                     experiments,
                     notes: picked.notes,
                     explicit: picked.explicit,
                 },
                 changes,
-            }
-        };
-        if request.dry_run {
-            return Ok(decide(&self.ledger.state(), self.clock.now_ms()).answer);
-        }
-        self.ledger
-            .ask(&request.request, move |state, now_ms| {
-                Ok(decide(state, now_ms))
             })
-            .await
+        })
+        .await
     }
 }
 

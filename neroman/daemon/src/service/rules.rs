@@ -7,6 +7,7 @@ use nero_model::sets::is_of_set;
 use nero_wire::v1;
 use nero_wire::v1::rule_change_reply::One;
 
+use super::change::ChangeRequest as _;
 use super::select;
 use super::{Man, blocking};
 use crate::failure::Failure;
@@ -57,9 +58,6 @@ impl Man {
         &self,
         request: v1::RuleAddRequest,
     ) -> Result<v1::RuleChangeReply, Failure> {
-        if let Some(answer) = self.ledger.answered(&request.request).await? {
-            return Ok(answer);
-        }
         let now_ms = self.clock.now_ms();
         let (word, argument) = action_of(&request.action);
         let mut known = RuleAction::ALL.into_iter();
@@ -93,9 +91,8 @@ impl Man {
             .check(&expr)
             .map_err(|(message, hint)| Failure::usage(message).hint(hint))?;
         let text = expr.canonical();
-        let selection = self.selection(request.selection, "").await?;
-        let state = self.ledger.state();
-        let (ids, picked) = blocking(move || selection.experiments(&state)).await??;
+        let head = request.head();
+        let (ids, picked) = self.picked(request.selection, "").await?;
         let new = Rule {
             id: 0,
             action: word.to_owned(),
@@ -105,37 +102,36 @@ impl Man {
             author: request.author,
             origin: "rule add".to_owned(),
         };
-        self.ledger
-            .ask(&request.request, move |state, now_ms| {
-                let (rule, changes) = rules::add(state, &ids, new, now_ms);
-                let mut off = rules::InapplicableRules::default();
-                for experiment in ids.iter().filter_map(|id| state.experiment(*id)) {
-                    off.look(rule, &text, "", experiment);
-                }
-                if let Some(never) = off.never_holds(ids.len()) {
-                    let failure = Failure::usage(format!("the rule never holds: {never}"))
-                        .report(nero_expr::point_at(&text, never.span));
-                    return Err(match &never.hint {
-                        Some(hint) => failure.hint(hint.clone()),
-                        None => failure,
-                    });
-                }
-                let mut notes = picked.notes.clone();
-                notes.extend(off.notes());
-                let changed = ids
-                    .iter()
-                    .map(|id| One {
-                        experiment: id.0,
-                        rule,
-                        note: text.clone(),
-                    })
-                    .collect();
-                Ok(Decision {
-                    answer: v1::RuleChangeReply { changed, notes },
-                    changes,
+        self.decided(&head, move |state, now_ms| {
+            let (rule, changes) = rules::add(state, &ids, new, now_ms);
+            let mut off = rules::InapplicableRules::default();
+            for experiment in ids.iter().filter_map(|id| state.experiment(*id)) {
+                off.look(rule, &text, "", experiment);
+            }
+            if let Some(never) = off.never_holds(ids.len()) {
+                let failure = Failure::usage(format!("the rule never holds: {never}"))
+                    .report(nero_expr::point_at(&text, never.span));
+                return Err(match &never.hint {
+                    Some(hint) => failure.hint(hint.clone()),
+                    None => failure,
+                });
+            }
+            let mut notes = picked.notes.clone();
+            notes.extend(off.notes());
+            let changed = ids
+                .iter()
+                .map(|id| One {
+                    experiment: id.0,
+                    rule,
+                    note: text.clone(),
                 })
+                .collect();
+            Ok(Decision {
+                answer: v1::RuleChangeReply { changed, notes },
+                changes,
             })
-            .await
+        })
+        .await
     }
 
     /// Removes a rule from the picked experiments, also from live runs.
@@ -143,51 +139,46 @@ impl Man {
         &self,
         request: v1::RuleRemoveRequest,
     ) -> Result<v1::RuleChangeReply, Failure> {
-        if let Some(answer) = self.ledger.answered(&request.request).await? {
-            return Ok(answer);
-        }
-        let selection = self.selection(request.selection, "all").await?;
-        let state = self.ledger.state();
-        let (ids, picked) = blocking(move || selection.experiments(&state)).await??;
+        let head = request.head();
+        let (ids, picked) = self.picked(request.selection, "all").await?;
         let rule = request.rule;
-        self.ledger
-            .ask(&request.request, move |state, now_ms| {
-                if !state.rules.contains_key(&rule) {
-                    return Err(Failure::usage(format!("there is no rule {rule}"))
-                        .hint("`neroman rule list` shows their numbers"));
-                }
-                let mut changes = Vec::new();
-                let mut changed = Vec::new();
-                for experiment in ids.iter().filter_map(|id| state.experiment(*id)) {
-                    let (removed, more) = rules::remove(state, experiment, rule, now_ms);
-                    changes.extend(more);
-                    let note = match removed {
-                        RuleRemoval::NotThere => continue,
-                        RuleRemoval::Gone => "",
-                        RuleRemoval::FromRunOnly => {
-                            "its definition still has it: later runs take it again"
-                        }
-                    };
-                    changed.push(One {
-                        experiment: experiment.id.0,
-                        rule,
-                        note: note.to_owned(),
-                    });
-                }
-                if changed.is_empty() {
-                    return Err(Failure::failed(format!(
-                        "no experiment that was picked has rule {rule}"
-                    )));
-                }
-                Ok(Decision {
-                    answer: v1::RuleChangeReply {
-                        changed,
-                        notes: picked.notes,
-                    },
-                    changes,
-                })
+        self.decided(&head, move |state, now_ms| {
+            if !state.rules.contains_key(&rule) {
+                return Err(Failure::usage(format!("there is no rule {rule}"))
+                    .hint("`neroman rule list` shows their numbers"));
+            }
+            let mut changes = Vec::new();
+            let mut changed = Vec::new();
+            for experiment in ids.iter().filter_map(|id| state.experiment(*id)) {
+                let (removed, more) = rules::remove(state, experiment, rule, now_ms);
+                changes.extend(more);
+                let note = match removed {
+                    RuleRemoval::NotThere => continue,
+                    RuleRemoval::Gone => "",
+                    RuleRemoval::FromRunOnly => {
+                        "its definition still has it: later runs take it again"
+                    }
+                };
+                changed.push(One {
+                    experiment: experiment.id.0,
+                    rule,
+                    note: note.to_owned(),
+                });
+            }
+            if changed.is_empty() {
+                return Err(Failure::failed(format!(
+                    "no experiment that was picked has rule {rule}"
+                )));
+            }
+            Ok(Decision {
+                answer: v1::RuleChangeReply {
+                    changed,
+                    notes: picked.notes,
+                },
+                changes,
             })
-            .await
+        })
+        .await
     }
 }
 

@@ -19,6 +19,7 @@ use crate::ledger::Decision;
 use nero_life::add::{self, MergeOutcome, Read};
 use nero_life::edits::{self, Pending};
 use nero_life::experiment::{Origin, Stamp};
+use nero_life::now::Moment;
 use nero_life::state::State;
 use nero_life::taken_over;
 
@@ -320,11 +321,51 @@ pub(super) fn read_changed(
     })
 }
 
-/// The changes from reading sources, unless rows have numbers of other experiments.
-///
-/// # Errors
-/// All such rows at once.
-pub(super) fn accepted(state: &State, merged: MergeOutcome) -> Result<MergeOutcome, Failure> {
+/// Sources that were read, to be compared with what is known.
+pub(super) struct SourceReadings {
+    pub reads: Vec<Read>,
+    /// Sources whose files do not exist any more.
+    missing: HashSet<u64>,
+    at: Moment,
+}
+
+impl SourceReadings {
+    /// Looks for sources that are gone, unless nothing was read. Blocks.
+    pub(super) fn of(state: &State, reads: Vec<Read>, at: Moment) -> Self {
+        let missing = if reads.is_empty() {
+            HashSet::new()
+        } else {
+            missing(state)
+        };
+        Self { reads, missing, at }
+    }
+
+    /// What they change, unless rows have numbers of other experiments.
+    ///
+    /// # Errors
+    /// All such rows at once.
+    pub(super) fn merged(&self, state: &State) -> Result<MergeOutcome, Failure> {
+        accepted(
+            state,
+            add::merge(state, &self.reads, &self.missing, &self.at),
+        )
+    }
+
+    /// The state with what they change.
+    ///
+    /// # Errors
+    /// See [`SourceReadings::merged`].
+    pub(super) fn prospect(&self, state: &State) -> Result<(State, MergeOutcome), Failure> {
+        let merged = self.merged(state)?;
+        let mut prospect = state.clone();
+        for change in &merged.changes {
+            prospect.apply(change);
+        }
+        Ok((prospect, merged))
+    }
+}
+
+fn accepted(state: &State, merged: MergeOutcome) -> Result<MergeOutcome, Failure> {
     /// More rows than a person reads.
     const SHOWN_MAX: usize = 100;
     /// An offset is a round number.
@@ -400,38 +441,33 @@ pub(super) fn missing(state: &State) -> HashSet<u64> {
 impl Man {
     /// Reads every changed source again; returns a line for each change.
     pub(super) async fn read_all_sources_again(&self) -> Result<Vec<String>, Failure> {
-        let state = self.ledger.state();
+        let (state, at) = (self.ledger.state(), self.clock.moment());
         let origins: Vec<Arc<Origin>> = state.origins.values().cloned().collect();
         let config = self.home.config.clone();
-        let (reads, missing) = blocking(move || {
+        let sources = blocking(move || {
             // A source that is gone has no news.
             let there: Vec<_> = origins
                 .into_iter()
                 .filter(|origin| origin.source.file.exists())
                 .collect();
             let reads = read_changed(&state, &there, &config, &Pending::default())?;
-            Ok::<_, Failure>((reads, missing(&state)))
+            Ok::<_, Failure>(SourceReadings::of(&state, reads, at))
         })
         .await??;
-        if reads.is_empty() {
+        if sources.reads.is_empty() {
             return Ok(Vec::new());
         }
-        self.merge(reads, missing).await
+        self.merge(sources).await
     }
 
     /// Applies the changes of sources that were read; returns a line for each change.
-    pub(super) async fn merge(
-        &self,
-        reads: Vec<Read>,
-        missing: HashSet<u64>,
-    ) -> Result<Vec<String>, Failure> {
-        let now = self.clock.moment();
+    pub(super) async fn merge(&self, sources: SourceReadings) -> Result<Vec<String>, Failure> {
         let reply: v1::AddReply = self
             .ledger
             .ask(&[], move |state, _| {
-                let merged = accepted(state, add::merge(state, &reads, &missing, &now))?;
+                let merged = sources.merged(state)?;
                 let mut notes = merged.lines();
-                notes.extend(super::add::notes(&reads, &merged));
+                notes.extend(super::add::notes(&sources.reads, &merged));
                 Ok(Decision {
                     answer: v1::AddReply {
                         notes,

@@ -1,6 +1,7 @@
 //! `Start` and restart: makes runs of the picked experiments. They are durable
 //! when the call is answered; the call waits for no node.
 
+mod decision;
 mod made;
 mod same_code;
 
@@ -10,32 +11,30 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use nero_config::Config;
-use nero_model::{ExperimentId, RunId};
+use nero_model::{DeploymentId, ExperimentId, RunId};
 use nero_wire::v1;
 use nero_wire::v1::start_reply::One;
-use prost::Message as _;
 
-use self::made::{made, takes};
+use self::decision::decide;
+use self::made::takes;
 use super::add::{canonical, notes as add_notes};
+use super::change::{ChangeHead, ChangeRequest as _};
 use super::code;
 use super::order::{self, InStart, Order};
 use super::script::{SOON, mark_refused};
 use super::select::Selection;
-use super::sources::{self, SourceToRead};
+use super::sources::{self, SourceReadings, SourceToRead};
 use super::unschedulable::RunDemand;
 use super::{Man, blocking, cost, edit};
 use crate::failure::Failure;
-use crate::ledger::{self, Decision};
 use crate::outside::{FolderToFreeze, Freezer, Frozen};
-use crate::spec;
-use nero_life::abort;
 use nero_life::add::{self, Read};
-use nero_life::change::{Change, NewRun};
+use nero_life::change::Change;
 use nero_life::experiment::{Experiment, Origin};
 use nero_life::now::Moment;
 use nero_life::place;
 use nero_life::rules;
-use nero_life::run::{Dispatch, Line, Made, RunDemands};
+use nero_life::run::RunDemands;
 use nero_life::start::{self, Plan, Skip, Wanted};
 use nero_life::state::State;
 
@@ -44,8 +43,7 @@ const TRIES: usize = 3;
 
 /// The sources that were read and the code that was frozen before the decision.
 struct FrozenSources {
-    reads: Vec<Read>,
-    missing: HashSet<u64>,
+    sources: SourceReadings,
     /// Highest number when the sources were compared: numbers picked below
     /// mean the same as long as it stands.
     highest: u64,
@@ -77,6 +75,9 @@ struct RequestedStart {
     places: Places,
     /// The file of the configuration.
     config: PathBuf,
+    /// The environment of the person's shell.
+    shell: Vec<v1::EnvVar>,
+    deployment: DeploymentId,
     /// The time of the request.
     at: Moment,
 }
@@ -92,19 +93,19 @@ struct Places {
 impl Man {
     /// Makes runs of the picked experiments.
     pub(crate) async fn start(&self, request: v1::StartRequest) -> Result<v1::StartReply, Failure> {
-        let id = request.request.clone();
-        match self.make_runs(request).await {
-            Ok(answer) => Ok(answer),
-            // The ledger repeats the answer of a repeated request, but that may not
-            // even get so far: its folder may be gone by now.
-            Err(failure) => {
-                let answer = self.ledger.answered(&id).await?.ok_or(failure)?;
-                Ok(self.with_outlook(answer).await)
-            }
+        let head = request.head();
+        let answer = self.once(&head, self.make_runs(&head, request)).await?;
+        if head.is_rehearsal {
+            return Ok(answer);
         }
+        Ok(self.with_outlook(answer).await)
     }
 
-    async fn make_runs(&self, request: v1::StartRequest) -> Result<v1::StartReply, Failure> {
+    async fn make_runs(
+        &self,
+        head: &ChangeHead,
+        request: v1::StartRequest,
+    ) -> Result<v1::StartReply, Failure> {
         let places = self.places(&request)?;
         let selection = match &request.selection {
             None if !request.paths.is_empty() => None,
@@ -129,25 +130,12 @@ impl Man {
             set: edit::assignments(&request.set),
             places,
             config: self.home.config.clone(),
+            shell: request.shell,
+            deployment: self.deployment,
             at: self.clock.moment(),
         });
-        let shell = Arc::new(request.shell);
-        if request.dry_run {
-            let prepared = self.prepared(&asked, false).await?;
-            let (mut answer, asking) = dry(&self.ledger.state(), &prepared, &asked)?;
-            answer.notes.extend(self.outlook(&asking).await);
-            let (scripts, notes) = if request.show_script {
-                self.scripts(&asking).await?
-            } else {
-                let soon = tokio::time::timeout(SOON, self.scripts(&asking)).await;
-                soon.unwrap_or_else(|_| Ok(Default::default()))?
-            };
-            mark_refused(&scripts, (&asked.places.config, &asking), &mut answer);
-            if request.show_script {
-                answer.scripts = scripts;
-                answer.notes.extend(notes);
-            }
-            return Ok(answer);
+        if head.is_rehearsal {
+            return self.rehearsed(&asked, request.show_script).await;
         }
         if request.may_ask
             && let Some(costs) = self.costs_much(&asked).await?
@@ -162,27 +150,38 @@ impl Man {
         ));
         for _ in 0..TRIES {
             let prepared = self.prepared(&asked, true).await?;
-            let (asked, shell) = (Arc::clone(&asked), Arc::clone(&shell));
-            let deployment = self.deployment;
-            outcome = self
-                .ledger
-                .ask(&request.request, move |state, now_ms| {
-                    decide(
-                        state,
-                        &prepared,
-                        &asked,
-                        &shell,
-                        deployment.as_bytes(),
-                        now_ms,
-                    )
-                })
-                .await;
+            let asked = Arc::clone(&asked);
+            let decide = move |state: &State, now_ms| decide(state, &prepared, &asked, now_ms);
+            outcome = self.decided(head, decide).await;
             match &outcome {
                 Err(failure) if failure.try_again() => {}
                 Ok(_) | Err(_) => break,
             }
         }
-        Ok(self.with_outlook(outcome?).await)
+        outcome
+    }
+
+    /// What a start would do. With `show_script` also the scripts that schedulers would get.
+    async fn rehearsed(
+        &self,
+        asked: &Arc<RequestedStart>,
+        show_script: bool,
+    ) -> Result<v1::StartReply, Failure> {
+        let prepared = self.prepared(asked, false).await?;
+        let (mut answer, asking) = dry(&self.ledger.state(), &prepared, asked)?;
+        answer.notes.extend(self.outlook(&asking).await);
+        let (scripts, notes) = if show_script {
+            self.scripts(&asking).await?
+        } else {
+            let soon = tokio::time::timeout(SOON, self.scripts(&asking)).await;
+            soon.unwrap_or_else(|_| Ok(Default::default()))?
+        };
+        mark_refused(&scripts, (&asked.places.config, &asking), &mut answer);
+        if show_script {
+            answer.scripts = scripts;
+            answer.notes.extend(notes);
+        }
+        Ok(answer)
     }
 
     /// What the runs would cost, if that is much. Only what clusters are asked for costs.
@@ -313,19 +312,10 @@ fn prepare(
     freeze: bool,
 ) -> Result<FrozenSources, Failure> {
     let reads = read_sources(state, asked)?;
-    let missing = if reads.is_empty() {
-        HashSet::new()
-    } else {
-        sources::missing(state)
-    };
-    let merged = add::merge(state, &reads, &missing, &asked.at);
-    let merged = sources::accepted(state, merged)?;
-    let mut prospect = state.clone();
-    for change in &merged.changes {
-        prospect.apply(change);
-    }
+    let sources = SourceReadings::of(state, reads, asked.at.clone());
+    let (prospect, merged) = sources.prospect(state)?;
     let mut notes = merged.lines();
-    notes.extend(add_notes(&reads, &merged));
+    notes.extend(add_notes(&sources.reads, &merged));
     let picked = pick(&prospect, asked, freezer, &mut notes)?;
     let plans = start::plan(&prospect, &picked, asked.wanted);
     let going = plans.iter().filter_map(|plan| match plan {
@@ -350,8 +340,7 @@ fn prepare(
     }
     Ok(FrozenSources {
         highest: state.highest,
-        reads,
-        missing,
+        sources,
         picked,
         frozen,
         folders,
@@ -462,24 +451,29 @@ fn of_paths<'s>(state: &'s State, paths: &[PathBuf]) -> Vec<&'s Experiment> {
         .collect()
 }
 
+/// The state with what the sources say now, its changes, and what is to be done with the picked
+/// experiments.
+fn planned(
+    state: &State,
+    prepared: &FrozenSources,
+    asked: &RequestedStart,
+) -> Result<(State, Vec<Change>, Vec<Plan>), Failure> {
+    let (prospect, merged) = prepared.sources.prospect(state)?;
+    let picked = &prepared.picked;
+    let plans = order::planned(&prospect, picked, asked.wanted, asked.order.as_ref())?;
+    if asked.pilot {
+        order::check_pilot(&prospect, &plans)?;
+    }
+    Ok((prospect, merged.changes, plans))
+}
+
 /// What would be done, and the demands of the runs.
 fn dry(
     state: &State,
     prepared: &FrozenSources,
     asked: &RequestedStart,
 ) -> Result<(v1::StartReply, Vec<RunDemand>), Failure> {
-    let merged = add::merge(state, &prepared.reads, &prepared.missing, &asked.at);
-    let merged = sources::accepted(state, merged)?;
-    let mut prospect = state.clone();
-    for change in &merged.changes {
-        prospect.apply(change);
-    }
-    let plans = order::planned(
-        &prospect,
-        &prepared.picked,
-        asked.wanted,
-        asked.order.as_ref(),
-    )?;
+    let (prospect, _, plans) = planned(state, prepared, asked)?;
     let mut asking = Vec::new();
     let mut off = rules::InapplicableRules::default();
     for plan in &plans {
@@ -512,155 +506,6 @@ fn dry(
     Ok((answer, asking))
 }
 
-fn decide(
-    state: &State,
-    prepared: &FrozenSources,
-    asked: &RequestedStart,
-    shell: &[v1::EnvVar],
-    deployment: &[u8],
-    now_ms: i64,
-) -> Result<Decision<v1::StartReply>, Failure> {
-    if !prepared.reads.is_empty() && state.highest != prepared.highest {
-        return Err(Failure::moved());
-    }
-    let merged = add::merge(state, &prepared.reads, &prepared.missing, &asked.at);
-    let merged = sources::accepted(state, merged)?;
-    let mut work = state.clone();
-    let mut changes = Vec::new();
-    let mut take = |work: &mut State, change: Change| {
-        work.apply(&change);
-        changes.push(change);
-    };
-    for change in merged.changes {
-        take(&mut work, change);
-    }
-    let plans = order::planned(&work, &prepared.picked, asked.wanted, asked.order.as_ref())?;
-    let mut experiments = Vec::with_capacity(plans.len());
-    let mut touched = Vec::new();
-    let mut off = rules::InapplicableRules::default();
-    if asked.pilot {
-        order::check_pilot(&work, &plans)?;
-    }
-    let batch = order::first_run(&work, asked.pilot, &plans);
-    let (mut runs, mut rank) = (0, 0);
-    for plan in &plans {
-        experiments.extend(one(&work, plan));
-        let Plan::Run { id, after } = plan else {
-            continue;
-        };
-        touched.push(id.experiment);
-        let Some(experiment) = work.experiment(id.experiment).cloned() else {
-            continue;
-        };
-        if after.is_some() {
-            for change in abort::for_restart(&experiment, "restart", now_ms) {
-                take(&mut work, change);
-            }
-        }
-        let mut fresh = Vec::new();
-        let rules = start::rules(&work, &experiment, &mut fresh);
-        for rule in fresh {
-            take(&mut work, Change::Rule(Arc::new(rule)));
-        }
-        for rule in rules.iter().filter_map(|id| work.rules.get(id)) {
-            off.look(rule.id, &rule.text, &rule.origin, &experiment);
-        }
-        let place = InStart {
-            batch,
-            rank: asked.order.as_ref().map_or(0, |_| rank),
-            line: (asked.at_most.zip(batch)).map(|(at_most, of)| Line { of, at_most }),
-            priority: asked.priority,
-        };
-        let (made, node, encoded) = if asked.wanted.same_code {
-            same_code::run(asked, prepared, &experiment, *id, &place, now_ms)?
-        } else {
-            let frozen = prepared
-                .frozen
-                .get(&FolderToFreeze::of(&experiment.definition))
-                .ok_or_else(Failure::moved)?;
-            let (mut made, node) = placed_run(asked, &experiment, *id, frozen, now_ms)?;
-            place.put(&mut made);
-            let encoded = spec::build(
-                &experiment.definition,
-                &made,
-                &frozen.tree,
-                deployment,
-                shell,
-                asked.places.results_max_bytes(&experiment),
-            )
-            .encode_to_vec();
-            (made, node, encoded)
-        };
-        rank += 1;
-        let needs_others = made.precedence.waits_for_others();
-        // One that needs others takes its turn when it does not any more.
-        let waits_in_line = (asked.at_most).is_some_and(|at_most| needs_others || runs >= at_most);
-        runs += u32::from(!needs_others);
-        let node = node.filter(|_| !made.precedence.looks_at_others());
-        let after = after.filter(|number| still_live(&work, *id, *number));
-        let dispatch = if asked.pilot && batch != Some(*id) {
-            Dispatch::behind_pilot(after)
-        } else {
-            Dispatch::planned(node, after)
-        };
-        let dispatch = if waits_in_line {
-            dispatch.in_line()
-        } else {
-            dispatch
-        };
-        let dispatch = if needs_others {
-            dispatch.behind_others()
-        } else {
-            dispatch
-        };
-        let new = NewRun {
-            made: Arc::new(made),
-            dispatch,
-            rules: rules.into(),
-            spec: encoded.into(),
-        };
-        take(&mut work, Change::Run(Arc::new(new)));
-    }
-    let mut notes = prepared.notes.clone();
-    notes.extend(order::needed(&work, &touched));
-    if !touched.is_empty() {
-        take(&mut work, ledger::last(touched));
-    }
-    notes.extend(off.notes());
-    notes.extend(order::notes(&work, asked.pilot, asked.at_most, &plans));
-    Ok(Decision {
-        answer: v1::StartReply {
-            experiments,
-            notes,
-            folders: prepared.folders.clone(),
-            batch: batch.map(|id| id.to_string()).unwrap_or_default(),
-            ..v1::StartReply::default()
-        },
-        changes,
-    })
-}
-
-/// The constant part of a run, and its node if that is decided. A run that resumes prefers the node
-/// of the run before it.
-fn placed_run(
-    asked: &RequestedStart,
-    experiment: &Experiment,
-    id: RunId,
-    frozen: &Frozen,
-    now_ms: i64,
-) -> Result<(Made, Option<String>), Failure> {
-    let mut placed = asked.places.of(experiment)?;
-    placed.resume(asked, experiment);
-    let node = placed.node.clone();
-    let results_max_bytes = asked.places.results_max_bytes(experiment);
-    let made = Made {
-        created: Some(asked.at.tick.clone()),
-        priority: experiment.definition.priority,
-        ..made(experiment, id, frozen, placed, now_ms, results_max_bytes)
-    };
-    Ok((made, node))
-}
-
 /// Collects the rules that could not apply to the experiment's next run.
 fn look_at_rules(state: &State, experiment: &Experiment, off: &mut rules::InapplicableRules) {
     let mut fresh = Vec::new();
@@ -670,17 +515,6 @@ fn look_at_rules(state: &State, experiment: &Experiment, off: &mut rules::Inappl
             off.look(id, &rule.text, &rule.origin, experiment);
         }
     }
-}
-
-/// Whether a run up to this number is live. Cancelling a run that queued behind
-/// another ends it at once; the new run then queues behind that other one.
-fn still_live(state: &State, id: RunId, number: u32) -> bool {
-    state.experiment(id.experiment).is_some_and(|experiment| {
-        experiment
-            .runs
-            .iter()
-            .any(|run| run.made.id.number <= number && run.phase().is_live())
-    })
 }
 
 fn one(state: &State, plan: &Plan) -> Option<One> {

@@ -28,6 +28,9 @@ impl Man {
         request: v1::WatchRequest,
         sink: Sink<v1::WatchEvent>,
     ) -> Result<(), Failure> {
+        if request.window.is_some() {
+            return self.watch_window(request, sink).await;
+        }
         let zone = zone_of(request.selection.as_ref());
         let interval = Duration::from_millis(u64::from(request.interval_ms)).max(INTERVAL_LEAST);
         let mut states = self.ledger.watch();

@@ -269,7 +269,7 @@ async fn a_daemon_that_took_another_identity_ends_whoever_asked() {
     let id = nero_model::DeploymentId::random();
     let mut states = rig.man.ledger.watch();
     tokio::select! {
-        _ = rig.man.adopt("alpha", id, 1, vec![spec], &tx) => panic!("nobody hears it"),
+        _ = rig.man.take_over("alpha", id, 1, vec![spec], &tx) => panic!("nobody hears it"),
         adopted = states.wait_for(|state| state.runs == 1) => drop(adopted),
     }
     let ends = tokio::time::timeout(DEADLINE, rig.man.stop.notified()).await;

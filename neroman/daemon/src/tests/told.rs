@@ -291,7 +291,7 @@ async fn a_taken_over_experiment_is_shown_as_not_read_yet_without_warnings() {
     rig.node("alpha").cut(true);
     let (tx, _rx) = mpsc::channel(8);
     let deployment = rig.man.deployment;
-    let adopting = rig.man.adopt("alpha", deployment, 2, vec![spec], &tx);
+    let adopting = rig.man.take_over("alpha", deployment, 2, vec![spec], &tx);
     adopting.await.unwrap();
     let rig = rig.restart().await;
     let view = rig.view(1).await;

@@ -133,7 +133,6 @@ impl Man {
     /// Removes the files of runs there, all of which must be home.
     async fn all_home(&self, name: &str) -> Result<(), Failure> {
         let asked = v1::CleanAskRequest {
-            request: nero_model::RequestId::random().to_vec(),
             selection: Some(v1::Selection {
                 text: "all".to_owned(),
                 ..v1::Selection::default()

@@ -11,9 +11,11 @@ use tonic::transport::Channel;
 
 use super::folder::Folder;
 use super::known::Known;
+use super::notes::Notes;
 use super::receive::{self, StreamResult};
+use super::request::{FileRequest, UnnamedFiles};
 use super::trouble::Trouble;
-use super::wanted::{self, Ask, Choice, FileToFetch, Made, Notes, UnfetchedFile};
+use super::wanted::{self, Choice, FileToFetch, UnfetchedFile};
 use super::way::{SILENCE, Way, blocking, ended_early, silent};
 use crate::failure::Failure;
 use crate::transfer::RunningTransfer;
@@ -76,7 +78,7 @@ impl LockedFolder {
 
 /// Fetches the requested files; `last` means that no more will come, so the
 /// records are removed.
-pub(super) async fn files(way: &Way, ask: &Ask, last: bool) -> Result<Outcome, Trouble> {
+pub(super) async fn files(way: &Way, ask: &FileRequest, last: bool) -> Result<Outcome, Trouble> {
     let mut outcome = Outcome::default();
     let mut held = hold(&way.folder, &way.known).await?;
     let rounds = if ask.live { 1 } else { ROUNDS };
@@ -119,14 +121,14 @@ pub(super) async fn files(way: &Way, ask: &Ask, last: bool) -> Result<Outcome, T
 }
 
 /// The result that `files` would have, without fetching.
-pub(super) async fn look(way: &Way, ask: &Ask) -> Result<Outcome, Trouble> {
+pub(super) async fn look(way: &Way, ask: &FileRequest) -> Result<Outcome, Trouble> {
     let Some(list) = list(way, ask).await? else {
         return Ok(nothing_there(ask));
     };
     let folder = way.folder.clone();
     if blocking(move || !folder.is_dir()).await? {
         // No file came yet.
-        let all = matches!(ask.made, Made::Comes { .. });
+        let all = matches!(ask.unnamed, UnnamedFiles::Fetch { .. });
         let comes = |entry: &&v1::FileEntry| all || !entry.made || !entry.globs.is_empty();
         let coming = list.files.iter().filter(comes);
         return Ok(Outcome {
@@ -154,7 +156,7 @@ pub(super) async fn look(way: &Way, ask: &Ask) -> Result<Outcome, Trouble> {
 }
 
 /// The result for a run whose folder does not exist yet.
-fn nothing_there(ask: &Ask) -> Outcome {
+fn nothing_there(ask: &FileRequest) -> Outcome {
     Outcome {
         notes: Notes::of(ask.unfit(&v1::ListFilesReply::default())),
         ..Outcome::default()
@@ -162,12 +164,15 @@ fn nothing_there(ask: &Ask) -> Outcome {
 }
 
 /// The node's list; `None` if a live run has no folder yet.
-pub(super) async fn list(way: &Way, ask: &Ask) -> Result<Option<v1::ListFilesReply>, Trouble> {
+pub(super) async fn list(
+    way: &Way,
+    ask: &FileRequest,
+) -> Result<Option<v1::ListFilesReply>, Trouble> {
     let mut request = tonic::Request::new(v1::ListFilesRequest {
         run: Some(way.run.clone()),
         globs: ask.globs.iter().map(|glob| glob.path.clone()).collect(),
         incarnation: way.start,
-        made: ask.made != Made::Ignored,
+        made: ask.unnamed != UnnamedFiles::Ignore,
     });
     request.set_timeout(PATIENCE);
     match way.client.clone().list_files(request).await {
@@ -196,7 +201,7 @@ async fn hold(folder: &Path, known: &Path) -> Result<LockedFolder, Trouble> {
 async fn choose(
     mut held: LockedFolder,
     list: v1::ListFilesReply,
-    ask: &Ask,
+    ask: &FileRequest,
     way: &Way,
 ) -> Result<(LockedFolder, Choice), Trouble> {
     let (ask, whose) = (ask.clone(), way.whose.clone());

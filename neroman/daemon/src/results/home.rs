@@ -15,8 +15,9 @@ use tokio::sync::mpsc;
 use super::fetch;
 use super::folder::{Folder, distinct, earlier_path, safe_path};
 use super::logs::LogToFetch;
+use super::request::FileRequest;
 use super::trouble::Trouble;
-use super::wanted::{Ask, UnfetchedFile, unlisted};
+use super::wanted::{UnfetchedFile, unlisted};
 use super::way::{Way, blocking, ended_early};
 
 /// The files of a run that are not home.
@@ -63,14 +64,14 @@ struct FileComparison {
 /// Compares a run's files and logs on its node with what is here.
 pub(super) async fn not_home(
     way: &Way,
-    ask: &Ask,
+    ask: &FileRequest,
     logs: Vec<LogToFetch>,
 ) -> Result<MissingResults, Trouble> {
     let list = match fetch::list(way, ask).await {
         Ok(list) => list,
         // The work folder is gone; its files are lost.
         Err(Trouble::Refused(_)) if !ask.globs.is_empty() => {
-            let ask = Ask {
+            let ask = FileRequest {
                 globs: Vec::new(),
                 ..ask.clone()
             };

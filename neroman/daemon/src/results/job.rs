@@ -15,8 +15,9 @@ use super::fetch::{self, Outcome};
 use super::home::{self, MissingResults};
 use super::logs::{self, LOG_BYTES, LogToFetch};
 use super::queue::Pace;
+use super::request::{FileRequest, Glob, UnnamedFiles};
 use super::trouble::{MAKE_ROOM, Trouble};
-use super::wanted::{Ask, Glob, Made, UnfetchedFile, Whose};
+use super::wanted::{UnfetchedFile, Whose};
 use super::way::{self, Way};
 use super::{FetchKind, missed, place};
 use crate::failure::Failure;
@@ -173,10 +174,10 @@ impl FetchJob {
 
     /// Fetches the files of a live run that exist so far.
     pub(super) async fn live(&self, ledger: &Ledger) -> Result<(), Trouble> {
-        let ask = Ask {
+        let ask = FileRequest {
             globs: self.globs(FetchKind::Live),
             live: true,
-            ..Ask::default()
+            ..FileRequest::default()
         };
         let came = fetch::files(&self.way, &ask, false).await?;
         self.latest(ledger).await?;
@@ -189,10 +190,10 @@ impl FetchJob {
         let refused = self.bring_logs(false, &mut outcome).await?;
         self.bring_earlier_logs(false, &mut outcome).await?;
         let mut warnings = self.cut_logs();
-        let ask = Ask {
+        let ask = FileRequest {
             globs: self.globs(FetchKind::End),
-            made: self.made(self.results_max),
-            ..Ask::default()
+            unnamed: self.unnamed(self.results_max),
+            ..FileRequest::default()
         };
         let came = fetch::files(&self.way, &ask, refused.is_none()).await?;
         let no_room = came.no_room.clone();
@@ -227,11 +228,11 @@ impl FetchJob {
 
     /// The treatment of files that no output names: they come if no outputs are
     /// named at all.
-    fn made(&self, most: u64) -> Made {
+    fn unnamed(&self, most: u64) -> UnnamedFiles {
         if self.outputs.is_empty() && self.results_max > 0 {
-            Made::Comes { most }
+            UnnamedFiles::Fetch { most }
         } else {
-            Made::Told
+            UnnamedFiles::Report
         }
     }
 
@@ -398,10 +399,10 @@ impl FetchJob {
 
     /// The files of the run that are not here byte for byte.
     pub(crate) async fn not_home(&self) -> Result<MissingResults, Trouble> {
-        let ask = Ask {
+        let ask = FileRequest {
             globs: self.globs(FetchKind::End),
-            made: Made::Told,
-            ..Ask::default()
+            unnamed: UnnamedFiles::Report,
+            ..FileRequest::default()
         };
         let logs = self.wanted_logs(self.logs, true);
         let mut all = home::not_home(&self.way, &ask, logs).await?;
@@ -413,7 +414,7 @@ impl FetchJob {
         Ok(all)
     }
 
-    fn ask(&self, asked: &RequestedFiles) -> Ask {
+    fn ask(&self, asked: &RequestedFiles) -> FileRequest {
         let any = |path: &String| Glob {
             path: path.clone(),
             is_output: false,
@@ -427,14 +428,14 @@ impl FetchJob {
             }
             include => include.iter().map(any).collect(),
         };
-        Ask {
+        FileRequest {
             globs,
             live: !self.ended,
             named: !asked.include.is_empty(),
-            made: if self.ended && asked.include.is_empty() {
-                self.made(u64::MAX)
+            unnamed: if self.ended && asked.include.is_empty() {
+                self.unnamed(u64::MAX)
             } else {
-                Made::Ignored
+                UnnamedFiles::Ignore
             },
         }
     }

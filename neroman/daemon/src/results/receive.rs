@@ -11,8 +11,9 @@ use std::path::PathBuf;
 
 use super::folder::Folder;
 use super::known::{Known, Stamp};
+use super::notes::Notes;
 use super::trouble::{MAKE_ROOM, Trouble};
-use super::wanted::{FileToFetch, Notes};
+use super::wanted::FileToFetch;
 use crate::failure::Failure;
 use crate::transfer::RunningTransfer;
 

@@ -409,6 +409,24 @@ async fn asking_twice_is_asking_once() {
 }
 
 #[tokio::test]
+async fn a_rehearsal_refuses_a_pilot_that_would_wait_as_the_start_does() {
+    let first = "+a: {command: 'true'}";
+    let others = "+b: {command: 'true {x}', parameters: {x: [1, 2]}, depends_on: [a]}";
+    let rig = added(&format!("collection: lab\n{first}\n{others}\n")).await;
+    for dry_run in [true, false] {
+        let request = v1::StartRequest {
+            selection: select("2-3"),
+            pilot: true,
+            dry_run,
+            ..v1::StartRequest::default()
+        };
+        let refused = rig.man.start(request).await.unwrap_err();
+        assert!(refused.to_string().contains("none can run first"));
+    }
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn sources_are_read_again_and_a_mistake_changes_nothing() {
     let rig = added(TWO).await;
     rig.write("collection: lab\ncommand: echo new {x}\nparameters: {x: [1, 2]}\n");

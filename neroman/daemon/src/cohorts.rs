@@ -10,11 +10,11 @@ use nero_life::state::State;
 use nero_model::Home;
 use tokio::time::Instant;
 
+use crate::blocking::blocking;
 use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::ledger::{Late, Ledger};
 use crate::pasts;
-use crate::service::blocking;
 
 /// The least time between two looks at all cohorts.
 const PAUSE: Duration = Duration::from_millis(500);

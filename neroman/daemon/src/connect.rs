@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use nero_wire::v1;
+use nero_wire::v1::mum_client::MumClient;
 use tonic::transport::Channel;
 
 use crate::failure::Failure;
@@ -66,4 +67,11 @@ pub(crate) trait Connect: Send + Sync + 'static {
 pub(crate) trait NodeConnector: Send + Sync + 'static {
     /// The way to a node by its present configuration.
     fn way(&self, name: &str, node: &nero_config::Node) -> Arc<dyn Connect>;
+}
+
+/// Calls of the agent of a node.
+pub(crate) fn mum_client(channel: Channel) -> MumClient<Channel> {
+    MumClient::new(channel)
+        .max_decoding_message_size(nero_model::MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(nero_model::MESSAGE_BYTES_MAX)
 }

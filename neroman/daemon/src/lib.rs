@@ -15,6 +15,7 @@
 
 mod acts;
 mod adopt;
+mod blocking;
 mod cells;
 mod clock;
 mod cohorts;

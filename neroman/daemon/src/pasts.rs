@@ -10,10 +10,10 @@ use nero_life::state::State;
 use nero_model::{Home, RunId};
 use nero_store::{Point, RunKey, SeriesReader, StoreError};
 
+use crate::blocking::blocking;
 use crate::failure::Failure;
 use crate::ledger::Ledger;
 use crate::processing::series;
-use crate::service::blocking;
 
 /// Fills `wanted` with the points that are stored.
 ///

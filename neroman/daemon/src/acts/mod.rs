@@ -17,7 +17,6 @@ use nero_agents::nerokid;
 use nero_life::acts::{self, CommandOf, LocalCommand};
 use nero_life::journal::Ran;
 use nero_life::state::State;
-use nero_model::ids::hex;
 use nero_model::paths::{self, act};
 use nero_model::{Home, RunId};
 use tokio::process::Command;
@@ -26,19 +25,18 @@ use tokio::task::JoinSet;
 
 use crate::service::Man;
 
+mod folders;
 mod response;
 mod step;
+
+pub(crate) use folders::restored;
+use folders::{all_folders, folder, is_of_before, remove};
 
 /// Commands of rules at work at once, and of steps: one that never ends stands in the way of
 /// others.
 const COMMANDS_MAX: usize = 16;
 /// Responses that a node has at work at once.
 const RESPONSES_MAX: usize = 8;
-/// In the folder of all commands: since when firings count, of a home that was restored.
-const SINCE: &str = "since";
-/// Ending of the name of a folder that is being removed.
-const REMOVED: &str = ".removed";
-
 /// Works until the daemon stops, which drops it.
 pub(crate) async fn run(man: Man) {
     let (home, ledger, clock) = (man.home.clone(), man.ledger.clone(), man.clock);
@@ -160,33 +158,6 @@ async fn end_left(folder: &Path) {
     }
 }
 
-/// Removes a folder at once, for whoever looks for it.
-fn remove(folder: &Path) {
-    let mut renamed = folder.as_os_str().to_owned();
-    renamed.push(REMOVED);
-    if fs::rename(folder, &renamed).is_ok() {
-        // The next daemon removes what is left.
-        let _ = fs::remove_dir_all(renamed);
-    }
-}
-
-fn all_folders(home: &Home) -> PathBuf {
-    home.data.join("acts")
-}
-
-/// The folder of a command; its name has the run's token, which no other run has.
-fn folder(home: &Home, state: &State, command: &LocalCommand) -> PathBuf {
-    let run = state.run(command.run);
-    let token = run.map(|run| hex(run.made.token.as_bytes()));
-    let name = match command.of {
-        CommandOf::Rule { rule, times, .. } => act::folder(rule, times),
-        CommandOf::Step { incarnation, step } => format!("step.{incarnation}.{step}"),
-        // Its folder lies on the node.
-        CommandOf::Response { incarnation, .. } => format!("response.{incarnation}"),
-    };
-    all_folders(home).join(format!("{}-{name}", token.unwrap_or_default()))
-}
-
 /// Has the command run, unless it was begun by an earlier daemon; returns its end, as its
 /// supervisor leaves it.
 async fn carry_out(
@@ -271,27 +242,5 @@ async fn carry_out(
             Err(_) if !is_second => is_second = true,
             end => return end,
         }
-    }
-}
-
-/// Forgets the commands of a home that was restored from a backup, which does not tell which of
-/// them ran: what was asked for until now is not run.
-///
-/// # Errors
-/// When nothing was written.
-pub(crate) fn restored(home: &Home, now_ms: i64) -> io::Result<()> {
-    paths::make_private(&all_folders(home))?;
-    fs::write(all_folders(home).join(SINCE), now_ms.to_string())
-}
-
-/// Whether the command was asked for before this home was restored.
-fn is_of_before(home: &Home, command: &LocalCommand) -> io::Result<bool> {
-    match fs::read_to_string(all_folders(home).join(SINCE)) {
-        Ok(since) => Ok(since
-            .trim()
-            .parse()
-            .is_ok_and(|ms: i64| command.asked_ms < ms)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
     }
 }

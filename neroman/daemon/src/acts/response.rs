@@ -6,10 +6,10 @@ use std::time::Duration;
 use nero_life::run::Run;
 use nero_model::paths::act;
 use nero_wire::v1;
-use nero_wire::v1::mum_client::MumClient;
 use tokio::sync::Semaphore;
 use tonic::Code;
 
+use crate::connect::mum_client;
 use crate::service::Man;
 use crate::spec::run_ref;
 
@@ -52,7 +52,7 @@ pub(super) async fn end(
                 command: command.to_owned(),
             });
             request.set_timeout(PATIENCE);
-            match MumClient::new(channel).respond(request).await {
+            match mum_client(channel).respond(request).await {
                 Ok(reply) => {
                     let reply = reply.into_inner();
                     return Ok(format!("{}\n{}", reply.how, reply.output).into_bytes());

@@ -275,6 +275,21 @@ impl Ledger {
         self.state.clone()
     }
 
+    /// Waits until this holds of the committed state, as long as that is awaited.
+    pub(crate) async fn until(&self, patience: Duration, mut holds: impl FnMut(&State) -> bool) {
+        let mut states = self.watch();
+        let held = async {
+            loop {
+                let state = states.borrow_and_update().clone();
+                if holds(&state) || states.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        // What is not so by then is reported as it is.
+        let _ = tokio::time::timeout(patience, held).await;
+    }
+
     /// Carries a person's request out: durable when this returns. A request
     /// that was answered before gets that answer again.
     ///

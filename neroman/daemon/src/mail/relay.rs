@@ -14,7 +14,6 @@ use nero_life::run::Run;
 use nero_life::state::State;
 use nero_model::safe::Safe;
 use nero_model::{RunToken, ids};
-use nero_wire::v1::mum_client::MumClient;
 use nero_wire::v1::{Hello, RelayClaim, RelayClaims, RelayOrder};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -22,6 +21,7 @@ use tonic::Status;
 use tonic::transport::Channel;
 
 use super::MailDesk;
+use crate::connect::mum_client;
 use crate::failure::Failure;
 use crate::node::{NodeStates, open_runs};
 
@@ -190,9 +190,7 @@ impl RelayDesk {
 }
 
 async fn call(channel: Channel, order: RelayOrder) -> Result<RelayClaims, Status> {
-    let mut client = MumClient::new(channel)
-        .max_decoding_message_size(nero_model::MESSAGE_BYTES_MAX)
-        .max_encoding_message_size(nero_model::MESSAGE_BYTES_MAX);
+    let mut client = mum_client(channel);
     let answer = tokio::time::timeout(ANSWER, client.relay(order)).await;
     let answer = answer.map_err(|_| Status::deadline_exceeded("it says nothing"))?;
     Ok(answer?.into_inner())

@@ -25,7 +25,7 @@ use super::inbox::{Inbox, RetryCause};
 use super::now::{self, Described, StatePublisher};
 use super::way::Way;
 use super::{Settings, open_runs, wake};
-use crate::connect::{ConnectFailure, Link};
+use crate::connect::{ConnectFailure, Link, mum_client};
 use crate::failure::Failure;
 use crate::ledger::Ledger;
 use crate::restored;
@@ -173,7 +173,7 @@ impl Driver {
         let Some(channel) = self.tell.now().channel else {
             return;
         };
-        let mut client = MumClient::new(channel);
+        let mut client = mum_client(channel);
         let asked = client.stop(v1::StopRequest::default());
         // The agent may be gone already, and leaves by itself if the request is
         // lost.
@@ -317,9 +317,7 @@ impl Driver {
             host,
             facts,
         } = link;
-        let client = MumClient::new(channel.clone())
-            .max_decoding_message_size(nero_model::MESSAGE_BYTES_MAX)
-            .max_encoding_message_size(nero_model::MESSAGE_BYTES_MAX);
+        let client = mum_client(channel.clone());
         let clock = self.settings.clock;
         // An earlier build names none.
         let ledger = LedgerId::from_slice(&hello.ledger).map(|id| NodeLedger {

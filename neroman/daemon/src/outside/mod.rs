@@ -14,7 +14,7 @@ use nero_config::{Config, LOCAL};
 use nero_format::Definition;
 use nero_model::{DeploymentId, Home, written};
 
-use crate::cells;
+use crate::cells::names_of;
 use crate::connect::{Connect, ConnectFailure, Link, NodeConnector, OnProgress};
 use crate::failure::Failure;
 use crate::snapshot::{self, Survey};
@@ -147,7 +147,7 @@ impl FolderToFreeze {
                 if let (Some(stem), Some(ending)) = (table.file_stem(), table.extension()) {
                     let (stem, ending) = (stem.display(), ending.display());
                     left_out.push(PathBuf::from(format!("{stem}.before-neronet.{ending}")));
-                    for live in cells::names_of(&table) {
+                    for live in names_of(&table) {
                         left_out.push(PathBuf::from(format!("{live}.neronet")));
                         left_out.push(PathBuf::from(live));
                     }

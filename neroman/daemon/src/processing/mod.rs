@@ -29,9 +29,9 @@ use nero_python::{
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use crate::blocking::blocking;
 use crate::failure::Failure;
 use crate::ledger::Ledger;
-use crate::service::blocking;
 use nero_life::experiment::Experiment;
 use nero_life::processed::{self, ProcessedOutputs};
 use nero_life::run::Run;

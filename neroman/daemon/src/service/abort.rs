@@ -63,20 +63,17 @@ impl Man {
     /// Waits a moment for the nodes of these runs, and notes the reason for
     /// each run whose node has not confirmed its request.
     async fn confirm(&self, reply: &mut v1::AbortReply) {
-        let mut state = self.ledger.watch();
-        let deadline = tokio::time::Instant::now() + CONFIRMED_WITHIN;
         let asked = |one: &One| one.became() == Outcome::Asked;
         let id = |one: &One| RunId {
             experiment: ExperimentId(one.experiment),
             number: one.run,
         };
-        loop {
-            let now = state.borrow_and_update().clone();
+        let is_confirmed = |state: &State| {
             let nodes = self.nodes.known();
             let mut waits = false;
             for one in reply.experiments.iter_mut().filter(|one| asked(one)) {
                 one.why.clear();
-                let Some(run) = now.run(id(one)).filter(|run| run.phase().is_live()) else {
+                let Some(run) = state.run(id(one)).filter(|run| run.phase().is_live()) else {
                     continue;
                 };
                 let is_told = run.cancel().is_none_or(|cancel| cancel.delivered);
@@ -96,14 +93,9 @@ impl Man {
                 }
                 waits |= far.is_none();
             }
-            if !waits {
-                return;
-            }
-            let news = tokio::time::timeout_at(deadline, state.changed());
-            if !matches!(news.await, Ok(Ok(()))) {
-                return;
-            }
-        }
+            !waits
+        };
+        self.ledger.until(CONFIRMED_WITHIN, is_confirmed).await;
     }
 }
 

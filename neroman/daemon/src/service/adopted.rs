@@ -9,12 +9,12 @@ use nero_model::{ExperimentId, RunId, RunToken};
 use nero_wire::v1;
 use nero_wire::v1::adopt_reply::One;
 use nero_wire::v1::find_jobs_reply::One as Found;
-use nero_wire::v1::mum_client::MumClient;
 use prost::Message as _;
 use tonic::Code;
 
 use super::Man;
 use crate::adopt;
+use crate::connect::mum_client;
 use crate::failure::Failure;
 use crate::ledger::{self, Decision};
 use nero_life::change::{Change, Described, NewRun};
@@ -95,7 +95,7 @@ impl Man {
             jobs: request.jobs.clone(),
         });
         asked.set_timeout(PATIENCE);
-        let reply = MumClient::new(channel).find_jobs(asked).await;
+        let reply = mum_client(channel).find_jobs(asked).await;
         let reply = reply.map_err(|status| match status.code() {
             Code::Unimplemented => Failure::node(format!(
                 "the agent on {node} is of an earlier version and cannot adopt jobs"

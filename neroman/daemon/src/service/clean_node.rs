@@ -16,6 +16,7 @@ use nero_wire::v1::mum_client::MumClient;
 use tonic::transport::Channel;
 
 use super::{Man, blocking};
+use crate::connect::mum_client;
 use crate::failure::Failure;
 use crate::ledger::{Late, Ledger};
 use crate::node::BYTES_MAX;
@@ -105,9 +106,7 @@ impl Man {
         went: &mut CleanOutcome,
     ) -> Result<(), Failure> {
         let channel = self.nodes.channel(node, REACHED).await?;
-        let mut client = MumClient::new(channel)
-            .max_decoding_message_size(nero_model::MESSAGE_BYTES_MAX)
-            .max_encoding_message_size(nero_model::MESSAGE_BYTES_MAX);
+        let mut client = mum_client(channel);
         let sizes = sizes(&mut client).await?;
         let able = self
             .compared((node, &client), going, &sizes, request, went)
@@ -255,9 +254,8 @@ impl Man {
             let run = state.run(*id);
             run.is_some_and(|run| !run.is_closed() && needs::of(run).close)
         };
-        let mut states = self.ledger.watch();
-        let closed = states.wait_for(|state| !ids.iter().any(|id| about(state, id)));
-        let _ = tokio::time::timeout(CLOSED, closed).await.map(drop);
+        let are_closed = |state: &State| !ids.iter().any(|id| about(state, id));
+        self.ledger.until(CLOSED, are_closed).await;
     }
 
     /// The images that a node keeps: of its configuration, and of runs that may come to it.

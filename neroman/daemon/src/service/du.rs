@@ -7,9 +7,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use nero_wire::v1;
 use nero_wire::v1::du_reply::OnNode;
-use nero_wire::v1::mum_client::MumClient;
 
 use super::{Man, blocking};
+use crate::connect::mum_client;
 use crate::failure::Failure;
 use crate::node::checked_usage;
 
@@ -51,8 +51,7 @@ impl Man {
         };
         let asked = async {
             let channel = self.nodes.channel(&reply.node, REACHED).await?;
-            let mut client =
-                MumClient::new(channel).max_decoding_message_size(nero_model::MESSAGE_BYTES_MAX);
+            let mut client = mum_client(channel);
             let mut request = tonic::Request::new(v1::DiskUsageRequest { runs });
             request.set_timeout(PATIENCE);
             let said = client.disk_usage(request).await.map_err(|status| {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use nero_model::plain::plain_owned;
 use nero_wire::v1;
-use nero_wire::v1::mum_client::MumClient;
 use tonic::transport::Channel;
 
 use super::scheduler;
+use crate::connect::mum_client;
 use crate::failure::connection_lost;
 
 /// How long the examination of the node may take.
@@ -23,7 +23,7 @@ pub(super) async fn examine(
     clock_offset_ms: Option<i64>,
     node: &nero_config::Node,
 ) -> Vec<v1::Finding> {
-    let mut client = MumClient::new(channel.clone());
+    let mut client = mum_client(channel.clone());
     let request = v1::ExamineRequest { programs };
     let mut findings = match tokio::time::timeout(EXAMINE, client.examine(request)).await {
         Ok(Ok(reply)) => reply.into_inner().findings,

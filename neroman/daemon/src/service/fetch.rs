@@ -13,6 +13,7 @@ use tonic::transport::Channel;
 
 use super::select::ChosenRun;
 use super::{Man, Sink, blocking};
+use crate::connect::mum_client;
 use crate::failure::Failure;
 use crate::results::{FetchJob, Places, RequestedFiles, Trouble};
 use crate::transfer::Hearer;
@@ -104,9 +105,7 @@ impl Man {
     ) -> NodeOutcome {
         let mut went = NodeOutcome::default();
         let client = match self.nodes.channel(&node, PATIENCE).await {
-            Ok(channel) => MumClient::new(channel)
-                .max_decoding_message_size(nero_model::MESSAGE_BYTES_MAX)
-                .max_encoding_message_size(nero_model::MESSAGE_BYTES_MAX),
+            Ok(channel) => mum_client(channel),
             Err(failure) => {
                 (went.failed, went.unasked) = (runs.len(), runs.len());
                 for run in runs {

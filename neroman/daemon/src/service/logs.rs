@@ -14,6 +14,7 @@ use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 use super::select::{self, ChosenRun};
 use super::unseen::SilentNodes;
 use super::{Man, Sink};
+use crate::connect::mum_client;
 use crate::failure::Failure;
 use nero_life::run::Run;
 use nero_life::state::State;
@@ -173,7 +174,7 @@ impl Man {
         loop {
             let node = self.node_of(id);
             let read = match self.nodes.channel(&node, PATIENCE).await {
-                Ok(channel) => from_node(MumClient::new(channel), &mut place, &sink).await,
+                Ok(channel) => from_node(mum_client(channel), &mut place, &sink).await,
                 Err(failure) => ReadOutcome::Lost {
                     failure,
                     again: true,

@@ -64,6 +64,7 @@ use tokio::sync::watch::Receiver;
 use tokio::sync::{Notify, mpsc};
 use tonic::Status;
 
+use crate::blocking::blocking;
 use crate::cells::Books;
 use crate::clock::Clock;
 use crate::failure::Failure;
@@ -149,14 +150,4 @@ impl Man {
 /// `1 run`, `2 runs`.
 pub(crate) fn counted(count: u64, word: &str) -> String {
     format!("{count} {word}{}", if count == 1 { "" } else { "s" })
-}
-
-/// Runs work that takes a while and never waits: reading files, looking at many
-/// experiments.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Failure> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|error| Failure::bug("a step of this command ended early").caused_by(&error))
 }

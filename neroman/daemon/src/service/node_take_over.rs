@@ -12,7 +12,6 @@ use nero_model::DeploymentId;
 use nero_model::safe::Safe;
 use nero_ssh::{Host, quoted};
 use nero_wire::v1;
-use nero_wire::v1::mum_client::MumClient;
 use nero_wire::v1::node_event::Event;
 use tokio::sync::Notify;
 use tonic::transport::Channel;
@@ -20,6 +19,7 @@ use tonic::transport::Channel;
 use super::node_way::say;
 use super::{Man, Sink, counted};
 use crate::adopt;
+use crate::connect::mum_client;
 use crate::failure::Failure;
 use crate::ledger::Decision;
 use crate::outside::RemoteAgent;
@@ -325,8 +325,7 @@ async fn listed(channel: Channel, sink: &Sink<v1::NodeEvent>) -> Result<Vec<v1::
 async fn list(channel: Channel, sink: &Sink<v1::NodeEvent>) -> Result<Vec<v1::RunSpec>, Failure> {
     let failed =
         |status: tonic::Status| Failure::node_does("does not list its runs").status(&status);
-    let mut client =
-        MumClient::new(channel).max_decoding_message_size(nero_model::MESSAGE_BYTES_MAX);
+    let mut client = mum_client(channel);
     let mut folders = client
         .runs(v1::RunsRequest {})
         .await

@@ -7,13 +7,13 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use nero_model::{Phase, RunId};
 use nero_wire::v1;
-use nero_wire::v1::mum_client::MumClient;
 use nero_wire::v1::pause_reply::{One, Outcome};
 use nero_wire::v1::pause_runs_reply::Outcome as NodeOutcome;
 use tonic::Code;
 
 use super::Man;
 use super::select::ChosenRun;
+use crate::connect::mum_client;
 use crate::failure::Failure;
 use crate::ledger::Late;
 use nero_life::experiment::Experiment;
@@ -92,20 +92,12 @@ impl Man {
     /// Waits a moment until nodes have answered whether they take these runs, which may
     /// be running by then.
     async fn until_accepted(&self, chosen: &[ChosenRun]) {
-        let mut state = self.ledger.watch();
-        let deadline = tokio::time::Instant::now() + SEEN_WITHIN;
-        loop {
-            let now = state.borrow_and_update().clone();
-            let run = |one: &ChosenRun| now.experiment(one.id).and_then(|its| one.of(its)).cloned();
-            let mut runs = chosen.iter().filter_map(run);
-            if !runs.any(|run| run.phase().is_live() && run.is_on_its_way()) {
-                return;
-            }
-            let news = tokio::time::timeout_at(deadline, state.changed());
-            if !matches!(news.await, Ok(Ok(()))) {
-                return;
-            }
-        }
+        let is_on_its_way = |state: &State, chosen: &ChosenRun| {
+            let run = (state.experiment(chosen.id)).and_then(|experiment| chosen.of(experiment));
+            run.is_some_and(|run| run.phase().is_live() && run.is_on_its_way())
+        };
+        let is_settled = |state: &State| !chosen.iter().any(|one| is_on_its_way(state, one));
+        self.ledger.until(SEEN_WITHIN, is_settled).await;
     }
 
     /// Asks one node.
@@ -132,7 +124,7 @@ impl Man {
         };
         let answer = match self.nodes.channel(&node, PATIENCE).await {
             Ok(channel) => {
-                let mut client = MumClient::new(channel);
+                let mut client = mum_client(channel);
                 let answer = client.pause_runs(asked).await;
                 answer.map_err(|status| match status.code() {
                     Code::Unimplemented => {
@@ -162,23 +154,15 @@ impl Man {
 
     /// Waits a moment until the records of the asked runs show what was asked for.
     async fn see(&self, ones: &[One], resume: bool) {
-        let mut state = self.ledger.watch();
-        let deadline = tokio::time::Instant::now() + SEEN_WITHIN;
-        loop {
-            let now = state.borrow_and_update().clone();
-            let is_seen = |one: &One| {
-                let run = now.run(id(one));
-                run.is_none_or(|run| run.is_paused() != resume || !run.phase().is_live())
-            };
+        let is_seen = |state: &State, one: &One| {
+            let run = state.run(id(one));
+            run.is_none_or(|run| run.is_paused() != resume || !run.phase().is_live())
+        };
+        let are_seen = |state: &State| {
             let mut done = ones.iter().filter(|one| one.outcome() == Outcome::Done);
-            if done.all(is_seen) {
-                return;
-            }
-            let news = tokio::time::timeout_at(deadline, state.changed());
-            if !matches!(news.await, Ok(Ok(()))) {
-                return;
-            }
-        }
+            done.all(|one| is_seen(state, one))
+        };
+        self.ledger.until(SEEN_WITHIN, are_seen).await;
     }
 }
 

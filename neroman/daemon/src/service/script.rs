@@ -7,10 +7,10 @@ use nero_config::{Config, Warden};
 use nero_format::Place;
 use nero_model::ExperimentId;
 use nero_wire::v1;
-use nero_wire::v1::mum_client::MumClient;
 
 use super::Man;
 use super::unschedulable::RunDemand;
+use crate::connect::mum_client;
 use crate::failure::Failure;
 use crate::spec;
 
@@ -119,7 +119,7 @@ impl Man {
         let channel = self.nodes.channel(node, PATIENCE).await?;
         let mut request = tonic::Request::new(asked);
         request.set_timeout(PATIENCE);
-        let reply = MumClient::new(channel).script(request).await;
+        let reply = mum_client(channel).script(request).await;
         let reply = reply.map_err(|status| {
             Failure::node(format!("node {node} writes no script")).status(&status)
         });

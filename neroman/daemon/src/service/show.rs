@@ -5,12 +5,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use nero_wire::v1;
-use nero_wire::v1::mum_client::MumClient;
 
 use super::Man;
 use super::logs::copy_of;
 use super::select;
 use super::view::{self, Sight};
+use crate::connect::mum_client;
 use crate::failure::Failure;
 use crate::spec;
 use nero_format::Scheduling;
@@ -174,7 +174,7 @@ impl Man {
         }
         let asked = tokio::time::timeout(PATIENCE, async {
             let channel = self.nodes.channel(run.node()?, PATIENCE).await.ok()?;
-            let mut parts = MumClient::new(channel)
+            let mut parts = mum_client(channel)
                 .read_log(v1::ReadLogRequest {
                     run: Some(v1::RunRef {
                         token: run.made.token.to_vec(),

@@ -8,12 +8,12 @@ use nero_life::place::{Candidate, ProbeAnswer, Standing};
 use nero_life::run::Run;
 use nero_model::RunId;
 use nero_wire::v1;
-use nero_wire::v1::mum_client::MumClient;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tonic::Code;
 
 use super::{PATIENCE, clock};
+use crate::connect::mum_client;
 use crate::node::NodeHandle;
 use crate::node::registry::Nodes;
 
@@ -226,7 +226,7 @@ async fn printed(node: &NodeHandle, command: &str) -> Result<String, String> {
     let request = v1::ProbeRequest {
         command: command.to_owned(),
     };
-    let reply = MumClient::new(channel).probe(request).await;
+    let reply = mum_client(channel).probe(request).await;
     let reply = reply.map_err(|status| match status.code() {
         Code::Unimplemented => "its agent is an older one, which knows no probes".to_owned(),
         _ => format!("the node does not answer ({})", status.message()),

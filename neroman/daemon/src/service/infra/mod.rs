@@ -10,13 +10,13 @@ use std::time::Duration;
 use nero_config::Edit;
 use nero_wire::v1;
 use nero_wire::v1::finding::Level;
-use nero_wire::v1::mum_client::MumClient;
 use nero_wire::v1::node_event::Event;
 use tonic::Code;
 
 use super::node_add::joins;
 use super::node_way::{self, say};
 use super::{Man, Sink, counted};
+use crate::connect::mum_client;
 use crate::failure::{Failure, connection_lost};
 use crate::node::RetryCause;
 use crate::spec;
@@ -163,7 +163,7 @@ impl Man {
         let request = v1::BringImageRequest {
             container: Some(container.clone()),
         };
-        match MumClient::new(channel).bring_image(request).await {
+        match mum_client(channel).bring_image(request).await {
             Ok(reply) => Ok(Some(reply.into_inner())),
             Err(status) if connection_lost(&status) => Ok(None),
             Err(status) if status.code() == Code::Unimplemented => {

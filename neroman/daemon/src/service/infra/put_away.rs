@@ -5,12 +5,12 @@ use std::time::Duration;
 use nero_config::{Edit, LOCAL};
 use nero_wire::v1;
 use nero_wire::v1::finding::Level;
-use nero_wire::v1::mum_client::MumClient;
 use nero_wire::v1::node_event::Event;
 use tokio::time::Instant;
 
 use super::super::node_way::say;
 use super::{Man, REACHED, Sink, counted, finding, progress};
+use crate::connect::mum_client;
 use crate::failure::Failure;
 use crate::node::{NodeHandle, open_runs};
 
@@ -50,7 +50,7 @@ impl Man {
         if request.purge {
             self.all_home(&name).await?;
         }
-        let mut client = MumClient::new(channel);
+        let mut client = mum_client(channel);
         let mut clean = tonic::Request::new(v1::CleanRequest {
             request: nero_model::RequestId::random().to_vec(),
             images: true,

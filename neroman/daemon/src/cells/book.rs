@@ -22,7 +22,7 @@ use super::{BookNow, BookObstacle, Desk, live};
 use crate::blocking::blocking;
 use crate::failure::Failure;
 use crate::pasts;
-use crate::service::tables;
+use crate::service::experiments::tables;
 use nero_life::cells::{CellRecord, WrittenCell, WrittenColumn};
 use nero_life::change::Change;
 use nero_life::experiment::{Origin, Stamp};

@@ -7,9 +7,9 @@ use nero_selector::Picked;
 use nero_wire::v1;
 use prost::Message;
 
-use super::{Man, blocking};
 use crate::failure::Failure;
 use crate::ledger::Decision;
+use crate::service::{Man, blocking};
 
 /// What each request of a change begins with.
 #[derive(Clone, Debug, Default)]

@@ -11,10 +11,10 @@ use tokio::sync::watch::Receiver;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use super::change::ChangeRequest as _;
-use super::{Man, Sink};
 use crate::failure::Failure;
 use crate::ledger::author;
+use crate::service::change::ChangeRequest as _;
+use crate::service::{Man, Sink};
 
 /// Messages of a stream that wait for a slow client; a full stream delays that
 /// client alone.

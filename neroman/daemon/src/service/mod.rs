@@ -1,60 +1,14 @@
 //! What each call of the service does: `edge` has the list of the calls. Wire types end here.
 
-mod abort;
-mod add;
-mod add_rows;
 mod admin;
-mod adopted;
-mod annotate;
-mod backtest;
-mod backup;
 mod change;
-mod clean;
-mod clean_node;
-mod code;
-mod complete;
-mod cost;
-mod curve;
-mod du;
 mod edge;
-mod edit;
-mod examine;
-mod fetch;
-mod frozen;
-mod hidden_gpus;
-mod infra;
-mod keep;
-mod list;
-mod logs;
-mod mail;
-mod metrics;
-mod node_add;
-mod node_change;
-mod node_take_over;
-mod node_way;
+pub(crate) mod experiments;
+pub(crate) mod files;
 mod nodes;
-mod numbers;
-mod order;
-pub(crate) mod paths;
-mod pause;
-mod per_node;
-mod plots;
-mod remove;
-mod rules;
-mod scheduler;
-mod script;
+mod runs;
 mod select;
-mod show;
-mod sources;
-mod start;
-pub(crate) mod tables;
-mod unschedulable;
-mod unseen;
-mod view;
-mod wait;
-mod watch;
-mod why;
-mod window;
+mod views;
 
 use std::sync::Arc;
 
@@ -72,9 +26,9 @@ use crate::ledger::Ledger;
 use crate::node::Nodes;
 use crate::outside::{Agents, Freezer};
 use crate::processing::Modules;
-pub(crate) use metrics::CurveCache;
 use nero_life::now::Now;
-pub(crate) use window::WalkRest;
+pub(crate) use views::metrics::CurveCache;
+pub(crate) use views::window::WalkRest;
 
 /// The service of the daemon. Cheap to clone: every call has its own.
 #[derive(Clone, Debug)]

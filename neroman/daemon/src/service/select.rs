@@ -9,8 +9,8 @@ use nero_model::ExperimentId;
 use nero_selector::{Picked, Selector, SelectorError, SelectorErrorKind};
 use nero_wire::v1;
 
-use super::{Man, blocking};
 use crate::failure::Failure;
+use crate::service::{Man, blocking};
 use nero_life::experiment::Experiment;
 use nero_life::now::Now;
 use nero_life::pasts::{self, Pasts};
@@ -24,7 +24,7 @@ const AT_ONCE: usize = 1000;
 
 /// A selection that was read and not evaluated yet.
 #[derive(Clone, Debug)]
-pub(super) struct Selection {
+pub(crate) struct Selection {
     text: String,
     selector: Selector,
     other_code: Arc<HashSet<ExperimentId>>,
@@ -33,7 +33,7 @@ pub(super) struct Selection {
 
 /// One picked experiment, and the run of it that is meant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct ChosenRun {
+pub(crate) struct ChosenRun {
     pub id: ExperimentId,
     /// The named run; `None` for the current one.
     pub run: Option<u32>,
@@ -41,7 +41,7 @@ pub(super) struct ChosenRun {
 
 impl ChosenRun {
     /// The run that is meant.
-    pub(super) fn of<'a>(&self, experiment: &'a Experiment) -> Option<&'a Run> {
+    pub(crate) fn of<'a>(&self, experiment: &'a Experiment) -> Option<&'a Run> {
         match self.run {
             Some(number) => experiment.run(number),
             None => experiment.current(),
@@ -51,7 +51,7 @@ impl ChosenRun {
 
 /// The zone of the person who typed the selection; UTC when the name is unknown
 /// and there is no offset.
-pub(super) fn zone(name: &str, utc_offset_s: u32) -> TimeZone {
+pub(crate) fn zone(name: &str, utc_offset_s: u32) -> TimeZone {
     TimeZone::get(name).unwrap_or_else(|_| {
         jiff::tz::Offset::from_seconds(i32::try_from(utc_offset_s).unwrap_or(0))
             .map_or(TimeZone::UTC, TimeZone::fixed)
@@ -62,7 +62,7 @@ pub(super) fn zone(name: &str, utc_offset_s: u32) -> TimeZone {
 ///
 /// # Errors
 /// When the text is no selector; the failure names the place.
-pub(super) fn read(
+pub(crate) fn read(
     selection: Option<v1::Selection>,
     empty: &str,
     now: Now,
@@ -91,7 +91,7 @@ impl Man {
     ///
     /// # Errors
     /// See [`read`]; when points cannot be read.
-    pub(super) async fn selection(
+    pub(crate) async fn selection(
         &self,
         selection: Option<v1::Selection>,
         empty: &str,
@@ -111,7 +111,7 @@ impl Man {
 
 impl Selection {
     /// Whether the text is `all`.
-    pub(super) fn is_all(&self) -> bool {
+    pub(crate) fn is_all(&self) -> bool {
         self.text == "all"
     }
 
@@ -142,18 +142,18 @@ impl Selection {
     }
 
     /// Whether sources have to be read again before the evaluation.
-    pub(super) fn asks_sources(&self) -> bool {
+    pub(crate) fn asks_sources(&self) -> bool {
         self.selector.uses_fact(Fact::Tmod) || self.asks_changed()
     }
 
     /// Whether the code has to be compared, too: [`Selection::with_code`].
-    pub(super) fn asks_changed(&self) -> bool {
+    pub(crate) fn asks_changed(&self) -> bool {
         self.selector.uses_state(Word::Changed)
     }
 
     /// The selection with the experiments whose code differs from that of their
     /// newest run.
-    pub(super) fn with_code(&self, changed: &HashSet<ExperimentId>) -> Self {
+    pub(crate) fn with_code(&self, changed: &HashSet<ExperimentId>) -> Self {
         Self {
             other_code: Arc::new(changed.clone()),
             ..self.clone()
@@ -164,7 +164,7 @@ impl Selection {
     ///
     /// # Errors
     /// When an id, a range or a name picks nothing, or an expression is wrong.
-    pub(super) fn pick(&self, state: &State) -> Result<Picked, Failure> {
+    pub(crate) fn pick(&self, state: &State) -> Result<Picked, Failure> {
         let rows = Rows::of(state, &self.now).with_code(&self.other_code);
         self.selector.pick(&rows).map_err(|error| {
             let failure = bad(&self.text, &error);
@@ -193,7 +193,7 @@ impl Selection {
     ///
     /// # Errors
     /// Also when a run was named.
-    pub(super) fn removed(&self, state: &State) -> Result<(Vec<ExperimentId>, Picked), Failure> {
+    pub(crate) fn removed(&self, state: &State) -> Result<(Vec<ExperimentId>, Picked), Failure> {
         let picked = self
             .selector
             .pick(&Rows::removed(state, &self.now))
@@ -215,7 +215,7 @@ impl Selection {
     ///
     /// # Errors
     /// See [`Selection::pick`].
-    pub(super) fn choose(&self, state: &State) -> Result<(Vec<ChosenRun>, Picked), Failure> {
+    pub(crate) fn choose(&self, state: &State) -> Result<(Vec<ChosenRun>, Picked), Failure> {
         let picked = self.pick(state)?;
         let mut chosen: Vec<ChosenRun> = picked
             .ids
@@ -237,7 +237,7 @@ impl Selection {
     ///
     /// # Errors
     /// See [`Selection::pick`].
-    pub(super) async fn choose_from(
+    pub(crate) async fn choose_from(
         &self,
         state: &Arc<State>,
     ) -> Result<(Vec<ChosenRun>, Picked), Failure> {
@@ -252,7 +252,7 @@ impl Selection {
     ///
     /// # Errors
     /// Also when a run was named.
-    pub(super) fn experiments(
+    pub(crate) fn experiments(
         &self,
         state: &State,
     ) -> Result<(Vec<ExperimentId>, Picked), Failure> {
@@ -279,7 +279,7 @@ fn bad(text: &str, error: &SelectorError) -> Failure {
 ///
 /// # Errors
 /// When it picks none, or several.
-pub(super) fn one(state: &State, what: &str, now: Now) -> Result<ChosenRun, Failure> {
+pub(crate) fn one(state: &State, what: &str, now: Now) -> Result<ChosenRun, Failure> {
     let selection = v1::Selection {
         text: what.to_owned(),
         ..v1::Selection::default()
@@ -297,6 +297,6 @@ pub(super) fn one(state: &State, what: &str, now: Now) -> Result<ChosenRun, Fail
 }
 
 /// The zone of the person who typed the selection.
-pub(super) fn zone_of(selection: Option<&v1::Selection>) -> TimeZone {
+pub(crate) fn zone_of(selection: Option<&v1::Selection>) -> TimeZone {
     selection.map_or(TimeZone::UTC, |given| zone(&given.zone, given.utc_offset_s))
 }

@@ -1,0 +1,10 @@
+//! Files of runs: brought, measured, removed, read.
+
+mod clean;
+mod clean_node;
+mod du;
+mod fetch;
+mod frozen;
+mod keep;
+pub(crate) mod logs;
+pub(crate) mod paths;

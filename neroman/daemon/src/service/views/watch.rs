@@ -1,0 +1,155 @@
+//! `Watch`: the picked experiments, and then their changes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nero_wire::v1;
+use tokio::time::Instant;
+
+use super::view::{self, Sight};
+use crate::failure::Failure;
+use crate::service::select::ChosenRun;
+use crate::service::select::zone_of;
+use crate::service::{Man, Sink, blocking};
+
+/// The shortest interval between two messages while changes go on.
+const INTERVAL_LEAST: Duration = Duration::from_millis(50);
+/// The interval after a time without changes; it doubles up to the one asked for, so that the
+/// first changes are told at once.
+const INTERVAL_FIRST: Duration = Duration::from_millis(10);
+/// Experiments of one message, so that messages stay small.
+const TOLD_MAX: usize = 2000;
+
+impl Man {
+    /// Streams the picked experiments and their changes until the client leaves.
+    pub(crate) async fn watch(
+        &self,
+        request: v1::WatchRequest,
+        sink: Sink<v1::WatchEvent>,
+    ) -> Result<(), Failure> {
+        if request.window.is_some() {
+            return self.watch_window(request, sink).await;
+        }
+        let zone = zone_of(request.selection.as_ref());
+        let interval = Duration::from_millis(u64::from(request.interval_ms)).max(INTERVAL_LEAST);
+        let mut states = self.ledger.watch();
+        let mut nodes = self.nodes.watch();
+        let mut room = self.ledger.watch_room();
+        let mut noted = Vec::new();
+        let mut reached = None;
+        let mut told: BTreeSet<ChosenRun> = BTreeSet::new();
+        let mut seen = 0;
+        let mut first = true;
+        let mut pause = INTERVAL_FIRST;
+        loop {
+            let began = Instant::now();
+            let state = Arc::clone(&states.borrow_and_update());
+            let clock = self.clock;
+            // Evaluated anew each time: selectors on ages and states change with
+            // time.
+            let selection = self.selection(request.selection.clone(), "all").await?;
+            nodes.borrow_and_update();
+            let (known_nodes, zone) = (self.nodes.known(), zone.clone());
+            // The view of a live run depends on whether its node answers.
+            let reach = Some(known_nodes.reach());
+            let all_live = reach != reached;
+            reached = reach;
+            let before = std::mem::take(&mut told);
+            let full = room.borrow_and_update().clone();
+            let full = full.map(|full| {
+                let sight = Sight::new(&state, known_nodes.clone(), zone.clone(), clock);
+                super::list::no_room(&full, &sight)
+            });
+            let (events, known) = blocking(move || {
+                let (chosen, picked) = selection.choose(&state)?;
+                // Told when they begin to hold and when they no longer do.
+                let notes: Vec<String> = full.into_iter().chain(picked.notes).collect();
+                let must_tell = first || notes != noted;
+                let sight = Sight::new(&state, known_nodes, zone, clock);
+                // Experiments that are no longer picked are sent once more:
+                // their state changed.
+                let mut known: BTreeSet<ChosenRun> = chosen.into_iter().collect();
+                known.extend(before.iter().cloned());
+                let changed: Vec<ChosenRun> = known
+                    .iter()
+                    .filter(|one| {
+                        let Some(found) = state.experiment(one.id) else {
+                            return false;
+                        };
+                        let live = one.of(found).is_some_and(|run| run.phase().is_live());
+                        found.revision > seen || (all_live && live) || !before.contains(*one)
+                    })
+                    .cloned()
+                    .collect();
+                let runs = || {
+                    let chosen = known.iter();
+                    chosen.filter_map(|one| one.of(state.experiment(one.id)?))
+                };
+                let live = runs().filter(|run| run.phase().is_live()).count();
+                let views = super::list::views(&changed, &sight);
+                let events = if views.is_empty() && !must_tell {
+                    Vec::new()
+                } else {
+                    events(views, view::batches(runs(), &sight), live, &notes, first)
+                };
+                Ok::<_, Failure>((events, (known, state.revision, notes)))
+            })
+            .await??;
+            (told, seen, noted) = known;
+            if !events.is_empty() {
+                self.ledger.durable().await?;
+            }
+            for event in events {
+                if sink.send(Ok(event)).await.is_err() {
+                    return Ok(());
+                }
+            }
+            first = false;
+            tokio::select! {
+                changed = states.changed() => if changed.is_err() {
+                    return Err(Failure::daemon("the daemon is leaving"));
+                },
+                changed = nodes.changed() => if changed.is_err() {
+                    return Err(Failure::daemon("the daemon is leaving"));
+                },
+                changed = room.changed() => if changed.is_err() {
+                    return Err(Failure::daemon("the daemon is leaving"));
+                },
+            }
+            if began.elapsed() >= interval {
+                pause = INTERVAL_FIRST;
+            }
+            tokio::time::sleep_until(began + pause).await;
+            pause = interval.min(pause * 2);
+        }
+    }
+}
+
+fn events(
+    views: Vec<v1::ExperimentView>,
+    batches: Vec<v1::BatchView>,
+    live: usize,
+    notes: &[String],
+    first: bool,
+) -> Vec<v1::WatchEvent> {
+    let live = u32::try_from(live).unwrap_or(u32::MAX);
+    let mut rest = views.into_iter().peekable();
+    let mut events = Vec::new();
+    let mut leading = first;
+    loop {
+        events.push(v1::WatchEvent {
+            experiments: rest.by_ref().take(TOLD_MAX).collect(),
+            first: leading,
+            live,
+            notes: notes.to_vec(),
+            batches: batches.clone(),
+            window: None,
+            totals: None,
+        });
+        leading = false;
+        if rest.peek().is_none() {
+            return events;
+        }
+    }
+}

@@ -4,6 +4,8 @@ use nero_format::{
     Buffering, Container, Definition, Fetch, MetricReading, OnNodes, Resources, Scheduling, Strays,
     Stream,
 };
+use nero_model::paths::NodePaths;
+use nero_model::paths::run::WORK;
 use nero_wire::v1;
 use prost::Message as _;
 
@@ -347,6 +349,16 @@ pub(crate) fn run_ref(run: &Run) -> v1::RunRef {
         experiment: run.made.id.experiment.0,
         number: run.made.id.number,
     }
+}
+
+/// The job's folder on its node.
+pub(crate) fn work_folder(nodes: &NodePaths, run: &Run) -> String {
+    let folder = nodes.run(run.made.id);
+    let name = match run.journal.newest() {
+        Some((number, _)) if number > 1 => format!("{WORK}.{number}"),
+        _ => WORK.to_owned(),
+    };
+    folder.join(name).display().to_string()
 }
 
 #[cfg(test)]

@@ -19,10 +19,11 @@ const PAGE: &str = "docs/design/rooms.md";
 /// Folders of a crate and the folders that each may import.
 type Arrows = &'static [(&'static str, &'static [&'static str])];
 
-/// The crates with rooms.
-const ROOMS: &[(&str, Arrows)] = &[
+/// The crates with rooms, and the module that has them, or the whole crate.
+const ROOMS: &[(&str, &str, Arrows)] = &[
     (
         "neroman/life",
+        "",
         &[
             ("facts", &[]),
             ("fold", &["facts"]),
@@ -35,6 +36,7 @@ const ROOMS: &[(&str, Arrows)] = &[
     ),
     (
         "neroman/format",
+        "",
         &[
             ("definition", &[]),
             ("read", &["definition"]),
@@ -44,6 +46,7 @@ const ROOMS: &[(&str, Arrows)] = &[
     ),
     (
         "proto/expr",
+        "",
         &[
             ("words", &[]),
             ("tree", &["words"]),
@@ -54,6 +57,7 @@ const ROOMS: &[(&str, Arrows)] = &[
     ),
     (
         "neromum",
+        "",
         &[
             ("runs", &[]),
             ("ledger", &["config", "runs"]),
@@ -64,6 +68,24 @@ const ROOMS: &[(&str, Arrows)] = &[
                     "agent", "config", "job", "lease", "ledger", "runs", "staging", "warden",
                 ],
             ),
+        ],
+    ),
+    (
+        "neroman/daemon",
+        "service",
+        &[
+            ("nodes", &["change", "select"]),
+            ("files", &["change", "select", "nodes"]),
+            ("views", &["change", "select", "nodes", "files"]),
+            (
+                "experiments",
+                &["change", "select", "nodes", "files", "views"],
+            ),
+            (
+                "runs",
+                &["change", "select", "nodes", "files", "views", "experiments"],
+            ),
+            ("admin", &["change", "select", "views"]),
         ],
     ),
 ];
@@ -300,9 +322,15 @@ fn structure(crates: &[Crate], measures: &mut Vec<Measure>) {
                 .map(|index| product.files[*index].path.clone())
                 .collect(),
         });
-        let arrows = ROOMS.iter().find(|(folder, _)| *folder == product.folder);
-        let Some((_, arrows)) = arrows else { continue };
-        let folder = |index: usize| product.files[index].module.first().map(String::as_str);
+        let rooms = ROOMS.iter().find(|(folder, ..)| *folder == product.folder);
+        let Some((_, within, arrows)) = rooms else {
+            continue;
+        };
+        let folder = |index: usize| {
+            let mut module = product.files[index].module.iter().map(String::as_str);
+            let is_within = within.is_empty() || module.next() == Some(within);
+            module.next().filter(|_| is_within)
+        };
         for import in imports {
             let room = arrows
                 .iter()
@@ -315,7 +343,10 @@ fn structure(crates: &[Crate], measures: &mut Vec<Measure>) {
             let named = if is_root { import.to } else { import.named };
             for to in [import.to, named] {
                 let name = folder(to);
-                if name != Some(*from) && !name.is_some_and(|name| allowed.contains(&name)) {
+                // What lies outside of the module with the rooms is in none of them.
+                let is_outside = !within.is_empty() && name.is_none();
+                let is_allowed = |name: &str| name == *from || allowed.contains(&name);
+                if !is_outside && !name.is_some_and(is_allowed) {
                     let (from, to) = (&product.files[import.from], &product.files[to]);
                     against.push(format!("{}:{} imports {}", from.path, import.line, to.path));
                     break;
@@ -382,6 +413,24 @@ mod tests {
             "neroman/life/src/fold/state.rs:1 imports neroman/life/src/place.rs",
         ];
         assert_eq!(against.places, places);
+    }
+
+    #[test]
+    fn rooms_of_a_module_may_import_what_lies_outside_of_it() {
+        let imports = "use crate::ledger::L;\nuse super::Man;\nuse super::views::V;\n";
+        let daemon = Crate {
+            folder: "neroman/daemon".to_owned(),
+            ..crate_of(&[
+                ("ledger", "use crate::service::views::V;\n"),
+                ("service", ""),
+                ("service::nodes", imports),
+                ("service::views", ""),
+            ])
+        };
+        let against = measure(&[daemon], "imports against the arrows");
+        let path = "neroman/life/src/service";
+        let expected = format!("{path}/nodes.rs:3 imports {path}/views.rs");
+        assert_eq!(against.places, [expected]);
     }
 
     #[test]

@@ -17,12 +17,12 @@ use nero_wire::v1::add_reply::one::What as WireWhat;
 use serde_json::{Map, Value};
 
 use super::add::{canonical, options_of, reply};
-use super::code;
 use super::sources::{self, SourceReadings, SourceToRead};
 use crate::failure::Failure;
 use crate::ledger::{self, Decision};
 use crate::service::change::ChangeRequest as _;
-use crate::service::runs::start;
+use crate::service::files::code;
+use crate::service::nodes::state::resolved;
 use crate::service::{Man, blocking};
 use nero_life::add::{self, MergeOutcome, Read, What};
 use nero_life::experiment::Stamp;
@@ -46,7 +46,7 @@ impl Man {
         let _held = self.rows.lock().await;
         if !request.node.is_empty() {
             let config = self.nodes.config()?;
-            start::resolved(&config, &request.node, "")?;
+            resolved(&config, &request.node, "")?;
         }
         let options = options_of(&request);
         if options.command.is_some() == options.block.is_some() {

@@ -35,11 +35,11 @@ impl Man {
         let selection = self.selection(request.selection.clone(), "all").await?;
         let everything = selection.is_all();
         let state = self.ledger.state();
-        let chosen = blocking(move || match everything {
-            true => Ok(every(&state)),
-            false => Ok::<_, Failure>(selection.choose(&state)?.0),
-        })
-        .await??;
+        let chosen = if everything {
+            every(&state)
+        } else {
+            selection.choose_from(&state).await?.0
+        };
         self.clean_chosen(request, chosen, everything).await
     }
 

@@ -13,8 +13,8 @@ use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 
 use crate::connect::mum_client;
 use crate::failure::Failure;
+use crate::service::nodes::unseen::SilentNodes;
 use crate::service::select::{self, ChosenRun};
-use crate::service::views::unseen::SilentNodes;
 use crate::service::{Man, Sink};
 use nero_life::run::Run;
 use nero_life::state::State;

@@ -2,6 +2,7 @@
 
 mod clean;
 mod clean_node;
+pub(crate) mod code;
 mod du;
 mod fetch;
 mod frozen;

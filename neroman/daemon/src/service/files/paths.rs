@@ -5,13 +5,14 @@ use std::path::PathBuf;
 
 use nero_config::LOCAL;
 use nero_model::DeploymentId;
-use nero_model::paths::{NodePaths, run::WORK};
+use nero_model::paths::NodePaths;
 use nero_wire::v1;
 use nero_wire::v1::paths_reply::One;
 
 use crate::failure::Failure;
 use crate::service::select::ChosenRun;
 use crate::service::{Man, blocking};
+use crate::spec::work_folder;
 use nero_life::run::{Results, Run};
 use nero_life::state::State;
 
@@ -138,14 +139,4 @@ fn results(run: &Run) -> (String, String) {
         Results::Done { .. } => "",
     };
     (run.results().folder().to_owned(), note.to_owned())
-}
-
-/// The job's folder on its node.
-pub(crate) fn work_folder(nodes: &NodePaths, run: &Run) -> String {
-    let folder = nodes.run(run.made.id);
-    let name = match run.journal.newest() {
-        Some((number, _)) if number > 1 => format!("{WORK}.{number}"),
-        _ => WORK.to_owned(),
-    };
-    folder.join(name).display().to_string()
 }

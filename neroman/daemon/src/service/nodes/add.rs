@@ -181,18 +181,9 @@ impl Man {
         sink: &Sink<v1::NodeEvent>,
     ) -> Result<(Link, Vec<FoundScheduler>, Option<v1::Finding>), Failure> {
         let name = &request.name;
-        let way = self.nodes.way(name, node);
-        let heard = {
-            let sink = sink.clone();
-            move |progress: v1::Progress| {
-                // A slow terminal misses some events.
-                let event = v1::NodeEvent {
-                    event: Some(Event::Progress(progress)),
-                };
-                let _ = sink.try_send(Ok(event));
-            }
-        };
-        let link = tokio::time::timeout(CONNECT, way.connect(&heard))
+        let connector = self.nodes.way(name, node);
+        let heard = way::hearer(sink);
+        let link = tokio::time::timeout(CONNECT, connector.connect(&heard))
             .await
             .map_err(|_| Failure::node(format!("node {name} takes too long")))?
             .map_err(|refused: ConnectFailure| refused.failure)?;

@@ -5,6 +5,7 @@ mod change;
 mod examine;
 mod infra;
 mod scheduler;
-mod state;
+pub(crate) mod state;
 mod take_over;
+pub(crate) mod unseen;
 mod way;

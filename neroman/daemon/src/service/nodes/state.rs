@@ -8,6 +8,7 @@ use nero_config::{Config, LOCAL};
 use nero_model::{MIN_FREE_BYTES, Phase};
 use nero_wire::v1;
 
+use crate::failure::Failure;
 use crate::node::{Described, NodeNow, open_runs};
 use crate::service::Man;
 use nero_life::reason::{Kind, Why};
@@ -209,5 +210,13 @@ fn transfer(now: &NodeNow) -> String {
         Some(progress) => progress.what.clone(),
         None if now.connecting => "connecting".to_owned(),
         None => String::new(),
+    }
+}
+
+/// The nodes that a word stands for.
+pub(crate) fn resolved(config: &Config, word: &str, whose: &str) -> Result<Vec<String>, Failure> {
+    match config.resolve(word) {
+        Ok(target) => Ok(target.nodes().to_vec()),
+        Err(error) => Err(Failure::usage(format!("{whose}{error}")).hint(error.hint.clone())),
     }
 }

@@ -16,7 +16,7 @@ use nero_wire::v1::node_event::Event;
 use tokio::sync::Notify;
 use tonic::transport::Channel;
 
-use super::way::say;
+use super::way::{hearer, say};
 use crate::adopt;
 use crate::connect::mum_client;
 use crate::failure::Failure;
@@ -221,17 +221,8 @@ impl Man {
         sink: &Sink<v1::NodeEvent>,
     ) -> Result<Vec<v1::RunSpec>, Failure> {
         use crate::connect::Connect as _;
-        let heard = {
-            let sink = sink.clone();
-            move |progress: v1::Progress| {
-                let event = v1::NodeEvent {
-                    event: Some(Event::Progress(progress)),
-                };
-                let _ = sink.try_send(Ok(event));
-            }
-        };
         let link = agent
-            .connect(&heard)
+            .connect(&hearer(sink))
             .await
             .map_err(|refused| refused.failure)?;
         listed(link.channel.clone(), sink).await

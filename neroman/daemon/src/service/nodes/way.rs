@@ -40,6 +40,15 @@ pub(crate) async fn say(sink: &Sink<v1::NodeEvent>, event: Event) {
     let _ = sink.send(Ok(event)).await;
 }
 
+/// Sends the progress of a transfer; a slow terminal misses some of it.
+pub(crate) fn hearer(sink: &Sink<v1::NodeEvent>) -> impl Fn(v1::Progress) + Send + Sync + use<> {
+    let sink = sink.clone();
+    move |progress| {
+        let event = Some(Event::Progress(progress));
+        let _ = sink.try_send(Ok(v1::NodeEvent { event }));
+    }
+}
+
 /// The lines about a new connection.
 pub(crate) fn lines(name: &str, link: &Link) -> Vec<String> {
     let mut lines = Vec::new();
@@ -241,7 +250,7 @@ impl Man {
             .root_of(name)
             .ok_or_else(|| Failure::node(format!("node {name} has not said where its root is")))?;
         let paths = NodePaths::new(std::path::Path::new(&root), &self.deployment, name);
-        reply.folder = crate::service::files::paths::work_folder(&paths, run);
+        reply.folder = crate::spec::work_folder(&paths, run);
         reply.env = names(&experiment.definition, run, name, &reply.folder);
         Ok(reply)
     }

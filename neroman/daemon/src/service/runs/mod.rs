@@ -8,6 +8,6 @@ mod order;
 mod pause;
 mod per_node;
 mod script;
-pub(crate) mod start;
+mod start;
 mod unschedulable;
 mod wait;

@@ -25,9 +25,10 @@ use crate::failure::Failure;
 use crate::outside::{FolderToFreeze, Freezer, Frozen};
 use crate::service::change::{ChangeHead, ChangeRequest as _};
 use crate::service::experiments::add::{canonical, notes as add_notes};
-use crate::service::experiments::code;
 use crate::service::experiments::edit;
 use crate::service::experiments::sources::{self, SourceReadings, SourceToRead};
+use crate::service::files::code;
+use crate::service::nodes::state::resolved;
 use crate::service::select::Selection;
 use crate::service::{Man, blocking};
 use nero_life::add::{self, Read};
@@ -238,14 +239,6 @@ impl Man {
             word: request.node.clone(),
             config,
         })
-    }
-}
-
-/// The nodes that a word stands for.
-pub(crate) fn resolved(config: &Config, word: &str, whose: &str) -> Result<Vec<String>, Failure> {
-    match config.resolve(word) {
-        Ok(target) => Ok(target.nodes().to_vec()),
-        Err(error) => Err(Failure::usage(format!("{whose}{error}")).hint(error.hint.clone())),
     }
 }
 

@@ -14,7 +14,7 @@ use nero_wire::v1;
 use super::{cost, hidden_gpus, per_node};
 use crate::node::NodeStates;
 use crate::service::Man;
-use crate::service::views::unseen::quiet_ms;
+use crate::service::nodes::unseen::quiet_ms;
 use nero_life::add::ranges;
 use nero_life::locks;
 use nero_life::place::{self, Figures};

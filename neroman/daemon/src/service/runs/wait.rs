@@ -14,8 +14,8 @@ use tokio::time::Instant;
 
 use super::unschedulable::{self, StuckRuns};
 use crate::failure::Failure;
+use crate::service::nodes::unseen::SilentNodes;
 use crate::service::select::{self, ChosenRun};
-use crate::service::views::unseen::SilentNodes;
 use crate::service::views::view::{self, Sight};
 use crate::service::{Man, Sink};
 use nero_life::add::ranges;

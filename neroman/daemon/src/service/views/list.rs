@@ -20,7 +20,7 @@ use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::ledger::NoRoom;
 use crate::node::{NodeNow, NodeStates};
-use crate::service::experiments::code;
+use crate::service::files::code;
 use crate::service::select::ChosenRun;
 use crate::service::select::zone_of;
 use crate::service::{Man, Sink, blocking};
@@ -308,7 +308,7 @@ impl Man {
                 notes.push(no_room(&full, &sight));
             }
             notes.extend(restored_note(&state, &sight));
-            notes.extend(crate::service::admin::mail::notes(
+            notes.extend(super::deliveries::notes(
                 &state.post,
                 &sight,
                 clock.now_ms(),

@@ -62,7 +62,7 @@ impl Man {
             argv: spec::shown(&definition.argv),
             resources: Some(spec::resources(&definition.resources)),
             scheduler: asked_of_scheduler(experiment, run),
-            rules: crate::service::experiments::rules::states(&state, experiment, run),
+            rules: super::rules::states(&state, experiment, run),
             metric_patterns: (*definition.metric_patterns).clone(),
             metric_reading: spec::metric_reading(&definition.metric_reading),
             notes: (*definition.notes).clone(),

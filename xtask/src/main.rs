@@ -9,6 +9,7 @@ mod deps;
 mod dist;
 #[path = "../../neroman/agents/src/elf.rs"]
 mod elf;
+mod fuzz;
 mod guards;
 mod junit;
 mod manual;
@@ -160,6 +161,15 @@ enum Task {
         #[arg(long)]
         at: Option<String>,
     },
+    /// Play the readers of bytes that others wrote with bytes that libFuzzer chooses by the code that
+    /// they reach; needs a C++ compiler
+    Fuzz {
+        /// One reader, as `journal`; each when none is named
+        target: Option<String>,
+        /// How long each of them is played
+        #[arg(long, default_value_t = 1)]
+        minutes: u64,
+    },
     /// Mix the programs of an earlier revision with those of this one: at each
     /// release, those of the release before
     Skew {
@@ -297,6 +307,7 @@ fn main() -> ExitCode {
             let seed = seed.unwrap_or_else(chaos::new_seed);
             chaos::steps(&steps, [&story, &points.to_string(), &seed.to_string()], at)
         }
+        Task::Fuzz { target, minutes } => fuzz::run(&mut steps, target.as_deref(), minutes),
         Task::Skew { revision } => skew::run(&mut steps, &revision),
         Task::Pictures => pictures::run(&steps),
         Task::Guards => guards::check(&root),

@@ -1,0 +1,58 @@
+//! Logs and files of metrics: however the bytes are split on their way, the same is found.
+
+use nero_metrics::file::{FileForm, document_lines};
+use nero_metrics::finder::{Finder, Reading};
+use nero_metrics::survey::Survey;
+
+use crate::Choices;
+
+const FORMS: &[FileForm] = &[
+    FileForm::Printed,
+    FileForm::Columns(None),
+    FileForm::Columns(Some(b'\t')),
+    FileForm::JsonLines,
+    FileForm::Document,
+];
+
+pub fn law(bytes: &[u8]) {
+    let (log, choices) = crate::parts(bytes);
+    let mut choices = Choices(choices);
+    let form = FORMS[choices.below(FORMS.len())];
+    let decimal_comma = choices.byte() & 1 == 1;
+    let whole = surveyed(log, form, decimal_comma, || log.len());
+    let pieces = surveyed(log, form, decimal_comma, || choices.below(70));
+    assert_eq!(whole, pieces, "read in pieces, something else is found");
+    if let Some(lines) = document_lines(log) {
+        surveyed(&lines, FileForm::JsonLines, false, || lines.len());
+    }
+}
+
+/// What is found in a log that comes in pieces; an empty one is followed by the rest.
+fn surveyed(
+    mut log: &[u8],
+    form: FileForm,
+    decimal_comma: bool,
+    mut piece: impl FnMut() -> usize,
+) -> String {
+    let reading = Reading {
+        decimal_comma,
+        ..Reading::default()
+    };
+    let mut survey = Survey::of_file(Finder::new(&reading).0, form);
+    while !log.is_empty() {
+        let length = match piece() {
+            0 => log.len(),
+            length => length.min(log.len()),
+        };
+        let (next, rest) = log.split_at(length);
+        survey.feed(next);
+        log = rest;
+    }
+    survey.finish();
+    let (missed, partly) = (survey.missed_lines(), survey.partly_read_lines());
+    format!(
+        "{:?} {:?} {missed} {partly}",
+        survey.seen(),
+        survey.progress()
+    )
+}

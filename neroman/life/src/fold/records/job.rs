@@ -28,8 +28,8 @@ pub(super) fn apply(
             });
         }
         JobRecord::JobStarted(started) => {
-            start.started = place.tick();
             start.pid = started.decode()?.job.map(|job| job.pid);
+            start.started = place.tick();
             start.started_ms = Some(at_ms);
         }
         JobRecord::JobNotStarted(not) => {

@@ -32,6 +32,16 @@ fn a_run_is_folded_from_its_segments() {
 }
 
 #[test]
+fn a_start_whose_record_cannot_be_decoded_has_no_time() {
+    let foreign = v1::Notice::of("x");
+    let segment = Builder::new(Writer::Shim, 1, 1, 1).with(RecordKind::JobStarted, &foreign);
+    let journal = whole(&[segment]).journal;
+    assert_eq!(journal.damaged_records, 1);
+    let start = &journal.incarnations[&1];
+    assert_eq!((start.started_ms, &start.started), (None, &None));
+}
+
+#[test]
 fn the_newest_progress_of_the_newest_start_counts() {
     let progress = |done, ran_ms| v1::Progress {
         done,

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use nero_journal::v1::RecordKind;
 use nero_journal::{HEADER_BYTES, RECORD_OVERHEAD, SegmentId, Writer, encode_header};
 use nero_life::fold::{Folded, Part, Position, Taken, fold};
 use nero_life::journal::Journal;
@@ -15,6 +16,9 @@ use crate::Choices;
 
 const TOKEN: [u8; 16] = [7; 16];
 const WRITERS: &[Writer] = &[Writer::Shim, Writer::Watcher, Writer::Mum, Writer::Launcher];
+/// Records of which a start has one.
+const ONCE: &[RecordKind] =
+    &[RecordKind::Claimed, RecordKind::JobStarted, RecordKind::Granted];
 
 /// Bytes in the place of a message, which may be none.
 #[derive(Debug)]
@@ -120,7 +124,11 @@ fn segment(choices: &mut Choices<'_>, number: usize) -> WrittenSegment {
     let mut encoder = encode_header(header, writer, id, &TOKEN, 1, &[1; 16], 9, made);
     let mut cuts = vec![(HEADER_BYTES, encoder.chain)];
     for _ in 0..choices.below(8) {
-        let kind = i32::from(choices.byte() % 64);
+        let kind = match i32::from(choices.byte() % 64) {
+            // The exclusive claim of a start keeps other writers from these.
+            kind if number > 0 && ONCE.iter().any(|once| *once as i32 == kind) => 0,
+            kind => kind,
+        };
         let clock = made + choices.below(1000) as u64;
         let payload = ForeignMessage(choices.bytes(200));
         let from = bytes.len();

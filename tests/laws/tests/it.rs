@@ -1,5 +1,5 @@
 //! The laws hold for the seeds, for each seed repeated, and for random changes of
-//! seeds, other ones each time. `cargo xtask fuzz` goes on from there.
+//! seeds, other ones each day. `cargo xtask fuzz` goes on from there.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
@@ -33,7 +33,7 @@ fn holds(target: &Target) {
         play(target, seed);
         play(target, &repeated(seed, REPEATED_BYTES));
     }
-    let mut random = Random::of_clock();
+    let mut random = Random::of_day();
     let began = Instant::now();
     let mut count = 0;
     while began.elapsed() < RANDOM_TIME {

@@ -59,7 +59,8 @@ fn segment(choices: &mut Choices<'_>, id: SegmentId) -> (Vec<u8>, Vec<usize>) {
     for number in 0..count {
         let few = if number == long { LENGTHS.len() } else { 5 };
         let length = LENGTHS[choices.below(few)];
-        let letters: [u8; 3] = std::array::from_fn(|_| choices.byte() & 0x7f);
+        // A text of control characters may look like the heads of more records than a reader tries.
+        let letters: [u8; 3] = std::array::from_fn(|_| choices.byte() & 0x5f | 0x20);
         let text = String::from_utf8(letters.repeat(length / 3)).expect("ASCII");
         let notice = Notice::of(text);
         let from = bytes.len();

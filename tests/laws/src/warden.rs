@@ -35,7 +35,8 @@ pub fn law(bytes: &[u8]) {
         let there = names(bytes);
         assert!(read.iter().all(|name| there.contains(name)), "a row is invented");
     }
-    let text = String::from_utf8_lossy(bytes);
+    // A name is short.
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(1000)]);
     for (warden, listing) in [(&slurm as &dyn Warden, in_json(&text)), (&oge, in_xml(&text))] {
         let names = read_names(warden, listing.as_bytes(), &name);
         assert!(text == OURS || !names.contains(&name), "a foreign name makes a row of ours");

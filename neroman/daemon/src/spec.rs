@@ -6,6 +6,7 @@ use nero_format::{
 };
 use nero_model::paths::NodePaths;
 use nero_model::paths::run::WORK;
+use nero_model::safe::looks_secret;
 use nero_wire::v1;
 use prost::Message as _;
 
@@ -325,19 +326,14 @@ pub(crate) fn shown(argv: &[String]) -> Vec<String> {
 
 /// The environment as it is shown: values that look secret are masked.
 pub(crate) fn masked(env: &[v1::EnvVar]) -> Vec<v1::EnvVar> {
-    const SECRET: [&str; 3] = ["TOKEN", "KEY", "PASSWORD"];
     env.iter()
-        .map(|var| {
-            let name = var.name.to_uppercase();
-            let secret = !var.unset && SECRET.iter().any(|word| name.contains(word));
-            v1::EnvVar {
-                value: if secret {
-                    "***".to_owned()
-                } else {
-                    nero_model::data::shown(&var.value)
-                },
-                ..var.clone()
-            }
+        .map(|var| v1::EnvVar {
+            value: if !var.unset && looks_secret(&var.name) {
+                "***".to_owned()
+            } else {
+                nero_model::data::shown(&var.value)
+            },
+            ..var.clone()
         })
         .collect()
 }
@@ -373,6 +369,25 @@ mod tests {
 
     fn lines(text: &str) -> Vec<String> {
         text.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn values_of_variables_that_look_secret_are_not_shown() {
+        let variable = |name: &str| v1::EnvVar {
+            name: name.to_owned(),
+            value: "x1".to_owned(),
+            ..v1::EnvVar::default()
+        };
+        let shown = |name| masked(&[variable(name)])[0].value.clone();
+        for name in [
+            "API_KEY",
+            "db_password",
+            "CLIENT_SECRET",
+            "AZURE_CREDENTIALS",
+        ] {
+            assert_eq!(shown(name), "***", "{name}");
+        }
+        assert_eq!(shown("SEED"), "x1");
     }
 
     #[test]

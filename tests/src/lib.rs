@@ -17,7 +17,7 @@ pub mod late;
 pub mod login;
 pub mod login_nodes;
 pub mod mail;
-pub mod power;
+mod power;
 pub mod previous;
 pub mod processes;
 pub mod steps;

@@ -1,309 +1,187 @@
-//! Power cuts: the contents of a disk after one, computed from the system calls of
-//! the programs.
-//!
-//! [`trace`] records every change of files with `strace`. A [`Disk`] makes these
-//! changes again in memory, as a journaling file system with delayed allocation
-//! does (ext4 and XFS): any sync makes all names durable, a sync of a file makes
-//! its content durable. Everything else is gone after a cut.
+//! Power cuts: what of a disk is there after one, made of what `nero-disk` wrote down.
 
-mod calls;
-
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 
-use calls::lost_name;
-pub use calls::{Change, changes};
+/// Bytes that reach a disk together.
+const PAGE: usize = 4096;
 
-/// System calls that change files.
-const CALLS: &str = "?open,?openat,?creat,?mkdir,?mkdirat,?link,?linkat,?rename,?renameat,\
-?renameat2,?unlink,?unlinkat,?rmdir,?symlink,?symlinkat,?write,?pwrite64,?writev,?pwritev,\
-?pwritev2,?ftruncate,?fallocate,?fsync,?fdatasync,?sync,?syncfs,?copy_file_range,?sendfile,\
-?chmod,?fchmod,?fchmodat,?ioctl";
-
-/// Runs a command with all its children under `strace`.
-///
-/// # Panics
-/// When `strace` cannot be started.
-pub fn trace(command: &Command, into: &Path) -> Child {
-    let mut traced = Command::new("strace");
-    traced
-        .args(["-f", "-y", "--seccomp-bpf", "-s", "100000000", "-o"])
-        .arg(into)
-        .args(["-e", &format!("trace={CALLS}"), "-e", "signal=none"])
-        .arg(command.get_program())
-        .args(command.get_args())
-        .env_clear()
-        .envs(
-            command
-                .get_envs()
-                .filter_map(|(name, value)| Some((name, value?))),
-        )
-        .stdin(Stdio::null());
-    if let Some(folder) = command.get_current_dir() {
-        traced.current_dir(folder);
-    }
-    traced
-        .spawn()
-        .expect("strace is installed: cargo xtask test")
+/// What is left of a part of a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// All: its programs alone died.
+    Now,
+    /// What was synced; any sync keeps all names (ext4, XFS).
+    All,
+    /// What was synced; a sync keeps the names of its file, and the entries of its folder (Btrfs).
+    Own,
+    /// What was synced, and of the rest any pages; others are zeros, or were not there yet.
+    Torn,
 }
 
-/// The files below one folder, with their present state and the state after a
-/// power cut.
+/// A moment at which the power was cut.
 #[derive(Clone, Debug)]
-pub struct Disk {
-    root: PathBuf,
-    nodes: Vec<Inode>,
-    names: BTreeMap<PathBuf, usize>,
-    /// Files that may be open, by their removed name.
-    lost_names: BTreeMap<PathBuf, usize>,
-    durable_names: BTreeMap<PathBuf, usize>,
+pub(crate) struct Cut {
+    /// Has the contents.
+    folder: PathBuf,
+    name: String,
 }
 
-#[derive(Clone, Debug)]
-struct Inode {
-    kind: InodeKind,
+/// One name of a file, folder or link.
+struct Line {
+    kind: char,
     mode: u32,
+    number: String,
+    durable: Option<PathBuf>,
+    now: Option<PathBuf>,
 }
 
-#[derive(Clone, Debug)]
-enum InodeKind {
-    Folder,
-    Link(PathBuf),
-    File {
-        content: Arc<Vec<u8>>,
-        durable: Arc<Vec<u8>>,
-    },
+/// Numbers from a seed.
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005);
+        self.0 = self.0.wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % end.max(1)
+    }
 }
 
-impl Disk {
-    /// An empty folder.
-    pub fn new(root: &Path) -> Self {
-        let mut disk = Self {
-            root: root.to_path_buf(),
-            nodes: Vec::new(),
-            names: BTreeMap::new(),
-            lost_names: BTreeMap::new(),
-            durable_names: BTreeMap::new(),
-        };
-        disk.name(root, InodeKind::Folder, 0o700);
-        disk
-    }
-
-    /// Applies one change.
-    ///
-    /// # Panics
-    /// When the change does not fit the changes before it.
-    pub fn apply(&mut self, change: &Change) {
-        match change {
-            Change::Opened {
-                path,
-                mode,
-                truncated,
-            } => {
-                if self.holds(path) {
-                    if !self.names.contains_key(path) {
-                        let empty = Arc::new(Vec::new());
-                        let file = InodeKind::File {
-                            content: empty.clone(),
-                            durable: empty,
-                        };
-                        self.name(path, file, *mode);
-                    } else if *truncated && let Some(content) = self.content(path) {
-                        content.clear();
-                    }
-                }
-            }
-            Change::Wrote { path, at, data } => {
-                if let Some(content) = self.content(path) {
-                    let at = at.map_or(content.len(), |at| at as usize);
-                    let end = at + data.len();
-                    content.resize(content.len().max(end), 0);
-                    content[at..end].copy_from_slice(data);
-                }
-            }
-            Change::Copied { from, to, bytes } => {
-                let source = match self.node(from).map(|node| &node.kind) {
-                    Some(InodeKind::File { content, .. }) => content.to_vec(),
-                    _ => fs::read(from).unwrap_or_default(),
-                };
-                if let Some(content) = self.content(to) {
-                    let begin = content.len();
-                    let end = source.len().min(begin.saturating_add(*bytes as usize));
-                    content.extend_from_slice(&source[begin..end]);
-                }
-            }
-            Change::Length { path, bytes, grows } => {
-                if let Some(content) = self.content(path) {
-                    let bytes = *bytes as usize;
-                    if !*grows || bytes > content.len() {
-                        content.resize(bytes, 0);
-                    }
-                }
-            }
-            Change::Mode { path, mode } => {
-                if let Some(number) = self.number(path) {
-                    self.nodes[number].mode = *mode;
-                }
-            }
-            Change::Folder { path, mode } => self.name(path, InodeKind::Folder, *mode),
-            Change::Link { path, target } => {
-                self.name(path, InodeKind::Link(target.clone()), 0o777)
-            }
-            Change::Linked { from, to } => {
-                if let Some(number) = self.names.get(from).copied()
-                    && self.holds(to)
-                {
-                    self.names.insert(to.clone(), number);
-                }
-            }
-            Change::Renamed { from, to } => self.rename(from, to),
-            Change::Removed { path } => self.lose(path),
-            Change::Synced { path } => {
-                if let Some(number) = self.number(path)
-                    && let InodeKind::File { content, durable } = &mut self.nodes[number].kind
-                {
-                    *durable = content.clone();
-                }
-                self.durable_names = self.names.clone();
-            }
+impl Cut {
+    /// The cut of this name, in a folder that has the contents.
+    pub(crate) fn of(folder: &Path, name: &str) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            name: name.to_owned(),
         }
     }
 
-    fn holds(&self, path: &Path) -> bool {
-        path.starts_with(&self.root)
-    }
-
-    fn name(&mut self, path: &Path, kind: InodeKind, mode: u32) {
-        if self.holds(path) {
-            self.names.insert(path.to_path_buf(), self.nodes.len());
-            self.nodes.push(Inode { kind, mode });
-        }
-    }
-
-    fn number(&self, path: &Path) -> Option<usize> {
-        let number = self.names.get(path).or_else(|| self.lost_names.get(path));
-        number.copied()
-    }
-
-    fn lose(&mut self, path: &Path) {
-        if let Some(number) = self.names.remove(path) {
-            self.lost_names.insert(lost_name(path), number);
-        }
-    }
-
-    fn node(&self, path: &Path) -> Option<&Inode> {
-        Some(&self.nodes[self.number(path)?])
-    }
-
-    fn content(&mut self, path: &Path) -> Option<&mut Vec<u8>> {
-        let number = self.number(path)?;
-        match &mut self.nodes[number].kind {
-            InodeKind::File { content, .. } => Some(Arc::make_mut(content)),
-            InodeKind::Folder | InodeKind::Link(_) => None,
-        }
-    }
-
-    fn rename(&mut self, from: &Path, to: &Path) {
-        self.lose(to);
-        let moved: Vec<(PathBuf, usize)> = self
-            .names
-            .iter()
-            .filter(|(path, _)| path.starts_with(from))
-            .map(|(path, number)| (path.clone(), *number))
-            .collect();
-        for (path, number) in moved {
-            self.names.remove(&path);
-            let rest = path.strip_prefix(from).expect("it begins so");
-            let place = if rest.as_os_str().is_empty() {
-                to.to_path_buf()
-            } else {
-                to.join(rest)
+    fn names(&self, file: &str) -> io::Result<BTreeMap<PathBuf, Line>> {
+        let text = fs::read_to_string(self.folder.join(&self.name).join(file))?;
+        let content = |word: &str| (word != "-").then(|| self.folder.join(word));
+        let lines = text.lines().map(|line| {
+            let words: Vec<&str> = line.splitn(6, ' ').collect();
+            let [kind, mode, number, durable, now, path] = words[..] else {
+                panic!("a line of {}: {line}", self.name);
             };
-            if self.holds(&place) {
-                self.names.insert(place, number);
-            }
-        }
-    }
-
-    /// Whether a path existed before the cut.
-    pub fn is_there(&self, path: &Path) -> bool {
-        self.names.contains_key(path)
-    }
-
-    /// Content of a file before the cut.
-    pub fn read(&self, path: &Path) -> Option<&[u8]> {
-        match &self.node(path)?.kind {
-            InodeKind::File { content, .. } => Some(content),
-            InodeKind::Folder | InodeKind::Link(_) => None,
-        }
-    }
-
-    /// Files below `folder` that differ from the real disk. Files that processes
-    /// write without a system call (`-shm`) are not compared.
-    pub fn differences(&self, folder: &Path) -> Vec<String> {
-        let below = |path: &Path| path.starts_with(folder);
-        let mut found = Vec::new();
-        for (path, number) in self.names.iter().filter(|(path, _)| below(path)) {
-            let InodeKind::File { content, .. } = &self.nodes[*number].kind else {
-                continue;
+            let line = Line {
+                kind: kind.chars().next().expect("a letter"),
+                mode: u32::from_str_radix(mode, 8).expect("a mode"),
+                number: number.to_owned(),
+                durable: content(durable),
+                now: content(now),
             };
-            if path.to_string_lossy().ends_with("-shm") {
-                continue;
-            }
-            match fs::read(path) {
-                Ok(real) if real == **content => {}
-                Ok(real) => found.push(format!(
-                    "{} has {} bytes, replayed {}",
-                    path.display(),
-                    real.len(),
-                    content.len()
-                )),
-                Err(error) => found.push(format!("{}: {error}", path.display())),
-            }
-        }
-        let mut folders = vec![folder.to_path_buf()];
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-                let (path, kind) = (entry.path(), entry.file_type().expect("it is there"));
-                if kind.is_dir() {
-                    folders.push(path);
-                } else if kind.is_file() && !self.names.contains_key(&path) {
-                    found.push(format!("{} was not replayed", path.display()));
-                }
-            }
-        }
-        found
+            (PathBuf::from(path), line)
+        });
+        Ok(lines.collect())
     }
 
-    /// Replaces `folder` with the state after a power cut at this point.
+    /// Fills the empty folder `at` with what is left, which `left` tells of each path.
     ///
     /// # Errors
     /// When the real disk refuses.
-    pub fn cut(&self, folder: &Path) -> io::Result<()> {
-        match fs::remove_dir_all(folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+    pub(crate) fn put(
+        &self,
+        at: &Path,
+        left: impl Fn(&Path) -> Left,
+        dice: &mut Dice,
+    ) -> io::Result<()> {
+        let torn = ["all", "now"][dice.below(2)];
+        let mut names = BTreeMap::new();
+        for (kind, file) in [
+            (Left::Now, "now"),
+            (Left::All, "all"),
+            (Left::Own, "own"),
+            (Left::Torn, torn),
+        ] {
+            let its = self.names(file)?.into_iter();
+            let its = its.filter(|(path, _)| left(path) == kind);
+            names.extend(its.map(|(path, line)| (path, (kind, line))));
         }
         // Folders come before the files in them.
-        for (path, number) in &self.durable_names {
-            if !path.starts_with(folder) {
+        let mut made: HashMap<String, PathBuf> = HashMap::new();
+        for (path, (left, line)) in names {
+            let path = at.join(path);
+            // The name of its folder may be gone.
+            if !path.parent().is_some_and(Path::is_dir) {
                 continue;
             }
-            let node = &self.nodes[*number];
-            match &node.kind {
-                InodeKind::Folder => fs::create_dir(path)?,
-                InodeKind::Link(target) => symlink(target, path)?,
-                InodeKind::File { durable, .. } => fs::write(path, &**durable)?,
+            match line.kind {
+                'd' => fs::create_dir_all(&path)?,
+                'l' => {
+                    if let Some(target) = &line.now {
+                        symlink(fs::read_to_string(target)?, &path)?;
+                    }
+                    continue;
+                }
+                'f' if made.contains_key(&line.number) => {
+                    fs::hard_link(&made[&line.number], &path)?;
+                    continue;
+                }
+                'f' => {
+                    fs::write(&path, line.content(left, dice)?)?;
+                    made.insert(line.number, path.clone());
+                }
+                // A socket without its program.
+                _ => continue,
             }
-            if !matches!(node.kind, InodeKind::Link(_)) {
-                fs::set_permissions(path, fs::Permissions::from_mode(node.mode))?;
-            }
+            fs::set_permissions(&path, fs::Permissions::from_mode(line.mode))?;
         }
         Ok(())
+    }
+}
+
+impl Line {
+    fn content(&self, left: Left, dice: &mut Dice) -> io::Result<Vec<u8>> {
+        let read = |path: &Option<PathBuf>| path.as_ref().map_or(Ok(Vec::new()), fs::read);
+        let durable = read(&self.durable)?;
+        match left {
+            Left::Now => read(&self.now),
+            Left::All | Left::Own => Ok(durable),
+            Left::Torn if self.now == self.durable => Ok(durable),
+            Left::Torn => Ok(torn(&durable, &read(&self.now)?, dice)),
+        }
+    }
+}
+
+/// Of each page what is durable, what was written, or zeros; of any length between both.
+fn torn(durable: &[u8], now: &[u8], dice: &mut Dice) -> Vec<u8> {
+    let (short, long) = (durable.len().min(now.len()), durable.len().max(now.len()));
+    let length = short + dice.below(long - short + 1);
+    let mut all = vec![0; length];
+    for (number, page) in all.chunks_mut(PAGE).enumerate() {
+        let sources = [durable, now, &[]];
+        let beyond = number * PAGE >= durable.len();
+        let source = sources[dice.below(if beyond { 3 } else { 2 })];
+        let bytes = source.get(number * PAGE..).unwrap_or_default();
+        let bytes = &bytes[..bytes.len().min(page.len())];
+        page[..bytes.len()].copy_from_slice(bytes);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_torn_file_each_page_is_durable_written_or_zeros() {
+        let (durable, now) = (vec![1; 2 * PAGE], vec![2; 4 * PAGE]);
+        let mut seen = BTreeMap::new();
+        for seed in 0..50 {
+            let torn = torn(&durable, &now, &mut Dice(seed));
+            assert!((2 * PAGE..=4 * PAGE).contains(&torn.len()));
+            for (number, page) in torn.chunks(PAGE).enumerate() {
+                assert!(page.iter().all(|byte| *byte == page[0]));
+                *seen.entry((number, page[0])).or_insert(0) += 1;
+            }
+        }
+        let seen: Vec<(usize, u8)> = seen.into_keys().collect();
+        let beyond = [(2, 0), (2, 2), (3, 0), (3, 2)];
+        assert_eq!(seen, [[(0, 1), (0, 2), (1, 1), (1, 2)], beyond].concat());
     }
 }

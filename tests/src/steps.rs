@@ -4,6 +4,7 @@
 //! chosen point, where the program is killed or the call fails. In the end everything is as in the
 //! undisturbed story, or `status` and `show` tell what is not.
 
+mod cuts;
 mod disk;
 mod judge;
 mod play;
@@ -16,6 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
+pub use cuts::cut;
 use disk::StoryDisk;
 use judge::Facts;
 use play::Play;
@@ -170,7 +172,7 @@ struct Round {
 
 impl Round {
     fn of(story: &Story, disturbed: Option<(&Point, &Facts)>) -> Option<Self> {
-        let mut disk = StoryDisk::mounted(disturbed.map(|(point, _)| point))?;
+        let mut disk = StoryDisk::mounted(disturbed.map(|(point, _)| point), None)?;
         let began = Instant::now();
         let mut play = Play::new(disk.home());
         (story.play)(&mut play);

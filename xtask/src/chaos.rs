@@ -12,6 +12,9 @@ const LIST: &str = "tests/chaos_seeds.txt";
 /// Points of each story that a change must pass.
 const POINTS_OF_DAY: &str = "12";
 
+/// Power cuts of each story that a change must pass.
+const CUTS_OF_DAY: &str = "4";
+
 /// The chaos that always runs; its seconds and hosts also apply to a new seed.
 const FIXED: Chaos = Chaos {
     seed: 1,
@@ -83,6 +86,16 @@ pub fn steps(steps: &Steps, words: [&str; 3], at: Option<String>) -> Result<(), 
     execute(command)
 }
 
+/// Builds everything and cuts the power of stories: the words are a story, how often, and a seed.
+pub fn cuts(steps: &Steps, words: [&str; 3]) -> Result<(), String> {
+    execute(steps.build(&["-p", "nero-tests", "--bins"]))?;
+    let [story, cuts, seed] = words;
+    println!("cargo xtask steps {story} --cuts {cuts} --seed {seed}");
+    let mut command = steps_command(steps, words);
+    command.arg("--cuts");
+    execute(command)
+}
+
 fn steps_command(steps: &Steps, words: [&str; 3]) -> Command {
     let mut command = Command::new(steps.target().join("debug/nero-steps"));
     command.args(words);
@@ -128,6 +141,9 @@ pub fn of_day(steps: &mut Steps) {
     let day = (since_1970().as_secs() / (24 * 60 * 60)).to_string();
     let command = steps_command(steps, ["all", POINTS_OF_DAY, &day]);
     steps.attempt_command(&format!("steps, seed {day}"), command);
+    let mut command = steps_command(steps, ["all", CUTS_OF_DAY, &day]);
+    command.arg("--cuts");
+    steps.attempt_command(&format!("power cuts, seed {day}"), command);
 }
 
 fn attempt(steps: &mut Steps, list: &[Chaos]) {

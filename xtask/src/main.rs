@@ -146,7 +146,8 @@ enum Task {
         #[arg(long)]
         release: bool,
     },
-    /// Play stories on a disk on which, once each, a program dies at a call or the call fails
+    /// Play stories on a disk on which, once each, a program dies at a call or the call fails; or
+    /// cut their power
     Steps {
         /// One story
         #[arg(default_value = "all")]
@@ -160,6 +161,9 @@ enum Task {
         /// Only points whose text holds this: `Mum write home/node`
         #[arg(long)]
         at: Option<String>,
+        /// Cut the power at so many moments of each story instead
+        #[arg(long, value_name = "N", conflicts_with_all = ["points", "at"])]
+        cuts: Option<u64>,
     },
     /// Play the readers of bytes that others wrote with bytes that libFuzzer chooses by the code that
     /// they reach; needs a C++ compiler
@@ -303,9 +307,13 @@ fn main() -> ExitCode {
             points,
             seed,
             at,
+            cuts,
         } => {
-            let seed = seed.unwrap_or_else(chaos::new_seed);
-            chaos::steps(&steps, [&story, &points.to_string(), &seed.to_string()], at)
+            let seed = seed.unwrap_or_else(chaos::new_seed).to_string();
+            match cuts {
+                Some(cuts) => chaos::cuts(&steps, [&story, &cuts.to_string(), &seed]),
+                None => chaos::steps(&steps, [&story, &points.to_string(), &seed], at),
+            }
         }
         Task::Fuzz { target, minutes } => fuzz::run(&mut steps, target.as_deref(), minutes),
         Task::Skew { revision } => skew::run(&mut steps, &revision),

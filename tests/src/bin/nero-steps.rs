@@ -2,6 +2,7 @@
 //! `cargo xtask steps` builds everything and runs this program.
 //!
 //! `nero-steps STORY|all POINTS SEED [PART]`: PART of the text of a point leaves the others out.
+//! `nero-steps STORY|all CUTS SEED --cuts` cuts the power instead.
 
 use std::env;
 use std::process::ExitCode;
@@ -21,17 +22,26 @@ fn main() -> ExitCode {
     let only = words.get(3).map(String::as_str);
     let began = Instant::now();
     let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let Some(outcome) = steps::run(&stories, most, seed, only) else {
+    let is_cut = only == Some("--cuts");
+    let outcome = if is_cut {
+        steps::cut(&stories, most, seed)
+    } else {
+        steps::run(&stories, most, seed, only)
+    };
+    let Some(outcome) = outcome else {
         return ExitCode::SUCCESS;
     };
     let ((calls, kinds), (tried, missed)) = (outcome.calls, outcome.tried);
-    println!(
-        "{} stories, {calls} calls of {kinds} kinds; {tried} points in {:.0} s, of which {missed} \
-         were not reached; {} broken",
-        stories.len(),
-        began.elapsed().as_secs_f64(),
-        outcome.broken.len()
-    );
+    let (count, took_s) = (stories.len(), began.elapsed().as_secs_f64());
+    let what = if is_cut {
+        format!("{calls} moments; {tried} power cuts in {took_s:.0} s")
+    } else {
+        format!(
+            "{calls} calls of {kinds} kinds; {tried} points in {took_s:.0} s, of which {missed} \
+             were not reached"
+        )
+    };
+    println!("{count} stories, {what}; {} broken", outcome.broken.len());
     if outcome.broken.is_empty() {
         ExitCode::SUCCESS
     } else {

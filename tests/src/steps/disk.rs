@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use super::Point;
 use crate::Home;
+use crate::home::program;
 use crate::late::{may_mount, serve};
 
 /// A mounted disk with a home on it; the home ends first.
@@ -22,14 +23,15 @@ pub(super) struct StoryDisk {
 }
 
 impl StoryDisk {
-    /// A fresh disk for this thread; `None` where this user may not mount one.
-    pub(super) fn mounted(fault: Option<&Point>) -> Option<Self> {
+    /// A fresh disk for this thread; `None` where this user may not mount one. `first_cut` is the
+    /// number of the first sync in front of which the power may be cut.
+    pub(super) fn mounted(fault: Option<&Point>, first_cut: Option<usize>) -> Option<Self> {
         may_mount()?;
         let folder = tempfile::Builder::new().prefix("ns").tempdir();
         let folder = folder.expect("a folder");
         let path = |name: &str| folder.path().join(name);
         let (behind, at, record) = (path("b"), path("d"), path("record"));
-        for made in [&behind, &at] {
+        for made in [&behind, &at, &path("cuts"), &path("programs")] {
             fs::create_dir(made).expect("a folder");
         }
         let description = path("disk");
@@ -37,7 +39,9 @@ impl StoryDisk {
         let lines = [&behind, &at, Path::new("0"), &full, &record];
         let lines = lines.map(|line| line.display().to_string() + "\n");
         let fault = fault.map_or_else(String::new, Point::line);
-        fs::write(&description, lines.concat() + &fault + "\n").expect("a file");
+        let cuts = first_cut.map(|first| format!("{} {first}\n", path("cuts").display()));
+        let text = lines.concat() + &fault + "\n" + &cuts.unwrap_or_default();
+        fs::write(&description, text).expect("a file");
         let server = serve(&description);
         let own = tempfile::Builder::new().prefix("h").tempdir_in(&at);
         Some(Self {
@@ -52,6 +56,29 @@ impl StoryDisk {
     /// The home on it.
     pub(super) fn home(&self) -> &Home {
         self.home.as_ref().expect("it ends with the disk")
+    }
+
+    /// Has commands started in this way from now on: `exec WORDS neroman …`.
+    pub(super) fn start_by(&mut self, words: &str) {
+        let folder = self.folder.path().join("programs");
+        let program = program("neroman");
+        let text = format!("#!/bin/sh\nexec {words} {} \"$@\"\n", program.display());
+        let home = self.home.as_mut().expect("it ends with the disk");
+        home.script(&folder.join("neroman"), text);
+        home.use_programs(&folder);
+    }
+
+    /// Where contents and cuts lie.
+    pub(super) fn cuts(&self) -> PathBuf {
+        self.folder.path().join("cuts")
+    }
+
+    /// Ends all that happens there, and takes the disk away.
+    pub(super) fn take_away(&mut self) {
+        self.home().end_everything();
+        let gone = Command::new("umount").arg("-l").arg(&self.at).status();
+        assert!(gone.is_ok_and(|status| status.success()));
+        let _ = self.server.wait();
     }
 
     /// How often each point was passed until now.
@@ -84,7 +111,10 @@ impl Drop for StoryDisk {
     fn drop(&mut self) {
         drop(self.home.take());
         // A process that still works there ends with its home.
-        let _ = Command::new("umount").arg("-l").arg(&self.at).status();
+        let _ = Command::new("umount")
+            .args(["-l", "-q"])
+            .arg(&self.at)
+            .status();
         let _ = self.server.kill();
         let _ = self.server.wait();
     }

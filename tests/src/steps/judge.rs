@@ -1,6 +1,6 @@
 //! What a story left, and whether each difference is told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,6 +19,8 @@ pub(super) struct Facts {
     all: BTreeMap<(String, String), String>,
     /// What is told of a run or an experiment beside its state.
     told: BTreeMap<String, Vec<String>>,
+    /// Experiments whose results are shown as home.
+    home: BTreeSet<String>,
 }
 
 impl Facts {
@@ -52,6 +54,9 @@ impl Facts {
                 facts.add(&name, "runs", &runs.len().into());
                 told.extend(texts(&show["missing"]));
                 told.extend(texts(&show["notes"]));
+            }
+            if one["settled"] == true {
+                facts.home.insert(name.clone());
             }
             facts.told.insert(name, told);
         }
@@ -147,6 +152,53 @@ impl Facts {
             .filter(|(whose, _)| !self.told.contains_key(**whose));
         wrong.extend(untold.map(|(_, found)| format!("not told: {}", found.join("; "))));
         wrong
+    }
+}
+
+/// Words of states after which nothing changes.
+const ENDS: [&str; 5] = ["finished", "crashed", "aborted", "lost", "timeout"];
+
+impl Facts {
+    /// What was shown and is not so any more, after a power cut behind it.
+    pub(super) fn lost(&self, after: &Self) -> Vec<String> {
+        let mut lost = Vec::new();
+        for ((whose, what), was) in &self.all {
+            let key = (whose.clone(), what.clone());
+            let is = after.all.get(&key).map_or("", String::as_str);
+            let text = |all: &Self, what: &str| {
+                let key = (whose.clone(), what.to_owned());
+                all.all.get(&key).cloned().unwrap_or_default()
+            };
+            let (word, run) = what.split_once(" of ").unwrap_or((what, ""));
+            let state = text(self, &format!("state of {run}"));
+            let state = state.trim_matches('"');
+            let has_ended = ENDS.contains(&state);
+            let is_same_run = text(self, "runs") == text(after, "runs");
+            let is_kept = match word {
+                "note" | "tags" | "overrides" | "gone" => is == was,
+                "runs" => !is.is_empty(),
+                "state" if run.is_empty() => true,
+                "exit_code" | "last" | "count" => !is_same_run || was == "null" || is == was,
+                "state" => !has_ended || is == was,
+                // A job notes its beginning a little later than it begins.
+                "starts" if state == "running" => is == was || (was.as_str(), is) == ("0", "1"),
+                "starts" => !has_ended || is == was,
+                // A table of the person, into which the daemon writes again.
+                _ if whose.is_empty() => is.matches("\\n").count() == was.matches("\\n").count(),
+                _ if !has_ended => true,
+                _ => is.starts_with(was.trim_end_matches('"')) || after.tells_more(self, whose),
+            };
+            if !is_kept {
+                lost.push(format!("{what} of {whose} was {was} and is {is}"));
+            }
+        }
+        lost
+    }
+
+    /// Whether something is told of an experiment whose results were not shown as home.
+    fn tells_more(&self, before: &Self, whose: &str) -> bool {
+        let told = |all: &Self| all.told.get(whose).map_or(0, Vec::len);
+        !before.home.contains(whose) && told(self) > told(before)
     }
 }
 

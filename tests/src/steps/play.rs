@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 
@@ -32,6 +32,19 @@ pub(super) struct Play<'a> {
     asked: usize,
     /// Files of the story itself.
     pub(super) own: Vec<PathBuf>,
+    /// Is told each command that was answered.
+    pub(super) answered: fn(&mut Self, &[&str]),
+    /// What was shown, and when.
+    pub(super) moments: Vec<Moment>,
+}
+
+/// What a person was shown at a moment.
+#[derive(Debug)]
+pub(super) struct Moment {
+    /// The command that was answered before.
+    pub(super) words: String,
+    pub(super) at: SystemTime,
+    pub(super) shown: Facts,
 }
 
 impl<'a> Play<'a> {
@@ -43,6 +56,8 @@ impl<'a> Play<'a> {
             failed: Vec::new(),
             asked: 0,
             own: Vec::new(),
+            answered: |_, _| (),
+            moments: Vec::new(),
         }
     }
 
@@ -101,7 +116,7 @@ impl<'a> Play<'a> {
                 return;
             };
             if answer.code == Some(0) {
-                return;
+                return (self.answered)(self, words);
             }
             // A look at the status may itself make a home.
             if let Some(is_done) = is_done {
@@ -130,7 +145,7 @@ impl<'a> Play<'a> {
         let began = Instant::now();
         while let Some(answer) = self.ask(&["wait", which]) {
             if answer.code == Some(0) || answer.code == Some(1) || began.elapsed() > PATIENCE {
-                return;
+                return (self.answered)(self, &["wait", which]);
             }
             thread::sleep(LOOK);
         }

@@ -49,7 +49,6 @@ mod old_kernels;
 mod optuna;
 mod own_values;
 mod placing;
-mod power;
 mod precedence;
 mod preemption;
 mod progress;

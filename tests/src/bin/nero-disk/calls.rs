@@ -16,6 +16,7 @@ use fuser::{
 };
 use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 
+use super::durable::Change;
 use super::seen::Open;
 use super::{AT_ONCE, Late};
 
@@ -154,6 +155,7 @@ impl Filesystem for Late {
                 rustix::fs::utimensat(CWD, &path, &times, AtFlags::empty())?;
             }
             state.changed(node.0);
+            state.settled(by, Change::Wrote(node.0))?;
             state.attr(node.0, self.delay)
         });
         shown(reply, attr);
@@ -200,6 +202,11 @@ impl Filesystem for Late {
     ) {
         let entry = self.with(|state| {
             state.pass(by, "mkdir", folder.0, Some(name))?;
+            if let (Some(durable), INodeNo::ROOT) = (&mut state.durable, folder)
+                && let Some(name) = name.to_str().filter(|name| name.starts_with("cut."))
+            {
+                durable.cut(name)?;
+            }
             self.room()?;
             let path = state.path(folder.0, name)?;
             rustix::fs::mkdir(&path, Mode::from_raw_mode(mode))?;
@@ -214,6 +221,7 @@ impl Filesystem for Late {
             let path = state.path(folder.0, name)?;
             let number = path.symlink_metadata().map(|found| found.ino());
             fs::remove_file(&path)?;
+            state.unnamed(by, (folder.0, name), None)?;
             state.changed(folder.0);
             number.map(|number| state.changed(number))
         });
@@ -224,6 +232,7 @@ impl Filesystem for Late {
         let removed = self.with(|state| {
             state.pass(by, "rmdir", folder.0, Some(name))?;
             fs::remove_dir(state.path(folder.0, name)?)?;
+            state.unnamed(by, (folder.0, name), None)?;
             state.changed(folder.0);
             Ok(())
         });
@@ -263,6 +272,7 @@ impl Filesystem for Late {
             let to = state.path(new_folder.0, new_name)?;
             let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
             rustix::fs::renameat_with(CWD, &from, CWD, &to, flags)?;
+            state.unnamed(by, (folder.0, name), Some((new_folder.0, new_name)))?;
             state.changed(folder.0);
             state.changed(new_folder.0);
             Ok(())
@@ -275,6 +285,7 @@ impl Filesystem for Late {
             state.pass(by, "link", folder.0, Some(name))?;
             let (from, to) = (state.node(node.0)?.path(), state.path(folder.0, name)?);
             rustix::fs::linkat(CWD, &from, CWD, &to, AtFlags::SYMLINK_FOLLOW)?;
+            state.named(by, folder.0, name, false)?;
             state.changed(folder.0);
             state.changed(node.0);
             state.enter(folder.0, name, AT_ONCE)
@@ -373,6 +384,7 @@ impl Filesystem for Late {
             }
             let written = file.write_at(bytes, offset)?;
             state.changed(node.0);
+            state.settled(by, Change::Wrote(node.0))?;
             Ok(written)
         });
         match written {
@@ -399,10 +411,10 @@ impl Filesystem for Late {
         reply.ok();
     }
 
-    fn fsync(&self, by: &Request, node: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
+    fn fsync(&self, by: &Request, node: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         let synced = self.with(|state| {
             state.pass(by, "sync", node.0, None)?;
-            state.file(handle)?.sync_all()
+            state.settled(by, Change::Synced(node.0))
         });
         done(reply, synced);
     }
@@ -456,7 +468,7 @@ impl Filesystem for Late {
     fn fsyncdir(&self, by: &Request, node: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         let synced = self.with(|state| {
             state.pass(by, "sync", node.0, None)?;
-            File::open(state.node(node.0)?.path())?.sync_all()
+            state.settled(by, Change::Synced(node.0))
         });
         done(reply, synced);
     }
@@ -497,6 +509,7 @@ impl Filesystem for Late {
             let mode = FallocateFlags::from_bits_retain(mode.cast_unsigned());
             rustix::fs::fallocate(state.file(handle)?, mode, offset, length)?;
             state.changed(node.0);
+            state.settled(by, Change::Wrote(node.0))?;
             Ok(())
         });
         done(reply, made);

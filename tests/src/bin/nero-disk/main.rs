@@ -6,7 +6,8 @@
 //! and ends with its mount. While the other file is there, nothing is made and no file grows: that
 //! is refused with the number in the file, as on a full disk or beyond a quota. Two more lines name
 //! a file in which each call that changes something is recorded, and what happens at one of them
-//! ([`points`]).
+//! ([`points`]). A further one has a folder for what is durable, and the number of the first sync
+//! in front of which that is written down ([`durable`]).
 //!
 //! For that delay after a look, a folder lists the same names, a name that was not there is
 //! not there, and a file has the same time and length. A change through the mount itself shows
@@ -14,6 +15,7 @@
 //! not exist is decided by the folder behind. So a client of NFS behaves.
 
 mod calls;
+mod durable;
 mod points;
 mod seen;
 
@@ -27,6 +29,7 @@ use std::time::Duration;
 use fuser::{Config, FileHandle, INodeNo, MountOption, Session, SessionACL};
 use rustix::fs::Mode;
 
+use durable::Durable;
 use points::Points;
 use seen::{Node, State, opened_at};
 
@@ -44,9 +47,12 @@ fn main() -> io::Result<()> {
     rustix::process::umask(Mode::empty());
     let delay = Duration::from_millis(delay_ms);
     let mut late = Late::over(Path::new(behind), delay, PathBuf::from(full))?;
-    if let [record, fault] = *recorded {
-        late.state.get_mut().expect("no call panics").points =
-            Some(Points::of(Path::new(behind), record, fault)?);
+    if let [record, fault, ref durable @ ..] = *recorded {
+        let state = late.state.get_mut().expect("no call panics");
+        state.points = Some(Points::of(Path::new(behind), record, fault)?);
+        if let [line] = durable {
+            state.durable = Some(Durable::of(Path::new(behind), line)?);
+        }
     }
     let mut config = Config::default();
     config.mount_options = vec![

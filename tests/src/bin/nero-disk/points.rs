@@ -107,7 +107,7 @@ impl Points {
 }
 
 /// The process of a thread.
-fn process_of(thread: i32) -> Option<Pid> {
+pub(super) fn process_of(thread: i32) -> Option<Pid> {
     let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     let pid = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
     Pid::from_raw(pid.trim().parse().ok()?)

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 use fuser::{FileAttr, FileHandle, FileType, INodeNo, Request};
 
 use super::AT_ONCE;
+use super::durable::{Change, Durable};
 use super::points::Points;
 
 #[derive(Debug, Default)]
@@ -22,6 +23,7 @@ pub(super) struct State {
     pub(super) files: HashMap<u64, Open>,
     pub(super) next: u64,
     pub(super) points: Option<Points>,
+    pub(super) durable: Option<Durable>,
 }
 
 /// A file or folder that the kernel knows.
@@ -104,6 +106,12 @@ impl State {
         Ok(self.node(folder)?.path().join(name))
     }
 
+    /// The path behind of a file, or of a name in a folder.
+    fn real(&mut self, node: u64, name: Option<&OsStr>) -> io::Result<PathBuf> {
+        let path = fs::read_link(self.node(node)?.path())?;
+        Ok(name.map_or_else(|| path.clone(), |name| path.join(name)))
+    }
+
     /// A program is about to do this to a file, or to a name in a folder.
     pub(super) fn pass(
         &mut self,
@@ -112,13 +120,58 @@ impl State {
         node: u64,
         name: Option<&OsStr>,
     ) -> io::Result<()> {
+        if let Some(durable) = &mut self.durable {
+            durable.take_up()?;
+        }
         if self.points.is_none() {
             return Ok(());
         }
-        let path = fs::read_link(self.node(node)?.path())?;
-        let path = name.map_or_else(|| path.clone(), |name| path.join(name));
+        let path = self.real(node, name)?;
         match &mut self.points {
             Some(points) => points.pass(by, call, &path),
+            None => Ok(()),
+        }
+    }
+
+    /// A program has named something in a folder; `true`: it is new.
+    pub(super) fn named(
+        &mut self,
+        by: &Request,
+        folder: u64,
+        name: &OsStr,
+        is_new: bool,
+    ) -> io::Result<()> {
+        if self.durable.is_none() {
+            return Ok(());
+        }
+        let path = self.real(folder, Some(name))?;
+        self.settled(by, Change::Named(&path, is_new))
+    }
+
+    /// A program has removed a name, or made another of it.
+    pub(super) fn unnamed(
+        &mut self,
+        by: &Request,
+        name: (u64, &OsStr),
+        to: Option<(u64, &OsStr)>,
+    ) -> io::Result<()> {
+        if self.durable.is_none() {
+            return Ok(());
+        }
+        let from = self.real(name.0, Some(name.1))?;
+        match to {
+            Some((folder, name)) => {
+                let to = self.real(folder, Some(name))?;
+                self.settled(by, Change::Renamed(&from, &to))
+            }
+            None => self.settled(by, Change::Removed(&from)),
+        }
+    }
+
+    /// A program has made this change.
+    pub(super) fn settled(&mut self, by: &Request, change: Change<'_>) -> io::Result<()> {
+        match &mut self.durable {
+            Some(durable) => durable.apply(change, by),
             None => Ok(()),
         }
     }
@@ -187,6 +240,7 @@ impl State {
     /// The same of a name that this mount made just now, for this user.
     pub(super) fn made(&mut self, folder: u64, name: &OsStr, by: &Request) -> io::Result<FileAttr> {
         self.changed(folder);
+        self.named(by, folder, name, true)?;
         let attr = self.enter(folder, name, AT_ONCE)?;
         self.give(attr.ino.0, by)
     }

@@ -1,0 +1,205 @@
+//! Power cuts: what a story has shown is so after them.
+//!
+//! A story is played once. What the disk would hold is written down behind each answer, and in
+//! front of some syncs. Each time the machine starts anew with it.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use super::disk::StoryDisk;
+use super::judge::Facts;
+use super::play::{Moment, Play};
+use super::{Outcome, Story};
+use crate::power::{Cut, Dice, Left};
+
+/// Time after which all that was shown is so again.
+const AGAIN: Duration = Duration::from_secs(45);
+
+/// Files of the test and of jobs, whose disk is another one.
+const BESIDE: [&str; 4] = ["notes", "steps", "said", "go"];
+
+/// What is left of the person's side, and of the node's.
+const LEFT: [(Left, Left); 7] = [
+    (Left::All, Left::All),
+    (Left::Own, Left::Own),
+    (Left::Torn, Left::Torn),
+    (Left::All, Left::Now),
+    (Left::Now, Left::All),
+    (Left::Own, Left::Now),
+    (Left::Now, Left::Torn),
+];
+
+/// Plays these stories, each with at most `most` cuts, chosen by `seed`; `None` where this user
+/// cannot mount a disk.
+///
+/// # Panics
+/// When the disk of the test refuses.
+pub fn cut(stories: &[Story], most: usize, seed: u64) -> Option<Outcome> {
+    let next = AtomicUsize::new(0);
+    let outcome = Mutex::new(Some(Outcome::default()));
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(story) = stories.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let found = of_story(story, most, seed);
+                    let mut all = outcome.lock().expect("no thread panics");
+                    *all = all.take().zip(found).map(|(mut all, found)| {
+                        all.calls.0 += found.calls.0;
+                        all.tried.0 += found.tried.0;
+                        all.broken.extend(found.broken);
+                        all
+                    });
+                }
+            });
+        }
+    });
+    outcome.into_inner().expect("no thread panics")
+}
+
+fn of_story(story: &Story, most: usize, seed: u64) -> Option<Outcome> {
+    let mut outcome = Outcome::default();
+    let mut dice = Dice(seed);
+    let mut played = Played::of(story, dice.below(8))?;
+    let mut cuts = played.cuts();
+    outcome.calls.0 = cuts.len();
+    for _ in 0..most {
+        let Some((at, name)) = cuts.get(dice.below(cuts.len())).cloned() else {
+            break;
+        };
+        let left = LEFT[dice.below(LEFT.len())];
+        let before = played.moments.iter().rposition(|moment| moment.at <= at);
+        if played.broken.is_empty() {
+            played.boot(&name, left, before, &mut dice);
+            outcome.tried.0 += 1;
+        }
+        if !played.broken.is_empty() {
+            let words = before.map_or("nothing", |before| &played.moments[before].words);
+            let text = format!(
+                "{}: {name} with {left:?} left, behind {words}\n  {}\n  in {}",
+                story.name,
+                played.broken.join("\n  "),
+                played.disk.keep().display()
+            );
+            eprintln!("BROKEN: {text}");
+            outcome.broken.push(text);
+            cuts.clear();
+        }
+    }
+    Some(outcome)
+}
+
+/// A person looks at everything, and the power may be cut.
+fn shown(play: &mut Play<'_>, words: &[&str]) {
+    let facts = Facts::of(play);
+    let disk = play.home.path().parent().expect("it lies on a disk");
+    play.moments.push(Moment {
+        words: words.join(" "),
+        at: SystemTime::now(),
+        shown: facts,
+    });
+    fs::create_dir(disk.join(format!("cut.{}", play.moments.len()))).expect("a folder");
+}
+
+/// A story that was played, and its disk, from which everything can be taken up again.
+struct Played {
+    disk: StoryDisk,
+    moments: Vec<Moment>,
+    /// Files of the story itself.
+    own: Vec<PathBuf>,
+    broken: Vec<String>,
+    boots: usize,
+}
+
+impl Played {
+    fn of(story: &Story, first_cut: usize) -> Option<Self> {
+        let mut disk = StoryDisk::mounted(None, Some(first_cut))?;
+        let traced = disk.cuts().join("traced");
+        let strace = "strace -DDD -f -qq --seccomp-bpf -e signal=none -e trace=syncfs -A -o";
+        disk.start_by(&format!("{strace} {}", traced.display()));
+        // The kind of this file system says that it is.
+        disk.home().configure("nodes: {local: {shared: false}}\n");
+        let mut play = Play::new(disk.home());
+        play.answered = shown;
+        (story.play)(&mut play);
+        play.settled();
+        shown(&mut play, &["nothing more"]);
+        let (moments, own, broken) = (play.moments, play.own, play.broken);
+        disk.take_away();
+        Some(Self {
+            disk,
+            moments,
+            own,
+            broken,
+            boots: 0,
+        })
+    }
+
+    /// The moments at which the power may be cut, and their names.
+    fn cuts(&self) -> Vec<(SystemTime, String)> {
+        let entries = fs::read_dir(self.disk.cuts()).expect("a folder").flatten();
+        let mut cuts: Vec<_> = entries
+            .filter_map(|entry| {
+                let at = entry.path().join("now").metadata().ok()?.modified();
+                let name = entry.file_name().to_string_lossy().into_owned();
+                Some((at.expect("a time"), name))
+            })
+            .collect();
+        cuts.sort();
+        cuts
+    }
+
+    /// Starts the machine anew with what is left, and notes what was lost of what was shown.
+    fn boot(
+        &mut self,
+        cut: &str,
+        (head, node): (Left, Left),
+        before: Option<usize>,
+        dice: &mut Dice,
+    ) {
+        let home = self.disk.home().path().to_path_buf();
+        let _ = fs::remove_dir_all(&home);
+        let left = |path: &Path| {
+            let mut words = path.components().skip(1).map(Component::as_os_str);
+            match (words.next(), words.next()) {
+                (Some(name), _) if BESIDE.iter().any(|beside| name == *beside) => Left::Now,
+                (Some(base), Some(name)) if base == "home" && name == "node" => node,
+                _ => head,
+            }
+        };
+        let at = home.parent().expect("it lies on a disk");
+        let put = Cut::of(&self.disk.cuts(), cut).put(at, left, dice);
+        put.expect("the disk takes it");
+        self.boots += 1;
+        let number = self.boots;
+        let boot_id = self.disk.cuts().join(format!("boot_id.{number}"));
+        fs::write(&boot_id, format!("00000000-0000-4000-8000-{number:012}\n")).expect("a file");
+        self.disk.start_by(&format!(
+            "unshare --mount --propagation private sh -c \
+'mount --bind {} /proc/sys/kernel/random/boot_id && exec \"$0\" \"$@\"'",
+            boot_id.display()
+        ));
+        let mut play = Play::new(self.disk.home());
+        play.own.clone_from(&self.own);
+        // What a job waits for.
+        fs::write(home.join("go"), "").expect("a file");
+        let began = Instant::now();
+        self.broken = loop {
+            let facts = play.settled();
+            let shown = before.map(|before| &self.moments[before].shown);
+            let lost = shown.map_or_else(Vec::new, |shown| shown.lost(&facts));
+            if lost.is_empty() || began.elapsed() > AGAIN || !play.broken.is_empty() {
+                break lost;
+            }
+        };
+        self.broken.append(&mut play.broken);
+        if self.broken.is_empty() {
+            self.broken = Play::new(self.disk.home()).goes_on();
+        }
+        self.disk.home().end_everything();
+    }
+}

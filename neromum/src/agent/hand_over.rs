@@ -274,9 +274,12 @@ impl<D: Driver> Agent<D> {
         };
         for refusal in placing.refused {
             let token = RunToken::from_slice(&refusal.token);
-            // The run is accepted even if its folder could not be read just now,
-            // or another request brought it in first.
-            if token.is_some_and(|token| self.has(&token)) {
+            let has = token.is_some_and(|token| self.has(&token));
+            let entry = token.and_then(|token| self.entries.get(&token));
+            let lacks_spec = entry.is_some_and(|entry| entry.unreadable.contains_key(&0));
+            // The run is accepted even if its folder could not be read just now, or another
+            // request brought it in first. A spec that it waits for did not come in.
+            if has && !(refusal.later && lacks_spec) {
                 reply.accepted.push(refusal.token);
                 continue;
             }

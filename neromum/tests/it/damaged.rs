@@ -267,6 +267,14 @@ async fn a_waiting_run_whose_spec_is_damaged_starts_when_it_is_sent_again() {
     let mut follower = mum.follow(known).await;
     named(&mut follower, &spec, &path).await;
     assert!(follower.of(&spec).unreadable[0].send_spec);
+    // The same power cut took the files: nothing of the spec comes in before them.
+    let lacking = RunSpec {
+        tree: vec![9; 32],
+        ..spec.clone()
+    };
+    let reply = mum.send_again(&lacking).await;
+    assert_eq!(reply.accepted.len(), 0);
+    assert!(reply.refused[0].later, "{reply:?}");
     let reply = mum.send_again(&spec).await;
     assert_eq!((reply.accepted.len(), reply.refused), (1, vec![]));
     follower.stage(&spec, Stage::Settled).await;

@@ -139,6 +139,10 @@ pub(crate) fn answered(run: &Run, node: &str, answer: &Answer, now: &Moment) -> 
             dispatch.send_spec = false;
             deferred::taken(dispatch, node);
         }),
+        // Its node has the run, and waits for the spec or did so.
+        Answer::Later { .. } if run.dispatch.send_spec || !run.dispatch.stage.is_not_accepted() => {
+            None
+        }
         Answer::Later { why, lacks, hint } => dispatch_changed(run, |dispatch| {
             dispatch.stage.advance(HandOverStage::Staging);
             dispatch.why = bounded(&refusal::with_hint(why, hint)).into();

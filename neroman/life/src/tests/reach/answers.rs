@@ -100,6 +100,7 @@ impl Steps<'_> {
             There::Nothing if request.generation <= node.fence => vec![Answer::Unknown],
             There::Nothing => vec![accepted, deferred, refused(true), refused(false)],
             There::Recalled => vec![refused(true)],
+            There::Waiting if request.again => vec![accepted, deferred],
             There::Waiting
             | There::Refused
             | There::Started

@@ -200,6 +200,10 @@ fn restored(play: &mut Play<'_>) {
         &format!("collection: e\n+short: {{command: [sh, -c, '{note}; echo loss 3']}}\n"),
     );
     play.wait("all");
+    // What comes home behind the copy is not in it.
+    play.until("results are home", |status| {
+        all(status, |one| one["settled"] == true)
+    });
     play.settled();
     let file = play.home.path().join("copy").display().to_string();
     play.command(&["backup", &file]);

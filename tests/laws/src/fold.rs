@@ -16,7 +16,7 @@ use crate::Choices;
 
 const TOKEN: [u8; 16] = [7; 16];
 const WRITERS: &[Writer] = &[Writer::Shim, Writer::Watcher, Writer::Mum, Writer::Launcher];
-/// Records of which a start has one.
+/// Kinds of records that a start writes once.
 const ONCE: &[RecordKind] =
     &[RecordKind::Claimed, RecordKind::JobStarted, RecordKind::Granted];
 

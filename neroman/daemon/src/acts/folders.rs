@@ -15,7 +15,8 @@ const SINCE: &str = "since";
 /// Ending of the name of a folder that is being removed.
 const REMOVED: &str = ".removed";
 
-/// Removes a folder at once, for whoever looks for it.
+/// Takes a folder away in one step: a reader finds all of it or nothing, also if the daemon dies
+/// here.
 pub(super) fn remove(folder: &Path) {
     let mut renamed = folder.as_os_str().to_owned();
     renamed.push(REMOVED);

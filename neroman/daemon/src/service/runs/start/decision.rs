@@ -161,7 +161,7 @@ impl NewRuns<'_> {
     /// What the run waits for.
     fn dispatch(&mut self, made: &Made, node: Option<String>, after: Option<u32>) -> Dispatch {
         let needs_others = made.precedence.waits_for_others();
-        // One that needs others takes its turn when it does not any more.
+        // A run that waits for others takes its place in the line when they have ended.
         let is_turn_later = |at_most| needs_others || self.at_once >= at_most;
         let waits_in_line = self.asked.at_most.is_some_and(is_turn_later);
         self.at_once += u32::from(!needs_others);

@@ -6,20 +6,23 @@
 //! it needs, and printed. `WALK_SEEDS=FROM..TO` plays others.
 
 mod calls;
+mod folder;
 mod head;
+mod heard;
 mod holds;
 mod link;
 mod node;
 mod people;
 mod placer;
 mod shim;
+mod starts;
 mod wire;
 mod world;
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use people::{Asked, Happening, Plan};
+use people::{ExperimentPlan, Happening, Plan};
 use world::{Dice, World};
 
 /// How long an ordinary test plays.
@@ -133,7 +136,7 @@ fn a_run_that_a_power_cut_took_from_the_head_is_heard_of_again() {
         let mut happenings = vec![(100, start)];
         let mut dice = Dice(seed);
         happenings.push((dice.ms(500, 12_000), Happening::HeadPower));
-        let asked = Asked {
+        let asked = ExperimentPlan {
             cpus: 1,
             priority: 0,
             retries: 2,

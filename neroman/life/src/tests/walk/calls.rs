@@ -7,8 +7,9 @@ use nero_node_core::capacity::Needs;
 use nero_node_core::decide::Decision;
 use nero_node_core::{Cancelled, Stage};
 
-use super::node::{Died, Entry, Folder, Follower, Kept, Left, Lived, Node, SpecName};
-use super::wire::{Answer, EndedRun, Lies, PauseOutcome, Request, SentRun};
+use super::folder::{Folder, Remains, SpecName};
+use super::node::{Died, Entry, Follower, LedgerEntry, Lived, Node};
+use super::wire::{Answer, EndedRun, FolderState, PauseOutcome, Request, SentRun};
 use super::world::{Clock, Event};
 use crate::source::abort::Answer as Outcome;
 use crate::step::hand_over;
@@ -135,7 +136,7 @@ impl Node {
         if self.is_kept_out(&token, folder.generation) && !folder.is_claimed() {
             return Ok(false);
         }
-        if folder.cancels == 0 && self.left(id) == Left::Nothing {
+        if folder.cancels == 0 && self.left(id) == Remains::Nothing {
             self.give_back(clock, token, id)?;
             return Ok(false);
         }
@@ -155,9 +156,9 @@ impl Node {
     }
 
     /// Writes an accepted run into the ledger.
-    pub fn accepted(&mut self, token: RunToken, id: RunId, cancels: u32) -> Lived<Kept> {
+    pub fn accepted(&mut self, token: RunToken, id: RunId, cancels: u32) -> Lived<LedgerEntry> {
         self.write()?;
-        let kept = Kept {
+        let kept = LedgerEntry {
             id,
             order: self.next_order,
             cancels,
@@ -205,16 +206,16 @@ impl Node {
             Some((folder, SpecName::Spec)) if folder.generation < run.generation => {
                 let may_start = folder.is_prepared || folder.newest() > 0 || folder.cancels > 0;
                 match (folder.is_claimed(), may_start) {
-                    (true, _) => Lies::Old,
-                    (false, true) => Lies::Refused,
-                    (false, false) => Lies::Leftover,
+                    (true, _) => FolderState::Old,
+                    (false, true) => FolderState::Refused,
+                    (false, false) => FolderState::Leftover,
                 }
             }
-            Some((_, SpecName::Spec)) => Lies::Old,
-            Some((_, SpecName::Recalled)) => Lies::Refused,
-            None if run.is_again => Lies::Unknown,
-            None if run.cpus > self.cpus => Lies::Refused,
-            None if self.is_full => Lies::Full,
+            Some((_, SpecName::Spec)) => FolderState::Old,
+            Some((_, SpecName::Recalled)) => FolderState::Refused,
+            None if run.is_again => FolderState::Unknown,
+            None if run.cpus > self.cpus => FolderState::Refused,
+            None if self.is_full => FolderState::Full,
             None => {
                 let new = Folder {
                     token: run.token,
@@ -232,7 +233,7 @@ impl Node {
                     records: Vec::new(),
                 };
                 self.disk.insert(run.id, new);
-                Lies::New
+                FolderState::New
             }
         };
         run.folder = Some(lies);
@@ -250,7 +251,7 @@ impl Node {
             match self.accept(clock, &run) {
                 Ok(answer) => {
                     let taken = matches!(answer, hand_over::Answer::Accepted { .. });
-                    if !taken && run.folder == Some(Lies::New) && !self.has(&run.token) {
+                    if !taken && run.folder == Some(FolderState::New) && !self.has(&run.token) {
                         self.disk.remove(&run.id);
                     }
                     clock.note(
@@ -297,19 +298,19 @@ impl Node {
         };
         let accepted = Is::Accepted { rules_version: 1 };
         match run.folder {
-            Some(Lies::Refused) if self.has(&token) => return Ok(accepted),
-            Some(Lies::Refused) => {
+            Some(FolderState::Refused) if self.has(&token) => return Ok(accepted),
+            Some(FolderState::Refused) => {
                 self.keep_out(token, NEVER_AGAIN);
                 return Ok(refused(true));
             }
-            Some(Lies::Full) if self.has(&token) => return Ok(accepted),
-            Some(Lies::Full) => return Ok(later()),
-            Some(Lies::Unknown) if self.has(&token) => return Ok(accepted),
-            Some(Lies::Unknown) => {
+            Some(FolderState::Full) if self.has(&token) => return Ok(accepted),
+            Some(FolderState::Full) => return Ok(later()),
+            Some(FolderState::Unknown) if self.has(&token) => return Ok(accepted),
+            Some(FolderState::Unknown) => {
                 self.keep_out(token, generation);
                 return Ok(Is::Unknown);
             }
-            Some(Lies::New | Lies::Old | Lies::Leftover) | None => {}
+            Some(FolderState::New | FolderState::Old | FolderState::Leftover) | None => {}
         }
         let refused_before = |node: &mut Self| {
             if node.agent().recalled.get(&token) == Some(&NEVER_AGAIN) {
@@ -329,7 +330,7 @@ impl Node {
             }
             return Ok(accepted);
         }
-        if run.folder == Some(Lies::Old) {
+        if run.folder == Some(FolderState::Old) {
             let is_out = self.is_kept_out(&token, generation);
             if self.adopt(clock, token, id)? {
                 if let Some(entry) = self.agent().entries.get_mut(&token) {
@@ -346,7 +347,7 @@ impl Node {
         if self.is_kept_out(&token, generation) {
             return Ok(refused_before(self));
         }
-        if run.folder == Some(Lies::Leftover) {
+        if run.folder == Some(FolderState::Leftover) {
             self.keep_out(token, generation.saturating_sub(1));
             self.write()?;
             self.disk.remove(&id);

@@ -3,16 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nero_model::process::Life;
 use nero_model::{RunId, RunToken};
 use nero_node_core::capacity::{Capacity, Needs};
-use nero_node_core::decide::{Decision, Origin, ProcessLives, Tracking, decide};
-use nero_node_core::facts::{Fact, Facts};
-use nero_node_core::turn::Turn;
-use nero_node_core::{Core, Effect, Stage};
+use nero_node_core::decide::{Decision, Tracking};
+use nero_node_core::facts::Facts;
+use nero_node_core::{Core, Stage};
 
-use super::wire::{Item, Record};
-use super::world::{Clock, Due, Event, Go, News};
+use super::folder::{Folder, Remains, SpecName};
+use super::wire::Item;
+use super::world::{Clock, Due, Event, News};
 use crate::step::report::{Report, Standing};
 use crate::tests::reach::node::Rec;
 
@@ -22,49 +21,9 @@ pub(super) struct Died;
 
 pub(super) type Lived<T = ()> = Result<T, Died>;
 
-/// The exit code of a job whose code no process saw.
-pub(super) const CODE_UNKNOWN: i32 = i32::MIN;
-
-/// The name of a run's spec.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SpecName {
-    Spec,
-    Recalled,
-}
-
-/// The folder of a run.
-#[derive(Clone, Debug)]
-pub(super) struct Folder {
-    pub token: RunToken,
-    pub spec: SpecName,
-    pub generation: u32,
-    /// The boot in which it was handed over.
-    pub boot: u32,
-    pub cpus: u32,
-    pub turn: Turn,
-    pub cancels: u32,
-    /// Number of pause requests: an odd one asks for a pause.
-    pub pauses: u32,
-    /// Whether a work folder was made.
-    pub is_prepared: bool,
-    /// The boot in which each start was claimed; `None`: it has a folder alone.
-    pub claims: BTreeMap<u32, Option<u32>>,
-    pub closed_gates: BTreeSet<u32>,
-    pub passed_gates: BTreeSet<u32>,
-    pub records: Vec<Record>,
-}
-
-/// See `neromum/src/agent/recover.rs`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Left {
-    NoCut,
-    Nothing,
-    Something,
-}
-
 /// A run in the ledger.
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
+pub(super) struct LedgerEntry {
     pub id: RunId,
     pub order: u64,
     pub cancels: u32,
@@ -93,7 +52,7 @@ pub(super) struct Node {
     pub is_full: bool,
     pub boot: u32,
     pub disk: BTreeMap<RunId, Folder>,
-    pub ledger: BTreeMap<RunToken, Kept>,
+    pub ledger: BTreeMap<RunToken, LedgerEntry>,
     pub next_order: u64,
     pub agent: Option<Agent>,
     pub processes: u32,
@@ -168,69 +127,6 @@ pub(super) struct Told {
     pub records: usize,
     pub version: Option<u32>,
     pub has_ended: bool,
-}
-
-impl Folder {
-    pub fn newest(&self) -> u32 {
-        self.claims.keys().next_back().copied().unwrap_or(0)
-    }
-
-    pub fn is_claimed(&self) -> bool {
-        self.claims.values().any(Option::is_some)
-    }
-
-    pub fn record(&mut self, start: u32, what: Rec, code: i32) {
-        self.records.push(Record { start, what, code });
-    }
-
-    /// Whether there is this record of a start.
-    pub fn has(&self, start: u32, what: Rec) -> bool {
-        let mut all = self.records.iter();
-        all.any(|one| one.start == start && one.what == what)
-    }
-
-    /// What is left of a run that was handed over in an earlier boot and has no claim.
-    pub fn left_by_a_cut(&self, boot: u32) -> Left {
-        let first = self.claims.get(&1).copied().flatten();
-        match self.newest() {
-            _ if self.spec != SpecName::Spec || self.boot == boot => Left::NoCut,
-            0 if !self.is_prepared => Left::Nothing,
-            0 | 1 if first.is_none() => Left::Something,
-            _ => Left::NoCut,
-        }
-    }
-
-    /// What its records and names tell of a start.
-    pub fn facts(&self, start: u32) -> Facts {
-        let mut facts = Facts {
-            claimed: self.claims.get(&start).is_some_and(Option::is_some),
-            ..Facts::default()
-        };
-        for record in self.records.iter().filter(|one| one.start == start) {
-            let code_unknown = record.code == CODE_UNKNOWN;
-            let fact = match record.what {
-                Rec::Claimed => Fact::Claimed {
-                    shim: None,
-                    launcher: None,
-                },
-                Rec::Started => Fact::JobStarted {
-                    job: None,
-                    at_ms: 0,
-                },
-                Rec::StopAsked => Fact::StopAsked {
-                    by_scheduler: false,
-                },
-                Rec::Exited => Fact::LeaderEnded { code_unknown },
-                Rec::TreeGone => Fact::Gone { output_bytes: 1 },
-                Rec::GateClosed => Fact::GateClosed,
-                Rec::NotExecuted | Rec::NotStartedCancelled => Fact::NotStarted,
-                Rec::Rebooted | Rec::FolderGone => Fact::Lost,
-            };
-            facts.fold(fact);
-        }
-        facts.gate_passed = self.passed_gates.contains(&start);
-        facts
-    }
 }
 
 impl Node {
@@ -322,12 +218,12 @@ impl Node {
             vain: 0,
             follower: None,
         });
-        let mut runs: Vec<(RunToken, Kept)> =
+        let mut runs: Vec<(RunToken, LedgerEntry)> =
             self.ledger.iter().map(|(t, k)| (*t, k.clone())).collect();
         runs.sort_by_key(|(_, kept)| kept.order);
         let restored = runs.into_iter().try_for_each(|(token, kept)| {
             let began = kept.exited.is_some() || kept.is_taken_away || kept.cancels > 0;
-            if !began && self.left(kept.id) == Left::Nothing {
+            if !began && self.left(kept.id) == Remains::Nothing {
                 return self.give_back(clock, token, kept.id);
             }
             self.restore_run(clock, token, &kept)
@@ -336,9 +232,9 @@ impl Node {
         self.lives(clock, restored);
     }
 
-    pub fn left(&self, id: RunId) -> Left {
+    pub fn left(&self, id: RunId) -> Remains {
         let folder = self.disk.get(&id);
-        folder.map_or(Left::NoCut, |folder| folder.left_by_a_cut(self.boot))
+        folder.map_or(Remains::NoCut, |folder| folder.left_by_a_cut(self.boot))
     }
 
     /// Leaves it to neroman whether a run of an earlier boot is started.
@@ -356,7 +252,7 @@ impl Node {
         Ok(())
     }
 
-    pub fn restore_run(&mut self, clock: &mut Clock, token: RunToken, kept: &Kept) -> Lived {
+    pub fn restore_run(&mut self, clock: &mut Clock, token: RunToken, kept: &LedgerEntry) -> Lived {
         let id = kept.id;
         let mut entry = Entry::new(id);
         entry.cancels = kept.cancels;
@@ -405,7 +301,7 @@ impl Node {
         if folder.pauses > 0 {
             agent.core.set_paused(token, is_paused);
         }
-        if start == 0 && folder.left_by_a_cut(self.boot) == Left::Something {
+        if start == 0 && folder.left_by_a_cut(self.boot) == Remains::Something {
             self.write()?;
             if let Some(folder) = self.folder(id) {
                 folder.record(1, Rec::Rebooted, 0);
@@ -526,329 +422,6 @@ impl Node {
         };
         let done = self.look_and_decide(clock, token, start, tracking);
         self.lives(clock, done);
-    }
-
-    /// Reads what is on the disk of a start.
-    pub fn look(&mut self, token: RunToken, start: u32) {
-        let Some(entry) = self.agent.as_mut().and_then(|a| a.entries.get_mut(&token)) else {
-            return;
-        };
-        let Some(folder) = self.disk.get(&entry.id) else {
-            return;
-        };
-        if start < entry.incarnation {
-            return;
-        }
-        entry.incarnation = start;
-        let had_ended = entry.facts.ended();
-        entry.facts = folder.facts(start);
-        if entry.facts.ended() && !had_ended {
-            entry.is_unsynced = true;
-        }
-        if !entry.is_unsynced {
-            entry.visible = folder.records.len();
-        }
-        self.mark(token);
-    }
-
-    pub fn look_and_decide(
-        &mut self,
-        clock: &mut Clock,
-        token: RunToken,
-        start: u32,
-        tracking: Option<Tracking>,
-    ) -> Lived {
-        let boot = self.boot;
-        let Some(entry) = self.agent().entries.get(&token) else {
-            return Ok(());
-        };
-        let id = entry.id;
-        let tracking = tracking.unwrap_or(match entry.is_tracked {
-            true => Tracking::Tracked,
-            false => Tracking::Nobody,
-        });
-        let shim = self.shims.get(&(id, start)).copied();
-        self.look(token, start);
-        let Some(entry) = self.agent().entries.get(&token) else {
-            return Ok(());
-        };
-        let (facts, start) = (entry.facts, entry.incarnation.max(1));
-        let claim = self.disk.get(&id).and_then(|one| one.claims.get(&start));
-        let claimed_in = claim.copied().flatten();
-        let is_over = claimed_in.is_some_and(|of| of != boot);
-        let life = |is_alive: bool| match (is_over, is_alive) {
-            (true, _) => Life::Rebooted,
-            (false, true) => Life::Alive,
-            (false, false) => Life::Dead,
-        };
-        let lives = match (tracking, claimed_in) {
-            (Tracking::Nobody, Some(_)) => ProcessLives {
-                shim: Some(life(shim.is_some_and(|shim| shim.is_alive))),
-                job: facts
-                    .started
-                    .then(|| life(shim.is_some_and(|shim| shim.is_job_alive))),
-            },
-            _ => ProcessLives::UNKNOWN,
-        };
-        let origin = if is_over { Origin::Over } else { Origin::Here };
-        let decision = decide(&facts, lives, tracking, origin);
-        let is_proven = matches!(
-            decision,
-            Decision::Ended | Decision::SayRebooted | Decision::Elsewhere
-        );
-        if tracking == Tracking::Nobody && self.agent().link.is_none() && !is_proven {
-            return Ok(());
-        }
-        self.agent().core.found(token, start, decision);
-        self.carry_out(clock)
-    }
-
-    /// Carries out what the core wants, until nothing is left.
-    pub fn carry_out(&mut self, clock: &mut Clock) -> Lived {
-        loop {
-            self.start_what_fits(clock);
-            let effects = self.agent().core.take_effects();
-            if effects.is_empty() {
-                return Ok(());
-            }
-            for effect in effects {
-                self.effect(clock, effect)?;
-            }
-        }
-    }
-
-    pub fn start_what_fits(&mut self, clock: &mut Clock) {
-        let (is_full, at, now) = (self.is_full, self.at, clock.now.unsigned_abs());
-        let agent = self.agent();
-        if agent.link.is_none() || agent.core.held().is_some() {
-            return;
-        }
-        if is_full && agent.core.wants_to_start(now) {
-            agent.core.hold("disk full");
-            clock.after(5000, Event::Agent(at, agent.process, Due::Release));
-            return;
-        }
-        agent.core.schedule(now);
-    }
-
-    pub fn effect(&mut self, clock: &mut Clock, effect: Effect) -> Lived {
-        let at = self.at;
-        let process = self.agent().process;
-        match effect {
-            Effect::Prepare { token, incarnation } => self.prepare(clock, token, incarnation)?,
-            Effect::PrepareLater {
-                token,
-                incarnation,
-                vain,
-            } => {
-                let ms = (250 << vain.min(16)).min(60_000);
-                clock.after(
-                    ms,
-                    Event::Agent(at, process, Due::Prepare(token, incarnation)),
-                );
-            }
-            Effect::SayCancelled { token, incarnation } => {
-                self.say(clock, token, incarnation, Rec::NotStartedCancelled)?;
-            }
-            Effect::Launch { .. } => {}
-            Effect::Guard { token, incarnation } => self.guard(clock, token, incarnation)?,
-            Effect::SayGateClosed { token, incarnation } => {
-                let id = self.agent().entries[&token].id;
-                self.write()?;
-                let folder = self.folder(id).expect("a claimed run has a folder");
-                if folder.passed_gates.contains(&incarnation) {
-                    return self.look_and_decide(clock, token, incarnation, None);
-                }
-                folder.closed_gates.insert(incarnation);
-                self.say(clock, token, incarnation, Rec::GateClosed)?;
-            }
-            Effect::SayLost {
-                token, incarnation, ..
-            } => self.say(clock, token, incarnation, Rec::Rebooted)?,
-            Effect::KeepEnd { token, incarnation } => {
-                self.write()?;
-                if let Some(kept) = self.ledger.get_mut(&token) {
-                    kept.exited = Some(incarnation);
-                }
-                let agent = self.agent();
-                agent.vain = 0;
-                if let Some(entry) = agent.entries.get_mut(&token) {
-                    entry.is_tracked = false;
-                    entry.is_unsynced = true;
-                }
-                clock.soon(Event::Agent(at, process, Due::Synced(token)));
-                let ms = clock.dice.ms(20, 300);
-                clock.after(ms, Event::Agent(at, process, Due::Settled(token)));
-            }
-            Effect::TakeAway { token } => {
-                self.write()?;
-                if let Some(kept) = self.ledger.get_mut(&token) {
-                    kept.is_taken_away = true;
-                }
-                let Some(entry) = self.agent().entries.get(&token) else {
-                    return Ok(());
-                };
-                let (id, cancels) = (entry.id, entry.cancels);
-                let has_start = self.disk.get(&id).is_some_and(|one| one.newest() > 0);
-                if cancels == 0 && has_start {
-                    self.write_cancel(token)?;
-                }
-            }
-            Effect::Report { token } => self.report(token),
-            Effect::HoldStarts { why } => {
-                let agent = self.agent();
-                agent.vain += 1;
-                let ms = (250 << agent.vain.min(5)).min(5000);
-                agent.core.hold(&why);
-                clock.after(ms, Event::Agent(at, process, Due::Release));
-            }
-            Effect::Vanished { .. } | Effect::SayTaskOver { .. } => {
-                clock.breaks("a node without a scheduler has no tasks", None);
-            }
-        }
-        Ok(())
-    }
-
-    /// Appends a record that no other process can, and looks at the run anew.
-    pub fn say(&mut self, clock: &mut Clock, token: RunToken, start: u32, record: Rec) -> Lived {
-        let id = self.agent().entries[&token].id;
-        self.write()?;
-        let folder = self.folder(id).expect("a run that began has a folder");
-        folder.record(start, record, 0);
-        clock.note(
-            Some(id),
-            format!("n: neromum records {record:?} of start {start}"),
-        );
-        self.look_and_decide(clock, token, start, None)
-    }
-
-    pub fn prepare(&mut self, clock: &mut Clock, token: RunToken, start: u32) -> Lived {
-        let Some(entry) = self.agent().entries.get(&token) else {
-            return Ok(());
-        };
-        let id = entry.id;
-        self.write()?;
-        let (at, process) = (self.at, self.agent().process);
-        match self.folder(id) {
-            Some(folder) if folder.spec == SpecName::Spec => {
-                folder.is_prepared = true;
-                folder.claims.entry(start).or_insert(None);
-                let ms = clock.dice.ms(0, 60);
-                clock.after(ms, Event::Agent(at, process, Due::Prepared(token, start)));
-            }
-            _ => clock.breaks("a run that starts has its spec", Some(id)),
-        }
-        Ok(())
-    }
-
-    pub fn prepare_again(&mut self, clock: &mut Clock, token: RunToken, start: u32) -> Lived {
-        let expected = Stage::Starting {
-            incarnation: start,
-            launched: false,
-        };
-        let core = &mut self.agent().core;
-        match core.run(&token) {
-            Some(run) if run.stage == expected && run.cancelled && start > 1 => {
-                core.found(token, start - 1, Decision::LaunchNext);
-                Ok(())
-            }
-            Some(run) if run.stage == expected => self.prepare(clock, token, start),
-            _ => Ok(()),
-        }
-    }
-
-    pub fn prepared(&mut self, clock: &mut Clock, token: RunToken, start: u32) -> Lived {
-        let launched = Stage::Starting {
-            incarnation: start,
-            launched: true,
-        };
-        let (at, boot) = (self.at, self.boot);
-        let agent = self.agent();
-        let Some(launcher) = agent.link else {
-            agent
-                .core
-                .not_launched(token, "the launcher does not answer");
-            return Ok(());
-        };
-        agent.core.prepared(token, start);
-        let run = agent.core.run(&token);
-        if run.is_none_or(|run| run.stage != launched) {
-            return Ok(());
-        }
-        let Some(entry) = agent.entries.get_mut(&token) else {
-            return Ok(());
-        };
-        entry.incarnation = start;
-        entry.facts = Facts::default();
-        entry.is_launched = true;
-        entry.is_tracked = true;
-        let id = entry.id;
-        self.look(token, start);
-        // A launch that is on its way to a launcher that dies is lost.
-        if self.launcher == Some(launcher) {
-            let shim = Shim {
-                is_alive: true,
-                launcher,
-                ..Shim::default()
-            };
-            self.shims.insert((id, start), shim);
-            clock.soon(Event::Start(at, boot, id, start, Go::Claim));
-        }
-        Ok(())
-    }
-
-    /// Asks the launcher to look after a run that goes on, or to record its end.
-    pub fn guard(&mut self, clock: &mut Clock, token: RunToken, start: u32) -> Lived {
-        let (at, boot) = (self.at, self.boot);
-        let agent = self.agent();
-        let Some(launcher) = agent.link else {
-            return Ok(());
-        };
-        let Some(entry) = agent.entries.get_mut(&token) else {
-            return Ok(());
-        };
-        entry.is_tracked = true;
-        let id = entry.id;
-        if self.launcher != Some(launcher) {
-            return Ok(());
-        }
-        clock.note(Some(id), "n: the launcher looks after it");
-        let shim = self.shims.entry((id, start)).or_default();
-        shim.launcher = launcher;
-        if shim.is_alive || shim.is_job_alive {
-            clock.soon(Event::Told(at, launcher, token, start, News::Begun));
-        } else {
-            // It sweeps what is left; no process saw the exit code.
-            let ms = clock.dice.ms(5, 200);
-            clock.after(ms, Event::Start(at, boot, id, start, Go::End));
-        }
-        Ok(())
-    }
-
-    pub fn ring(&mut self, clock: &mut Clock, id: RunId) {
-        let newest = self.disk.get(&id).map_or(0, Folder::newest);
-        clock.soon(Event::Start(self.at, self.boot, id, newest, Go::Ring));
-    }
-
-    /// Makes the next cancel request.
-    pub fn write_cancel(&mut self, token: RunToken) -> Lived {
-        let id = self.agent().entries[&token].id;
-        self.write()?;
-        let Some(folder) = self.disk.get(&id) else {
-            return Ok(());
-        };
-        let number = folder.cancels + 1;
-        if let Some(kept) = self.ledger.get_mut(&token) {
-            kept.cancels = number;
-        }
-        if let Some(entry) = self.agent().entries.get_mut(&token) {
-            entry.cancels = number;
-        }
-        self.write()?;
-        if let Some(folder) = self.folder(id) {
-            folder.cancels = number;
-        }
-        Ok(())
     }
 
     pub fn report(&mut self, token: RunToken) {

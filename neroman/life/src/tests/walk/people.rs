@@ -52,7 +52,7 @@ pub(super) enum Happening {
 
 /// An experiment of a walk.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct ExperimentPlan {
     pub cpus: u32,
     pub priority: i32,
     pub retries: u32,
@@ -67,7 +67,7 @@ pub(super) struct Plan {
     pub seed: u64,
     /// CPUs of each node.
     pub nodes: Vec<u32>,
-    pub experiments: Vec<Asked>,
+    pub experiments: Vec<ExperimentPlan>,
     pub happenings: Vec<(i64, Happening)>,
     pub faults_ms: i64,
 }
@@ -84,7 +84,7 @@ impl Plan {
         let asked = |_| {
             let node = dice.chance(250).then(|| dice.below(node_count) as usize);
             let most = node.map_or(most, |node| nodes[node]);
-            Asked {
+            ExperimentPlan {
                 cpus: 1 + dice.below(most.into()) as u32,
                 priority: dice.below(3) as i32,
                 retries: dice.below(3) as u32,
@@ -94,7 +94,7 @@ impl Plan {
                     .filter(|_| dice.chance(500)),
             }
         };
-        let experiments: Vec<Asked> = (0..count).map(asked).collect();
+        let experiments: Vec<ExperimentPlan> = (0..count).map(asked).collect();
         let faults_ms = 20_000 + dice.ms(0, 40_000);
         let mut happenings = Vec::new();
         let mut first = 1;

@@ -197,7 +197,7 @@ impl World {
         }
     }
 
-    /// Recalls runs that wait on a node for one that can start them now.
+    /// Recalls runs that wait on a full node, so that another node can start them now.
     fn balance(&mut self) {
         let (tick, now) = (self.tick(), self.clock.now);
         let about = |node: usize| self.head.links[node].about;

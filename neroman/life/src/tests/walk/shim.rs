@@ -3,7 +3,8 @@
 
 use nero_model::RunId;
 
-use super::node::{CODE_UNKNOWN, Node};
+use super::folder::CODE_UNKNOWN;
+use super::node::Node;
 use super::world::{Clock, Event, Go, Job, News};
 use crate::tests::reach::node::Rec;
 

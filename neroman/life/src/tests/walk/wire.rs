@@ -21,12 +21,12 @@ pub(super) struct SentRun {
     /// Only its spec is sent again.
     pub is_again: bool,
     /// Filled in by the node: what its folder was.
-    pub folder: Option<Lies>,
+    pub folder: Option<FolderState>,
 }
 
 /// What lay on the node when a run came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lies {
+pub(super) enum FolderState {
     New,
     Old,
     Leftover,
@@ -80,7 +80,7 @@ pub(super) enum Answer {
         waiting: usize,
         is_held: bool,
     },
-    /// Nobody waits for an answer.
+    /// The connection that asked is gone, and takes no answer.
     None,
 }
 

@@ -1,0 +1,277 @@
+//! What the head hears from its nodes: answers, records, reports.
+
+use super::folder::CODE_UNKNOWN;
+use super::head::{About, Errand};
+use super::wire::{Answer, EndedRun, Item, Items, PauseOutcome, Record, Request};
+use super::world::{Event, World};
+use crate::facts::journal::Journal;
+use crate::fold::change::Change;
+use crate::source::abort::Answer as Outcome;
+use crate::step::hand_over::Answer as Word;
+use crate::step::input::{Input, Placement};
+use crate::step::recall::Said;
+use crate::step::report::{self, Report, Standing, Stray};
+use crate::step::reports;
+use crate::tests::reach::node::journal;
+use nero_model::RunId;
+use std::sync::Arc;
+
+impl World {
+    /// A node's answer.
+    pub fn answered(&mut self, node: usize, conn: u32, answer: Answer) {
+        let (name, tick) = (self.nodes[node].name.clone(), self.tick());
+        let link = &mut self.head.links[node];
+        if link.conn != conn || !self.head.is_up {
+            return;
+        }
+        match answer {
+            Answer::Described { waiting, is_held } => {
+                let at_ms = self.clock.now;
+                link.about = Some(About {
+                    at_ms,
+                    waiting,
+                    is_held,
+                });
+                link.asked_ms = None;
+                return self.ring_placer();
+            }
+            Answer::HandOver(runs) => {
+                link.sends = false;
+                let is_later = |word: &Word| matches!(word, Word::Later { .. });
+                if runs.iter().any(|(.., word)| is_later(word)) {
+                    self.clock.after(5000, Event::LookAtAll(node, conn));
+                }
+                for (id, generation, answer) in runs {
+                    let label = match &answer {
+                        Word::Accepted { .. } => "the node accepts it",
+                        Word::Later { .. } => "the node cannot take it now",
+                        Word::Unknown => "the node does not have it and does not take it",
+                        _ => "the node refuses it",
+                    };
+                    let node = name.clone();
+                    let at = Placement { node, generation };
+                    let tick = tick.clone();
+                    let input = Input::HandOver { at, answer, tick };
+                    self.input(label, true, false, vec![(id, input)]);
+                }
+            }
+            Answer::End {
+                runs,
+                recall,
+                is_abandoned,
+            } => {
+                link.awaits = None;
+                self.ends_answered(node, runs, recall, is_abandoned);
+            }
+            Answer::Pause { runs, resumes } => {
+                link.awaits = None;
+                for (id, at, outcome) in runs {
+                    if outcome == PauseOutcome::Unknown && !resumes {
+                        continue;
+                    }
+                    let holds = !resumes && outcome == PauseOutcome::Held;
+                    let label = match (resumes, holds) {
+                        (false, true) => "the node holds it",
+                        (false, false) => "the node answers that it began or ended",
+                        (true, _) => "the node lets it go on",
+                    };
+                    let input = Input::HoldAnswered { at, holds };
+                    self.input(label, false, false, vec![(id, input)]);
+                }
+            }
+            Answer::None => {}
+        }
+        self.go_on(node);
+    }
+
+    pub fn ends_answered(
+        &mut self,
+        node: usize,
+        runs: Vec<(EndedRun, Outcome)>,
+        recall: u32,
+        is_abandoned: bool,
+    ) {
+        let name = self.nodes[node].name.clone();
+        let tick = self.tick();
+        let mut over = Vec::new();
+        for (run, answer) in runs {
+            let node = name.clone();
+            let (label, word, input) = match (is_abandoned, run.at, run.cancel) {
+                (true, ..) => {
+                    over.push(run.token);
+                    let input = Input::EndedThere { node };
+                    ("a node that it was left behind on ends it", false, input)
+                }
+                (_, Some(at), _) if recall > 0 => {
+                    let said = match answer {
+                        Outcome::NeverStarted => Said::Never,
+                        Outcome::Unknown => Said::Nothing,
+                        Outcome::GoesOn | Outcome::Asked => Said::Begun,
+                        Outcome::Ended | Outcome::Unclear => continue,
+                    };
+                    over.extend((said == Said::Never).then_some(run.token));
+                    let tick = tick.clone();
+                    let input = Input::RecallAnswered { at, said, tick };
+                    ("the node answers the recall", true, input)
+                }
+                (_, Some(at), Some(cancel)) => {
+                    let label = match answer {
+                        Outcome::Unknown => "the node is told to end it: unknown",
+                        Outcome::NeverStarted => "the node is told to end it: never started",
+                        _ => "the node is told to end it",
+                    };
+                    let asked_ms = Some(cancel.asked_ms);
+                    let input = Input::CancelAnswered {
+                        at,
+                        answer,
+                        asked_ms,
+                    };
+                    (label, true, input)
+                }
+                _ => continue,
+            };
+            self.input(label, word, false, vec![(run.id, input)]);
+        }
+        if !over.is_empty() {
+            self.send(node, Request::Closed(over));
+        }
+    }
+
+    /// News of a node arrive.
+    pub fn stream(&mut self, node: usize, conn: u32, items: Items) {
+        let link = &mut self.head.links[node];
+        if link.conn == conn && self.head.is_up {
+            link.news.push_back(items);
+            self.hear_news(node);
+        }
+    }
+
+    /// Folds news, unless they say that a run is unknown which the node may have accepted just
+    /// now.
+    pub fn hear_news(&mut self, node: usize) {
+        loop {
+            let link = &mut self.head.links[node];
+            let unknown = |item: &Item| matches!(item, Item::State(.., report) if report.standing == Standing::Unknown);
+            let is_busy =
+                link.sends || matches!(link.awaits, Some(Errand::Cancel | Errand::Recall));
+            match link.news.front() {
+                Some(items) if is_busy && items.iter().any(unknown) => return,
+                Some(_) => {}
+                None => return,
+            }
+            let items = link.news.pop_front().unwrap_or_default();
+            self.hear(node, items);
+        }
+    }
+
+    pub fn hear(&mut self, node: usize, items: Items) {
+        let name = self.nodes[node].name.clone();
+        let (mut over, mut live, mut states) = (Vec::new(), Vec::new(), Vec::new());
+        let mut parts = Vec::new();
+        for item in items {
+            match item {
+                Item::Part(id, from, records) => parts.push((id, from, records)),
+                Item::State(id, token, report) => {
+                    let Some(run) = self.head.state.run(id) else {
+                        continue;
+                    };
+                    if run.made.token != token {
+                        continue;
+                    }
+                    match report::stray(run, &name, report.standing) {
+                        Some(Stray::Over) => over.push(token),
+                        Some(Stray::Live) => live.push(id),
+                        None => {}
+                    }
+                    if run.node() == Some(&*name) {
+                        states.push((id, report));
+                    }
+                }
+            }
+        }
+        for (id, from, records) in parts {
+            self.fold(node, id, from, &records);
+        }
+        for (id, report) in states {
+            self.reported(&name, id, report);
+        }
+        let link = &mut self.head.links[node];
+        live.retain(|id| link.ended.insert(*id));
+        if !live.is_empty() {
+            let stray = |id: RunId| (id, Input::Stray { node: name.clone() });
+            let inputs = live.into_iter().map(stray).collect();
+            self.input("another node reports: it goes on", false, false, inputs);
+            self.head.links[node].is_all = true;
+            self.ring(node, []);
+        }
+        if !over.is_empty() {
+            self.send(node, Request::Closed(over));
+        }
+    }
+
+    pub fn reported(&mut self, name: &str, id: RunId, report: Report) {
+        let label = match report.standing {
+            Standing::Unknown if report.why.is_empty() => "its node reports: it is unknown",
+            Standing::Unknown => "its node reports: it is given back",
+            _ => "its node reports",
+        };
+        let one = [(id, report)];
+        let changes = reports::said(&self.head.state, name, one, self.clock.now, |_| {});
+        self.commit(label, true, false, changes);
+    }
+
+    /// Folds records behind those that are known.
+    pub fn fold(&mut self, node: usize, id: RunId, from: usize, records: &[Record]) {
+        let name = &*self.nodes[node].name;
+        let run = self
+            .head
+            .state
+            .run(id)
+            .filter(|run| run.node() == Some(name));
+        let Some(run) = run.filter(|run| run.takes_records()) else {
+            return;
+        };
+        let known = self.head.known.get(&id).copied().unwrap_or(0);
+        if from > known {
+            return self.follow(node);
+        }
+        let Some(new) = records.get(known - from..).filter(|new| !new.is_empty()) else {
+            return;
+        };
+        let folded = folded(&run.journal, new);
+        self.head.known.insert(id, known + new.len());
+        let journal = Arc::new(folded);
+        let changes = vec![Change::Journal { run: id, journal }];
+        self.commit("record", true, false, changes);
+    }
+
+    /// Asks a node what it has.
+    pub fn describe(&mut self, node: usize) {
+        self.head.links[node].asked_ms = Some(self.clock.now);
+        self.send(node, Request::Describe);
+    }
+}
+
+/// A journal with more records.
+fn folded(known: &Journal, new: &[Record]) -> Journal {
+    let mut folded = known.clone();
+    for record in new {
+        let mut one = journal(&[record.what]);
+        let Some((_, start)) = one.incarnations.pop_first() else {
+            continue;
+        };
+        let into = folded.incarnations.entry(record.start).or_default();
+        into.started_ms = into.started_ms.or(start.started_ms);
+        into.stop = into.stop.take().or(start.stop);
+        if let Some(mut exit) = start.exit.filter(|_| into.exit.is_none()) {
+            (exit.code, exit.code_unknown) = (record.code, record.code == CODE_UNKNOWN);
+            // A stop comes before the end.
+            exit.key.offset = 1;
+            into.exit = Some(exit);
+        }
+        into.gone = into.gone.take().or(start.gone);
+        into.lost = into.lost.take().or(start.lost);
+        into.not_started = into.not_started.take().or(start.not_started);
+    }
+    folded
+}

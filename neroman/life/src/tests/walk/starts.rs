@@ -1,0 +1,337 @@
+//! How a node decides about a start, and carries the decision out.
+
+use nero_model::process::Life;
+use nero_model::{RunId, RunToken};
+use nero_node_core::decide::{Decision, Origin, ProcessLives, Tracking, decide};
+use nero_node_core::facts::Facts;
+use nero_node_core::{Effect, Stage};
+
+use super::folder::{Folder, SpecName};
+use super::node::{Lived, Node, Shim};
+use super::world::{Clock, Due, Event, Go, News};
+use crate::tests::reach::node::Rec;
+
+impl Node {
+    /// Reads what is on the disk of a start.
+    pub fn look(&mut self, token: RunToken, start: u32) {
+        let Some(entry) = self.agent.as_mut().and_then(|a| a.entries.get_mut(&token)) else {
+            return;
+        };
+        let Some(folder) = self.disk.get(&entry.id) else {
+            return;
+        };
+        if start < entry.incarnation {
+            return;
+        }
+        entry.incarnation = start;
+        let had_ended = entry.facts.ended();
+        entry.facts = folder.facts(start);
+        if entry.facts.ended() && !had_ended {
+            entry.is_unsynced = true;
+        }
+        if !entry.is_unsynced {
+            entry.visible = folder.records.len();
+        }
+        self.mark(token);
+    }
+
+    pub fn look_and_decide(
+        &mut self,
+        clock: &mut Clock,
+        token: RunToken,
+        start: u32,
+        tracking: Option<Tracking>,
+    ) -> Lived {
+        let boot = self.boot;
+        let Some(entry) = self.agent().entries.get(&token) else {
+            return Ok(());
+        };
+        let id = entry.id;
+        let tracking = tracking.unwrap_or(match entry.is_tracked {
+            true => Tracking::Tracked,
+            false => Tracking::Nobody,
+        });
+        let shim = self.shims.get(&(id, start)).copied();
+        self.look(token, start);
+        let Some(entry) = self.agent().entries.get(&token) else {
+            return Ok(());
+        };
+        let (facts, start) = (entry.facts, entry.incarnation.max(1));
+        let claim = self.disk.get(&id).and_then(|one| one.claims.get(&start));
+        let claimed_in = claim.copied().flatten();
+        let is_over = claimed_in.is_some_and(|of| of != boot);
+        let life = |is_alive: bool| match (is_over, is_alive) {
+            (true, _) => Life::Rebooted,
+            (false, true) => Life::Alive,
+            (false, false) => Life::Dead,
+        };
+        let lives = match (tracking, claimed_in) {
+            (Tracking::Nobody, Some(_)) => ProcessLives {
+                shim: Some(life(shim.is_some_and(|shim| shim.is_alive))),
+                job: facts
+                    .started
+                    .then(|| life(shim.is_some_and(|shim| shim.is_job_alive))),
+            },
+            _ => ProcessLives::UNKNOWN,
+        };
+        let origin = if is_over { Origin::Over } else { Origin::Here };
+        let decision = decide(&facts, lives, tracking, origin);
+        let is_proven = matches!(
+            decision,
+            Decision::Ended | Decision::SayRebooted | Decision::Elsewhere
+        );
+        if tracking == Tracking::Nobody && self.agent().link.is_none() && !is_proven {
+            return Ok(());
+        }
+        self.agent().core.found(token, start, decision);
+        self.carry_out(clock)
+    }
+
+    /// Carries out what the core wants, until nothing is left.
+    pub fn carry_out(&mut self, clock: &mut Clock) -> Lived {
+        loop {
+            self.start_what_fits(clock);
+            let effects = self.agent().core.take_effects();
+            if effects.is_empty() {
+                return Ok(());
+            }
+            for effect in effects {
+                self.effect(clock, effect)?;
+            }
+        }
+    }
+
+    pub fn start_what_fits(&mut self, clock: &mut Clock) {
+        let (is_full, at, now) = (self.is_full, self.at, clock.now.unsigned_abs());
+        let agent = self.agent();
+        if agent.link.is_none() || agent.core.held().is_some() {
+            return;
+        }
+        if is_full && agent.core.wants_to_start(now) {
+            agent.core.hold("disk full");
+            clock.after(5000, Event::Agent(at, agent.process, Due::Release));
+            return;
+        }
+        agent.core.schedule(now);
+    }
+
+    pub fn effect(&mut self, clock: &mut Clock, effect: Effect) -> Lived {
+        let at = self.at;
+        let process = self.agent().process;
+        match effect {
+            Effect::Prepare { token, incarnation } => self.prepare(clock, token, incarnation)?,
+            Effect::PrepareLater {
+                token,
+                incarnation,
+                vain,
+            } => {
+                let ms = (250 << vain.min(16)).min(60_000);
+                clock.after(
+                    ms,
+                    Event::Agent(at, process, Due::Prepare(token, incarnation)),
+                );
+            }
+            Effect::SayCancelled { token, incarnation } => {
+                self.say(clock, token, incarnation, Rec::NotStartedCancelled)?;
+            }
+            Effect::Launch { .. } => {}
+            Effect::Guard { token, incarnation } => self.guard(clock, token, incarnation)?,
+            Effect::SayGateClosed { token, incarnation } => {
+                let id = self.agent().entries[&token].id;
+                self.write()?;
+                let folder = self.folder(id).expect("a claimed run has a folder");
+                if folder.passed_gates.contains(&incarnation) {
+                    return self.look_and_decide(clock, token, incarnation, None);
+                }
+                folder.closed_gates.insert(incarnation);
+                self.say(clock, token, incarnation, Rec::GateClosed)?;
+            }
+            Effect::SayLost {
+                token, incarnation, ..
+            } => self.say(clock, token, incarnation, Rec::Rebooted)?,
+            Effect::KeepEnd { token, incarnation } => {
+                self.write()?;
+                if let Some(kept) = self.ledger.get_mut(&token) {
+                    kept.exited = Some(incarnation);
+                }
+                let agent = self.agent();
+                agent.vain = 0;
+                if let Some(entry) = agent.entries.get_mut(&token) {
+                    entry.is_tracked = false;
+                    entry.is_unsynced = true;
+                }
+                clock.soon(Event::Agent(at, process, Due::Synced(token)));
+                let ms = clock.dice.ms(20, 300);
+                clock.after(ms, Event::Agent(at, process, Due::Settled(token)));
+            }
+            Effect::TakeAway { token } => {
+                self.write()?;
+                if let Some(kept) = self.ledger.get_mut(&token) {
+                    kept.is_taken_away = true;
+                }
+                let Some(entry) = self.agent().entries.get(&token) else {
+                    return Ok(());
+                };
+                let (id, cancels) = (entry.id, entry.cancels);
+                let has_start = self.disk.get(&id).is_some_and(|one| one.newest() > 0);
+                if cancels == 0 && has_start {
+                    self.write_cancel(token)?;
+                }
+            }
+            Effect::Report { token } => self.report(token),
+            Effect::HoldStarts { why } => {
+                let agent = self.agent();
+                agent.vain += 1;
+                let ms = (250 << agent.vain.min(5)).min(5000);
+                agent.core.hold(&why);
+                clock.after(ms, Event::Agent(at, process, Due::Release));
+            }
+            Effect::Vanished { .. } | Effect::SayTaskOver { .. } => {
+                clock.breaks("a node without a scheduler has no tasks", None);
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends a record that no other process can, and looks at the run anew.
+    pub fn say(&mut self, clock: &mut Clock, token: RunToken, start: u32, record: Rec) -> Lived {
+        let id = self.agent().entries[&token].id;
+        self.write()?;
+        let folder = self.folder(id).expect("a run that began has a folder");
+        folder.record(start, record, 0);
+        clock.note(
+            Some(id),
+            format!("n: neromum records {record:?} of start {start}"),
+        );
+        self.look_and_decide(clock, token, start, None)
+    }
+
+    pub fn prepare(&mut self, clock: &mut Clock, token: RunToken, start: u32) -> Lived {
+        let Some(entry) = self.agent().entries.get(&token) else {
+            return Ok(());
+        };
+        let id = entry.id;
+        self.write()?;
+        let (at, process) = (self.at, self.agent().process);
+        match self.folder(id) {
+            Some(folder) if folder.spec == SpecName::Spec => {
+                folder.is_prepared = true;
+                folder.claims.entry(start).or_insert(None);
+                let ms = clock.dice.ms(0, 60);
+                clock.after(ms, Event::Agent(at, process, Due::Prepared(token, start)));
+            }
+            _ => clock.breaks("a run that starts has its spec", Some(id)),
+        }
+        Ok(())
+    }
+
+    pub fn prepare_again(&mut self, clock: &mut Clock, token: RunToken, start: u32) -> Lived {
+        let expected = Stage::Starting {
+            incarnation: start,
+            launched: false,
+        };
+        let core = &mut self.agent().core;
+        match core.run(&token) {
+            Some(run) if run.stage == expected && run.cancelled && start > 1 => {
+                core.found(token, start - 1, Decision::LaunchNext);
+                Ok(())
+            }
+            Some(run) if run.stage == expected => self.prepare(clock, token, start),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn prepared(&mut self, clock: &mut Clock, token: RunToken, start: u32) -> Lived {
+        let launched = Stage::Starting {
+            incarnation: start,
+            launched: true,
+        };
+        let (at, boot) = (self.at, self.boot);
+        let agent = self.agent();
+        let Some(launcher) = agent.link else {
+            agent
+                .core
+                .not_launched(token, "the launcher does not answer");
+            return Ok(());
+        };
+        agent.core.prepared(token, start);
+        let run = agent.core.run(&token);
+        if run.is_none_or(|run| run.stage != launched) {
+            return Ok(());
+        }
+        let Some(entry) = agent.entries.get_mut(&token) else {
+            return Ok(());
+        };
+        entry.incarnation = start;
+        entry.facts = Facts::default();
+        entry.is_launched = true;
+        entry.is_tracked = true;
+        let id = entry.id;
+        self.look(token, start);
+        // A launch that is on its way to a launcher that dies is lost.
+        if self.launcher == Some(launcher) {
+            let shim = Shim {
+                is_alive: true,
+                launcher,
+                ..Shim::default()
+            };
+            self.shims.insert((id, start), shim);
+            clock.soon(Event::Start(at, boot, id, start, Go::Claim));
+        }
+        Ok(())
+    }
+
+    /// Asks the launcher to look after a run that goes on, or to record its end.
+    pub fn guard(&mut self, clock: &mut Clock, token: RunToken, start: u32) -> Lived {
+        let (at, boot) = (self.at, self.boot);
+        let agent = self.agent();
+        let Some(launcher) = agent.link else {
+            return Ok(());
+        };
+        let Some(entry) = agent.entries.get_mut(&token) else {
+            return Ok(());
+        };
+        entry.is_tracked = true;
+        let id = entry.id;
+        if self.launcher != Some(launcher) {
+            return Ok(());
+        }
+        clock.note(Some(id), "n: the launcher looks after it");
+        let shim = self.shims.entry((id, start)).or_default();
+        shim.launcher = launcher;
+        if shim.is_alive || shim.is_job_alive {
+            clock.soon(Event::Told(at, launcher, token, start, News::Begun));
+        } else {
+            // It sweeps what is left; no process saw the exit code.
+            let ms = clock.dice.ms(5, 200);
+            clock.after(ms, Event::Start(at, boot, id, start, Go::End));
+        }
+        Ok(())
+    }
+
+    pub fn ring(&mut self, clock: &mut Clock, id: RunId) {
+        let newest = self.disk.get(&id).map_or(0, Folder::newest);
+        clock.soon(Event::Start(self.at, self.boot, id, newest, Go::Ring));
+    }
+
+    /// Makes the next cancel request.
+    pub fn write_cancel(&mut self, token: RunToken) -> Lived {
+        let id = self.agent().entries[&token].id;
+        self.write()?;
+        let Some(folder) = self.disk.get(&id) else {
+            return Ok(());
+        };
+        let number = folder.cancels + 1;
+        if let Some(kept) = self.ledger.get_mut(&token) {
+            kept.cancels = number;
+        }
+        if let Some(entry) = self.agent().entries.get_mut(&token) {
+            entry.cancels = number;
+        }
+        self.write()?;
+        if let Some(folder) = self.folder(id) {
+            folder.cancels = number;
+        }
+        Ok(())
+    }
+}

@@ -24,3 +24,8 @@ fn a_database_that_could_not_be_opened_for_writing_once_holds_up_no_run() {
 fn numbers_come_into_a_sheet_although_the_daemon_died_behind_add() {
     keeps("written", "1 0 0 Daemon write home/data/state.db");
 }
+
+#[test]
+fn a_home_is_restored_although_a_name_beside_it_cannot_be_removed() {
+    keeps("restored", "1 5 0 Client unlink home/data/restoring");
+}

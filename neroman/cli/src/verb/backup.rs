@@ -239,8 +239,9 @@ fn unpack(archive: &mut ZipArchive<File>, home: &Home) -> io::Result<Unpacked> {
     rustix::fs::syncfs(File::open(&home.data)?)?;
     // A daemon that began meanwhile made a database of its own, which stays.
     fs::hard_link(&state, home.state_db())?;
-    fs::remove_file(&state)?;
-    fs::remove_file(home.restoring())?;
+    // The home is whole from here on: a name that stays beside it is no reason to fail.
+    let _ = fs::remove_file(&state);
+    let _ = fs::remove_file(home.restoring());
     File::open(&home.data)?.sync_all()?;
     Ok(done)
 }

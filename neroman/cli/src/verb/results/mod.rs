@@ -276,15 +276,22 @@ fn beside(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Puts what was written beside a file in its place.
+/// Puts what was written beside a file in its place. A power cut leaves the new file or the old one.
 fn replace(path: &Path, beside: &Path, written: std::io::Result<()>) -> Result<(), Fault> {
     written
+        .and_then(|()| std::fs::File::open(beside)?.sync_all())
         .and_then(|()| std::fs::rename(beside, path))
         .map_err(|error| {
             // The file may not have been made.
             let _ = std::fs::remove_file(beside);
             cannot_write(path).because(&error)
-        })
+        })?;
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    // Some file systems sync no folder.
+    let _ = std::fs::File::open(folder.unwrap_or(Path::new("."))).and_then(|it| it.sync_all());
+    Ok(())
 }
 
 #[cfg(test)]

@@ -6,12 +6,14 @@ use std::io;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
+use crate::chaos::random::Random;
+
 /// Bytes that reach a disk together.
 const PAGE: usize = 4096;
 
 /// What is left of a part of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum Remnant {
     /// All: its programs alone died.
     Now,
     /// What was synced; any sync keeps all names (ext4, XFS).
@@ -37,18 +39,6 @@ struct Line {
     number: String,
     durable: Option<PathBuf>,
     now: Option<PathBuf>,
-}
-
-/// Numbers from a seed.
-pub(crate) struct Dice(pub(crate) u64);
-
-impl Dice {
-    /// A number below `end`.
-    pub(crate) fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005);
-        self.0 = self.0.wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % end.max(1)
-    }
 }
 
 impl Cut {
@@ -87,16 +77,16 @@ impl Cut {
     pub(crate) fn put(
         &self,
         at: &Path,
-        left: impl Fn(&Path) -> Left,
-        dice: &mut Dice,
+        left: impl Fn(&Path) -> Remnant,
+        random: &mut Random,
     ) -> io::Result<()> {
-        let torn = ["all", "now"][dice.below(2)];
+        let torn = if random.percent(50) { "all" } else { "now" };
         let mut names = BTreeMap::new();
         for (kind, file) in [
-            (Left::Now, "now"),
-            (Left::All, "all"),
-            (Left::Own, "own"),
-            (Left::Torn, torn),
+            (Remnant::Now, "now"),
+            (Remnant::All, "all"),
+            (Remnant::Own, "own"),
+            (Remnant::Torn, torn),
         ] {
             let its = self.names(file)?.into_iter();
             let its = its.filter(|(path, _)| left(path) == kind);
@@ -123,7 +113,7 @@ impl Cut {
                     continue;
                 }
                 'f' => {
-                    fs::write(&path, line.content(left, dice)?)?;
+                    fs::write(&path, line.content(left, random)?)?;
                     made.insert(line.number, path.clone());
                 }
                 // A socket without its program.
@@ -136,27 +126,27 @@ impl Cut {
 }
 
 impl Line {
-    fn content(&self, left: Left, dice: &mut Dice) -> io::Result<Vec<u8>> {
+    fn content(&self, left: Remnant, random: &mut Random) -> io::Result<Vec<u8>> {
         let read = |path: &Option<PathBuf>| path.as_ref().map_or(Ok(Vec::new()), fs::read);
         let durable = read(&self.durable)?;
         match left {
-            Left::Now => read(&self.now),
-            Left::All | Left::Own => Ok(durable),
-            Left::Torn if self.now == self.durable => Ok(durable),
-            Left::Torn => Ok(torn(&durable, &read(&self.now)?, dice)),
+            Remnant::Now => read(&self.now),
+            Remnant::All | Remnant::Own => Ok(durable),
+            Remnant::Torn if self.now == self.durable => Ok(durable),
+            Remnant::Torn => Ok(torn(&durable, &read(&self.now)?, random)),
         }
     }
 }
 
 /// Of each page what is durable, what was written, or zeros; of any length between both.
-fn torn(durable: &[u8], now: &[u8], dice: &mut Dice) -> Vec<u8> {
+fn torn(durable: &[u8], now: &[u8], random: &mut Random) -> Vec<u8> {
     let (short, long) = (durable.len().min(now.len()), durable.len().max(now.len()));
-    let length = short + dice.below(long - short + 1);
+    let length = random.between(short as u64, long as u64) as usize;
     let mut all = vec![0; length];
     for (number, page) in all.chunks_mut(PAGE).enumerate() {
         let sources = [durable, now, &[]];
-        let beyond = number * PAGE >= durable.len();
-        let source = sources[dice.below(if beyond { 3 } else { 2 })];
+        let last = if number * PAGE < durable.len() { 1 } else { 2 };
+        let source = sources[random.between(0, last) as usize];
         let bytes = source.get(number * PAGE..).unwrap_or_default();
         let bytes = &bytes[..bytes.len().min(page.len())];
         page[..bytes.len()].copy_from_slice(bytes);
@@ -173,7 +163,7 @@ mod tests {
         let (durable, now) = (vec![1; 2 * PAGE], vec![2; 4 * PAGE]);
         let mut seen = BTreeMap::new();
         for seed in 0..50 {
-            let torn = torn(&durable, &now, &mut Dice(seed));
+            let torn = torn(&durable, &now, &mut Random::new(seed));
             assert!((2 * PAGE..=4 * PAGE).contains(&torn.len()));
             for (number, page) in torn.chunks(PAGE).enumerate() {
                 assert!(page.iter().all(|byte| *byte == page[0]));

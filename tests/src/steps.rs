@@ -23,6 +23,8 @@ use judge::Facts;
 use play::Play;
 pub use stories::STORIES;
 
+use crate::chaos::random::Random;
+
 /// What happens at a point: the program is killed, or the call has an error, once or for two
 /// seconds.
 const FAULTS: [(i32, u32); 6] = [
@@ -149,13 +151,9 @@ pub fn run(stories: &[Story], most: usize, seed: u64, only: Option<&str>) -> Opt
 
 /// `most` of the points, all over the list.
 fn chosen(mut points: Vec<Point>, most: usize, seed: u64) -> Vec<Point> {
-    let mut state = seed ^ 0x9e37_79b9_7f4a_7c15;
+    let mut random = Random::new(seed);
     for last in (1..points.len()).rev() {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        let other = (state >> 33) as usize % (last + 1);
-        points.swap(last, other);
+        points.swap(last, random.between(0, last as u64) as usize);
     }
     points.truncate(most);
     points

@@ -14,23 +14,27 @@ use super::disk::StoryDisk;
 use super::judge::Facts;
 use super::play::{Moment, Play};
 use super::{Outcome, Story};
-use crate::power::{Cut, Dice, Left};
+use crate::chaos::random::Random;
+use crate::power::{Cut, Remnant};
 
 /// Time after which all that was shown is so again.
 const AGAIN: Duration = Duration::from_secs(45);
+
+/// The first sync in front of which there is a cut: up to the pause between two of them.
+const FIRST_CUT_MAX: u64 = 7;
 
 /// Files of the test and of jobs, whose disk is another one.
 const BESIDE: [&str; 4] = ["notes", "steps", "said", "go"];
 
 /// What is left of the person's side, and of the node's.
-const LEFT: [(Left, Left); 7] = [
-    (Left::All, Left::All),
-    (Left::Own, Left::Own),
-    (Left::Torn, Left::Torn),
-    (Left::All, Left::Now),
-    (Left::Now, Left::All),
-    (Left::Own, Left::Now),
-    (Left::Now, Left::Torn),
+const REMNANTS: [(Remnant, Remnant); 7] = [
+    (Remnant::All, Remnant::All),
+    (Remnant::Own, Remnant::Own),
+    (Remnant::Torn, Remnant::Torn),
+    (Remnant::All, Remnant::Now),
+    (Remnant::Now, Remnant::All),
+    (Remnant::Own, Remnant::Now),
+    (Remnant::Now, Remnant::Torn),
 ];
 
 /// Plays these stories, each with at most `most` cuts, chosen by `seed`; `None` where this user
@@ -63,32 +67,31 @@ pub fn cut(stories: &[Story], most: usize, seed: u64) -> Option<Outcome> {
 
 fn of_story(story: &Story, most: usize, seed: u64) -> Option<Outcome> {
     let mut outcome = Outcome::default();
-    let mut dice = Dice(seed);
-    let mut played = Played::of(story, dice.below(8))?;
-    let mut cuts = played.cuts();
+    let mut random = Random::of_text(seed, story.name);
+    let mut played = Played::of(story, random.between(0, FIRST_CUT_MAX))?;
+    let cuts = played.cuts();
     outcome.calls.0 = cuts.len();
+    let mut what = "undisturbed".to_owned();
     for _ in 0..most {
-        let Some((at, name)) = cuts.get(dice.below(cuts.len())).cloned() else {
+        let (Some((at, name)), true) = (random.pick(&cuts), played.broken.is_empty()) else {
             break;
         };
-        let left = LEFT[dice.below(LEFT.len())];
+        let left = random.pick(&REMNANTS).expect("some of them");
         let before = played.moments.iter().rposition(|moment| moment.at <= at);
-        if played.broken.is_empty() {
-            played.boot(&name, left, before, &mut dice);
-            outcome.tried.0 += 1;
-        }
-        if !played.broken.is_empty() {
-            let words = before.map_or("nothing", |before| &played.moments[before].words);
-            let text = format!(
-                "{}: {name} with {left:?} left, behind {words}\n  {}\n  in {}",
-                story.name,
-                played.broken.join("\n  "),
-                played.disk.keep().display()
-            );
-            eprintln!("BROKEN: {text}");
-            outcome.broken.push(text);
-            cuts.clear();
-        }
+        let words = before.map_or("nothing", |before| &played.moments[before].words);
+        what = format!("{name} with {left:?} left, behind {words}");
+        played.boot(&name, left, before, &mut random);
+        outcome.tried.0 += 1;
+    }
+    if !played.broken.is_empty() {
+        let (broken, kept) = (played.broken.join("\n  "), played.disk.keep());
+        let text = format!(
+            "{}: {what}\n  {broken}\n  in {}",
+            story.name,
+            kept.display()
+        );
+        eprintln!("BROKEN: {text}");
+        outcome.broken.push(text);
     }
     Some(outcome)
 }
@@ -116,7 +119,7 @@ struct Played {
 }
 
 impl Played {
-    fn of(story: &Story, first_cut: usize) -> Option<Self> {
+    fn of(story: &Story, first_cut: u64) -> Option<Self> {
         let mut disk = StoryDisk::mounted(None, Some(first_cut))?;
         let traced = disk.cuts().join("traced");
         let strace = "strace -DDD -f -qq --seccomp-bpf -e signal=none -e trace=syncfs -A -o";
@@ -157,22 +160,22 @@ impl Played {
     fn boot(
         &mut self,
         cut: &str,
-        (head, node): (Left, Left),
+        (head, node): (Remnant, Remnant),
         before: Option<usize>,
-        dice: &mut Dice,
+        random: &mut Random,
     ) {
         let home = self.disk.home().path().to_path_buf();
         let _ = fs::remove_dir_all(&home);
         let left = |path: &Path| {
             let mut words = path.components().skip(1).map(Component::as_os_str);
             match (words.next(), words.next()) {
-                (Some(name), _) if BESIDE.iter().any(|beside| name == *beside) => Left::Now,
+                (Some(name), _) if BESIDE.iter().any(|beside| name == *beside) => Remnant::Now,
                 (Some(base), Some(name)) if base == "home" && name == "node" => node,
                 _ => head,
             }
         };
         let at = home.parent().expect("it lies on a disk");
-        let put = Cut::of(&self.disk.cuts(), cut).put(at, left, dice);
+        let put = Cut::of(&self.disk.cuts(), cut).put(at, left, random);
         put.expect("the disk takes it");
         self.boots += 1;
         let number = self.boots;

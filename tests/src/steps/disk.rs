@@ -25,7 +25,7 @@ pub(super) struct StoryDisk {
 impl StoryDisk {
     /// A fresh disk for this thread; `None` where this user may not mount one. `first_cut` is the
     /// number of the first sync in front of which the power may be cut.
-    pub(super) fn mounted(fault: Option<&Point>, first_cut: Option<usize>) -> Option<Self> {
+    pub(super) fn mounted(fault: Option<&Point>, first_cut: Option<u64>) -> Option<Self> {
         may_mount()?;
         let folder = tempfile::Builder::new().prefix("ns").tempdir();
         let folder = folder.expect("a folder");

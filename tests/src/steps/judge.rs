@@ -183,8 +183,11 @@ impl Facts {
                 // A job notes its beginning a little later than it begins.
                 "starts" if state == "running" => is == was || (was.as_str(), is) == ("0", "1"),
                 "starts" => !has_ended || is == was,
-                // A table of the person, into which the daemon writes again.
-                _ if whose.is_empty() => is.matches("\\n").count() == was.matches("\\n").count(),
+                // The daemon writes again into cells between those of the person; steps go on.
+                _ if whose.is_empty() => {
+                    let was = outer_cells(was);
+                    was.iter().eq(outer_cells(is).iter().take(was.len()))
+                }
                 _ if !has_ended => true,
                 _ => is.starts_with(was.trim_end_matches('"')) || after.tells_more(self, whose),
             };
@@ -200,6 +203,15 @@ impl Facts {
         let told = |all: &Self| all.told.get(whose).map_or(0, Vec::len);
         !before.home.contains(whose) && told(self) > told(before)
     }
+}
+
+/// The first and the last cell of each row, in a text as JSON has it.
+fn outer_cells(table: &str) -> Vec<(Option<&str>, Option<&str>)> {
+    let rows = table.trim_matches('"').split_terminator("\\n");
+    let cells = rows.map(|row| row.split(','));
+    cells
+        .map(|mut cells| (cells.next(), cells.next_back()))
+        .collect()
 }
 
 /// The texts in a list, or the text itself.

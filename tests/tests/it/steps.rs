@@ -29,3 +29,8 @@ fn numbers_come_into_a_sheet_although_the_daemon_died_behind_add() {
 fn a_home_is_restored_although_a_name_beside_it_cannot_be_removed() {
     keeps("restored", "1 5 0 Client unlink home/data/restoring");
 }
+
+#[test]
+fn a_restore_that_was_killed_behind_its_last_effect_is_answered_as_done() {
+    keeps("restored", "1 0 0 Client unlink home/data/restoring");
+}

@@ -26,6 +26,8 @@ const FORMAT: u64 = 1;
 const NOTE_BYTES_MAX: u64 = 64 * 1024;
 /// The database, which gets its name last: a home without it is not restored yet.
 const STATE: &str = "data/state.db";
+/// The database's name in the home until everything else lies there.
+const RESTORING_DB: &str = "restoring.db";
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Backup) -> Result<u8, Stop> {
@@ -106,13 +108,20 @@ fn open(path: &Path) -> Result<(ZipArchive<File>, Value), Fault> {
 fn restore(session: &Session, args: &Backup) -> Result<u8, Stop> {
     let home = home()?;
     let (mut archive, note) = open(Path::new(&args.file))?;
-    let lock = empty(&home)?;
     let failed = |error: &io::Error| {
         Fault::new(code::FAILED, "the backup was not restored")
             .because(error)
             .hint("the home is no home yet: type the command again")
     };
-    let restored = unpack(&mut archive, &home).map_err(|error| failed(&error))?;
+    let lock = locked(&home)?;
+    let restored = if is_whole(&home, &note) {
+        counted(&mut archive)
+    } else {
+        begin(&home)?;
+        unpack(&mut archive, &home)
+    };
+    let restored = restored.map_err(|error| failed(&error))?;
+    finish(&home).map_err(|error| failed(&error))?;
     drop(lock);
     let host = note["host"].as_str().unwrap_or_default();
     let made_ms = note["made_ms"].as_i64().unwrap_or(0);
@@ -141,43 +150,58 @@ fn restore(session: &Session, args: &Backup) -> Result<u8, Stop> {
     Ok(code::OK)
 }
 
-/// Makes sure that the home is empty, and keeps daemons out of it while the answer lives.
-fn empty(home: &Home) -> Result<File, Fault> {
-    let refused = |what: &Path| {
-        Fault::usage("a backup is restored into an empty home only")
-            .cause(format!("{} is there", what.display()))
-            .hint("choose another one: NERONET_HOME=DIR neroman backup --restore FILE")
-    };
-    let cannot = |path: &Path, error: &io::Error| {
-        Fault::new(code::FAILED, format!("cannot use {}", path.display())).because(error)
-    };
+fn refused(what: &Path) -> Fault {
+    Fault::usage("a backup is restored into an empty home only")
+        .cause(format!("{} is there", what.display()))
+        .hint("choose another one: NERONET_HOME=DIR neroman backup --restore FILE")
+}
+
+fn cannot_use(path: &Path, error: &io::Error) -> Fault {
+    Fault::new(code::FAILED, format!("cannot use {}", path.display())).because(error)
+}
+
+/// Keeps daemons out of the home while the answer lives.
+fn locked(home: &Home) -> Result<File, Fault> {
     let mut folders = fs::DirBuilder::new();
     folders.recursive(true).mode(0o700);
     let made = folders.create(&home.data);
-    made.map_err(|error| cannot(&home.data, &error))?;
+    made.map_err(|error| cannot_use(&home.data, &error))?;
     let path = home.daemon_lock();
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).mode(0o600);
     let lock = options.truncate(false).open(&path);
-    let lock = lock.map_err(|error| cannot(&path, &error))?;
+    let lock = lock.map_err(|error| cannot_use(&path, &error))?;
     if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Err(refused(&path).cause("a daemon uses it"));
     }
+    Ok(lock)
+}
+
+/// Whether an earlier try restored this backup, and only its answer is missing. The first daemon
+/// of a restored home takes the note away.
+fn is_whole(home: &Home, note: &Value) -> bool {
+    let left = fs::read(home.restored()).unwrap_or_default();
+    home.state_db().exists()
+        && serde_json::from_slice::<Value>(&left).is_ok_and(|left| left == *note)
+}
+
+/// Makes sure that the home is empty, and marks it as one that is being restored.
+fn begin(home: &Home) -> Result<(), Fault> {
     if home.state_db().exists() {
         return Err(refused(&home.state_db()));
     }
     // What an earlier try left is written once more.
     let begun = home.restoring();
     if begun.exists() {
-        return Ok(lock);
+        return Ok(());
     }
     if home.config.exists() {
         return Err(refused(&home.config));
     }
     let entries = fs::read_dir(&home.data);
-    let entries = entries.map_err(|error| cannot(&home.data, &error))?;
+    let entries = entries.map_err(|error| cannot_use(&home.data, &error))?;
     for entry in entries {
-        let entry = entry.map_err(|error| cannot(&home.data, &error))?;
+        let entry = entry.map_err(|error| cannot_use(&home.data, &error))?;
         let is_lock = ["daemon.lock", "start.lock"]
             .iter()
             .any(|name| entry.file_name() == *name);
@@ -185,8 +209,7 @@ fn empty(home: &Home) -> Result<File, Fault> {
             return Err(refused(&entry.path()));
         }
     }
-    fs::write(&begun, "").map_err(|error| cannot(&begun, &error))?;
-    Ok(lock)
+    fs::write(&begun, "").map_err(|error| cannot_use(&begun, &error))
 }
 
 #[derive(Default)]
@@ -214,7 +237,7 @@ fn unpack(archive: &mut ZipArchive<File>, home: &Home) -> io::Result<Unpacked> {
         }
         let is_state = name == STATE;
         let to = if is_state {
-            home.data.join("restoring.db")
+            home.data.join(RESTORING_DB)
         } else {
             path
         };
@@ -239,11 +262,24 @@ fn unpack(archive: &mut ZipArchive<File>, home: &Home) -> io::Result<Unpacked> {
     rustix::fs::syncfs(File::open(&home.data)?)?;
     // A daemon that began meanwhile made a database of its own, which stays.
     fs::hard_link(&state, home.state_db())?;
-    // The home is whole from here on: a name that stays beside it is no reason to fail.
-    let _ = fs::remove_file(&state);
-    let _ = fs::remove_file(home.restoring());
-    File::open(&home.data)?.sync_all()?;
     Ok(done)
+}
+
+/// What a whole backup has.
+fn counted(archive: &mut ZipArchive<File>) -> io::Result<Unpacked> {
+    let mut done = Unpacked::default();
+    for at in 0..archive.len() {
+        done.bytes += archive.by_index(at)?.size();
+        done.files += 1;
+    }
+    Ok(done)
+}
+
+/// Syncs the names of a whole home. One that stays beside it is no reason to fail.
+fn finish(home: &Home) -> io::Result<()> {
+    let _ = fs::remove_file(home.data.join(RESTORING_DB));
+    let _ = fs::remove_file(home.restoring());
+    File::open(&home.data)?.sync_all()
 }
 
 /// Where a file of a backup lies in a home.

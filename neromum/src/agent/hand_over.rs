@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::path::Path;
 
+use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken};
 use nero_wire::v1::HandOverReply;
 use nero_wire::v1::hand_over_reply::Refusal;
@@ -21,6 +22,7 @@ use super::{Agent, Driver};
 use crate::config;
 use crate::runs::control::cancel_never;
 use crate::runs::spec::{self, may_pass, unmake};
+use crate::runs::unreadable::{Unreadable, What};
 use crate::runs::{gone, segments};
 use check::still_live;
 use place::{Folder, Placed};
@@ -277,16 +279,24 @@ impl<D: Driver> Agent<D> {
             let has = token.is_some_and(|token| self.has(&token));
             let entry = token.and_then(|token| self.entries.get(&token));
             let lacks_spec = entry.is_some_and(|entry| entry.unreadable.contains_key(&0));
-            // The run is accepted even if its folder could not be read just now, or another
-            // request brought it in first. A spec that it waits for did not come in.
-            if has && !(refusal.later && lacks_spec) {
-                reply.accepted.push(refusal.token);
-                continue;
+            match token {
+                // The spec that the run waits for did not come in.
+                Some(token) if has && lacks_spec => {
+                    if !refusal.later {
+                        self.spec_refused(token, &refusal);
+                    }
+                    reply.refused.push(refusal);
+                }
+                // The run is accepted even if its folder could not be read just now, or another
+                // request brought it in first.
+                Some(_) if has => reply.accepted.push(refusal.token),
+                _ => {
+                    if let Some(token) = token.filter(|_| refusal.only_here) {
+                        self.admission.recall(token, NEVER_AGAIN);
+                    }
+                    reply.refused.push(refusal);
+                }
             }
-            if let Some(token) = token.filter(|_| refusal.only_here) {
-                self.admission.recall(token, NEVER_AGAIN);
-            }
-            reply.refused.push(refusal);
         }
         for (token, generation) in placing.unknown {
             if self.has(&token) {
@@ -311,6 +321,19 @@ impl<D: Driver> Agent<D> {
         }
         // A caller that has left asks again, and gets the same.
         let _ = answer.send(reply);
+    }
+
+    /// Tells people why a run's only usable spec is refused here.
+    fn spec_refused(&mut self, token: RunToken, refusal: &Refusal) {
+        let Some(entry) = self.entries.get(&token) else {
+            return;
+        };
+        let what = What::SpecRefused {
+            why: refusal.why.clone(),
+            hint: refusal.hint.clone(),
+        };
+        let spec = self.run_dir(entry.id).join(names::SPEC);
+        self.set_unreadable(token, 0, vec![Unreadable::new(&spec, what)]);
     }
 
     /// Whether the run was accepted, and not recalled.

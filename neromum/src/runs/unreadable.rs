@@ -40,6 +40,13 @@ pub enum What {
     Foreign,
     /// A run's spec, with the error of its reader.
     Spec(String),
+    /// A run's spec, with the refusal of the one that neroman sent in its place.
+    SpecRefused {
+        /// Reason of the refusal.
+        why: String,
+        /// The remedy for it.
+        hint: String,
+    },
     /// A part of the ledger, with the error of its reader.
     Ledger(String),
 }
@@ -74,6 +81,7 @@ impl Unreadable {
             },
             What::Ledger(_) => "put its content back, or remove it; a run whose end cannot be told without it is held, all others go on".to_owned(),
             What::Spec(_) => "it is sent again by neroman, if it has it".to_owned(),
+            What::SpecRefused { hint, .. } => hint.clone(),
             What::Missing { .. }
             | What::Gone
             | What::JobMissing
@@ -103,7 +111,7 @@ impl Unreadable {
             path: self.path.display().to_string(),
             why: self.what.to_string(),
             hint: self.hint(run_dir),
-            send_spec: matches!(self.what, What::Spec(_)),
+            send_spec: matches!(self.what, What::Spec(_) | What::SpecRefused { .. }),
         }
     }
 }
@@ -145,6 +153,12 @@ impl fmt::Display for What {
             Self::Foreign => f.write_str("belongs to another run"),
             Self::Ledger(why) => f.write_str(why),
             Self::Spec(why) => write!(f, "cannot be used: {why}"),
+            Self::SpecRefused { why, .. } => {
+                write!(
+                    f,
+                    "cannot be used, and was refused when it was sent again: {why}"
+                )
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use nero_wire::v1::RunSpec;
 use nero_wire::v1::run_state::Stage;
 use rustix::process::Signal;
 
-use crate::rig::{Follower, Known, Node, kill, wait_for};
+use crate::rig::{Follower, Known, Node, kill, reference, wait_for};
 use crate::setup::settled;
 
 /// A job that leaves a line per start and ends when told.
@@ -275,6 +275,22 @@ async fn a_waiting_run_whose_spec_is_damaged_starts_when_it_is_sent_again() {
     let reply = mum.send_again(&lacking).await;
     assert_eq!(reply.accepted.len(), 0);
     assert!(reply.refused[0].later, "{reply:?}");
+    // A reason that does not pass is told, and the run waits on.
+    let refused = RunSpec {
+        resume: Some(reference(&node.sh(9, "true"))),
+        ..spec.clone()
+    };
+    let reply = mum.send_again(&refused).await;
+    assert!(
+        reply.accepted.is_empty() && !reply.refused[0].later,
+        "{reply:?}"
+    );
+    let told = |known: &Known| {
+        let file = known.runs.get(&spec.token)?.unreadable.first()?;
+        let is_told = file.why.contains("run 9.1 is not on");
+        (is_told && file.hint == "start it without --resume").then_some(())
+    };
+    follower.until(|known| told(known).is_some()).await;
     let reply = mum.send_again(&spec).await;
     assert_eq!((reply.accepted.len(), reply.refused), (1, vec![]));
     follower.stage(&spec, Stage::Settled).await;

@@ -8,6 +8,9 @@ use rusqlite::ErrorCode;
 
 use crate::row::{At, RunKey};
 
+/// What to do about a disk that fails.
+const DISK: &str = "look at the kernel's log for that disk, then start neroman again";
+
 /// Reason why the store cannot do its work. Nothing of the transaction
 /// happened.
 #[derive(Debug, thiserror::Error)]
@@ -215,8 +218,10 @@ impl StoreError {
                 io::ErrorKind::PermissionDenied => {
                     format!("give yourself the right to use it: chmod u+rw '{}'", path.display())
                 }
+                _ if is_of_the_disk(source) => DISK.to_owned(),
                 _ => return None,
             },
+            Self::Io { source, .. } if is_of_the_disk(source) => DISK.to_owned(),
             Self::Damaged { .. }
             | Self::DamagedRow { .. }
             | Self::DamagedTable { .. }
@@ -228,9 +233,7 @@ impl StoreError {
             Self::Full { .. } => {
                 "free some on that disk; the runs go on, and nothing was lost".to_owned()
             }
-            Self::Broken { .. } | Self::BrokenBefore { .. } => {
-                "look at the kernel's log for that disk, then start neroman again".to_owned()
-            }
+            Self::Broken { .. } | Self::BrokenBefore { .. } => DISK.to_owned(),
             Self::Busy { .. } => "end the other process that has it open".to_owned(),
             Self::OldSqlite { .. }
             | Self::Io { .. }
@@ -298,6 +301,14 @@ impl StoreError {
     }
 }
 
+/// Whether the disk itself refuses, and not what asked it.
+fn is_of_the_disk(error: &io::Error) -> bool {
+    matches!(
+        rustix::io::Errno::from_io_error(error),
+        Some(rustix::io::Errno::IO | rustix::io::Errno::STALE)
+    )
+}
+
 fn is_series(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == "series.db")
 }
@@ -307,4 +318,21 @@ fn fold_again(path: &Path) -> String {
         "move {} away with its -wal and -shm; what the nodes still have is folded again",
         path.display()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_fails_is_named_as_the_thing_to_look_at() {
+        for (errno, is_told) in [(5, true), (116, true), (28, false)] {
+            let error = StoreError::Io {
+                what: "open",
+                path: PathBuf::from("/h/data/state.db"),
+                source: io::Error::from_raw_os_error(errno),
+            };
+            assert_eq!(error.hint().as_deref() == Some(DISK), is_told, "{errno}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use nero_wire::v1::run_state::Stage;
 use nero_wire::v1::{DescribeRequest, Role, Rule, RuleSet, SetRulesRequest, StopRequest};
 use rustix::process::Signal;
 
-use crate::rig::{Known, Node, kill, reference, wait_for, wait_until_forgotten};
+use crate::rig::{Known, Node, kill, reference, removed, wait_for, wait_until_forgotten};
 use crate::setup::settled;
 
 #[tokio::test]
@@ -246,7 +246,7 @@ async fn neromum_and_launcher_end_when_their_folder_was_deleted() {
     let mut node = Node::new();
     let mum = node.start().await;
     let launcher = node.launcher().await;
-    std::fs::remove_dir_all(&node.root).unwrap();
+    removed(&node.root).await;
     assert_eq!(node.ended().await, Some(0));
     wait_for("the launcher to leave, too", || {
         (!lives(launcher) && node.processes().is_empty()).then_some(())
@@ -268,7 +268,7 @@ async fn a_job_whose_folder_was_deleted_goes_on_and_its_launcher_leaves_after_it
     follower.stage(&spec, Stage::Running).await;
     let launcher = node.launcher().await;
     let (shim, job) = node.claim(&spec);
-    std::fs::remove_dir_all(&node.root).unwrap();
+    removed(&node.root).await;
     assert_eq!(node.ended().await, Some(0));
     for pid in [launcher, shim, job] {
         assert!(lives(pid), "a job that runs is still supervised");

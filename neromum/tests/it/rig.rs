@@ -327,6 +327,14 @@ pub async fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Removes a folder in which programs still make files, as a person does who types `rm` twice.
+pub async fn removed(folder: &std::path::Path) {
+    wait_for("the folder to be empty", || {
+        std::fs::remove_dir_all(folder).ok()
+    })
+    .await;
+}
+
 /// A connection to neromum.
 #[derive(Clone)]
 pub struct Mum {

@@ -9,7 +9,7 @@ use nero_wire::hello;
 use nero_wire::v1::mum_client::MumClient;
 use nero_wire::v1::{DescribeRequest, Role, StopRequest};
 
-use crate::rig::{Mum, Node, mum, wait_for};
+use crate::rig::{Mum, Node, mum, removed, wait_for};
 
 /// Names of the threads of a process.
 fn threads(pid: i32) -> Vec<String> {
@@ -212,7 +212,7 @@ async fn everything_ends_when_the_shared_folder_was_deleted() {
     let dialled = dial(&node, &["--shared", "yes", "--beat", "0.1"]).await;
     let (mum, _child) = dialled.unwrap();
     node.launcher().await;
-    std::fs::remove_dir_all(&node.root).unwrap();
+    removed(&node.root).await;
     wait_for("neromum and launcher to leave", || {
         let left = node.processes();
         left.iter()

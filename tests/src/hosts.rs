@@ -35,6 +35,7 @@ pub struct Plan {
     home_size: Option<String>,
     shared: Vec<String>,
     sshd_options: String,
+    folder: PathBuf,
 }
 
 impl Plan {
@@ -45,7 +46,15 @@ impl Plan {
             home_size: None,
             shared: Vec::new(),
             sshd_options: String::new(),
+            folder: "/tmp".into(),
         }
+    }
+
+    /// Keeps everything of the hosts, with their homes, below this folder.
+    #[must_use]
+    pub fn below(mut self, folder: &Path) -> Self {
+        self.folder = folder.to_path_buf();
+        self
     }
 
     /// Gives each home a file system of this size, for example `64M`, so that
@@ -79,7 +88,7 @@ impl Plan {
     pub fn up(self) -> Hosts {
         let folder = tempfile::Builder::new()
             .prefix("nh")
-            .tempdir_in("/tmp")
+            .tempdir_in(&self.folder)
             .expect("a folder");
         let isolated = isolates();
         let mut holder = script()

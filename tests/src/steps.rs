@@ -24,6 +24,7 @@ use play::Play;
 pub use stories::STORIES;
 
 use crate::chaos::random::Random;
+use crate::cluster::Scheduler;
 
 /// What happens at a point: the program is killed, or the call has an error, once or for two
 /// seconds.
@@ -41,7 +42,19 @@ const FAULTS: [(i32, u32); 6] = [
 pub struct Story {
     /// One word.
     pub name: &'static str,
+    place: Place,
     play: fn(&mut Play<'_>),
+}
+
+/// Where the runs of a story are executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// On this machine.
+    Here,
+    /// In jobs of a cluster whose login node this machine is.
+    Cluster(Scheduler),
+    /// On the host `h1`, over ssh.
+    Host,
 }
 
 /// A call that changes a file, and what happens there.
@@ -113,9 +126,9 @@ pub fn run(stories: &[Story], most: usize, seed: u64, only: Option<&str>) -> Opt
         outcome.calls.1 += undisturbed.passed.len();
         if !undisturbed.broken.is_empty() {
             let broken = undisturbed.broken.join("\n  ");
-            outcome
-                .broken
-                .push(format!("{} undisturbed:\n  {broken}", story.name));
+            let text = format!("{} undisturbed:\n  {broken}", story.name);
+            eprintln!("BROKEN: {text}");
+            outcome.broken.push(text);
             continue;
         }
         let mut points = Point::all(&undisturbed.passed);
@@ -171,8 +184,9 @@ struct Round {
 impl Round {
     fn of(story: &Story, disturbed: Option<(&Point, &Facts)>) -> Option<Self> {
         let mut disk = StoryDisk::mounted(disturbed.map(|(point, _)| point), None)?;
+        disk = disk.with(story.place);
         let began = Instant::now();
-        let mut play = Play::new(disk.home());
+        let mut play = Play::new(&disk);
         (story.play)(&mut play);
         let mut facts = play.settled();
         let passed = disk.passed();
@@ -182,10 +196,12 @@ impl Round {
             if facts.differing(undisturbed).is_empty() {
                 play.broken.append(&mut play.failed);
             }
+        } else {
+            play.broken.append(&mut play.failed);
         }
         let mut broken = play.broken;
         if disturbed.is_some() {
-            broken.extend(Play::new(disk.home()).goes_on());
+            broken.extend(Play::new(&disk).goes_on());
         }
         let failures = disk.failures();
         if !broken.is_empty() {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use super::disk::StoryDisk;
 use super::judge::Facts;
 use super::play::{Moment, Play};
-use super::{Outcome, Story};
+use super::{Outcome, Place, Story};
 use crate::chaos::random::Random;
 use crate::power::{Cut, Remnant};
 
@@ -24,7 +24,7 @@ const AGAIN: Duration = Duration::from_secs(45);
 const FIRST_CUT_MAX: u64 = 7;
 
 /// Files of the test and of jobs, whose disk is another one.
-const BESIDE: [&str; 4] = ["notes", "steps", "said", "go"];
+const BESIDE: [&str; 5] = ["notes", "steps", "said", "go", "mails"];
 
 /// What is left of the person's side, and of the node's.
 const REMNANTS: [(Remnant, Remnant); 7] = [
@@ -50,6 +50,10 @@ pub fn cut(stories: &[Story], most: usize, seed: u64) -> Option<Outcome> {
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some(story) = stories.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    // Nodes that are machines of their own have a power of their own.
+                    if story.place != Place::Here {
+                        continue;
+                    }
                     let found = of_story(story, most, seed);
                     let mut all = outcome.lock().expect("no thread panics");
                     *all = all.take().zip(found).map(|(mut all, found)| {
@@ -126,7 +130,7 @@ impl Played {
         disk.start_by(&format!("{strace} {}", traced.display()));
         // The kind of this file system says that it is.
         disk.home().configure("nodes: {local: {shared: false}}\n");
-        let mut play = Play::new(disk.home());
+        let mut play = Play::new(&disk);
         play.answered = shown;
         (story.play)(&mut play);
         play.settled();
@@ -186,7 +190,7 @@ impl Played {
 'mount --bind {} /proc/sys/kernel/random/boot_id && exec \"$0\" \"$@\"'",
             boot_id.display()
         ));
-        let mut play = Play::new(self.disk.home());
+        let mut play = Play::new(&self.disk);
         play.own.clone_from(&self.own);
         // What a job waits for.
         fs::write(home.join("go"), "").expect("a file");
@@ -201,7 +205,7 @@ impl Played {
         };
         self.broken.append(&mut play.broken);
         if self.broken.is_empty() {
-            self.broken = Play::new(self.disk.home()).goes_on();
+            self.broken = Play::new(&self.disk).goes_on();
         }
         self.disk.home().end_everything();
     }

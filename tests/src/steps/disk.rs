@@ -7,19 +7,30 @@ use std::process::{Child, Command};
 
 use tempfile::TempDir;
 
-use super::Point;
-use crate::Home;
+use super::{Place, Point};
+use crate::cluster::Cluster;
 use crate::home::program;
+use crate::hosts::Plan;
 use crate::late::{may_mount, serve};
+use crate::{Home, Hosts};
 
 /// A mounted disk with a home on it; the home ends first.
 #[derive(Debug)]
 pub(super) struct StoryDisk {
     home: Option<Home>,
+    nodes: Nodes,
     server: Child,
     at: PathBuf,
     record: PathBuf,
     folder: TempDir,
+}
+
+/// What runs are executed on; it lasts as long as this.
+#[derive(Debug)]
+enum Nodes {
+    Local,
+    Cluster { _cluster: Cluster },
+    Hosts(Hosts),
 }
 
 impl StoryDisk {
@@ -46,11 +57,40 @@ impl StoryDisk {
         let own = tempfile::Builder::new().prefix("h").tempdir_in(&at);
         Some(Self {
             home: Some(Home::in_folder(own.expect("a folder"))),
+            nodes: Nodes::Local,
             server,
             at,
             record,
             folder,
         })
+    }
+
+    /// The same with what its runs are executed on.
+    pub(super) fn with(mut self, place: Place) -> Self {
+        let home = self.home.as_mut().expect("it ends with the disk");
+        self.nodes = match place {
+            Place::Here => Nodes::Local,
+            Place::Cluster(scheduler) => {
+                let cluster = Cluster::alone(scheduler);
+                cluster.log_in(home);
+                Nodes::Cluster { _cluster: cluster }
+            }
+            Place::Host => {
+                let hosts = Plan::new(1).below(&self.at).up();
+                home.set_env("NERONET_SSH", &hosts.ssh_command());
+                home.configure("nodes: {h1: {address: h1, cpus: 2}}\n");
+                Nodes::Hosts(hosts)
+            }
+        };
+        self
+    }
+
+    /// A folder with one path for the story and for its jobs.
+    pub(super) fn common(&self) -> PathBuf {
+        match &self.nodes {
+            Nodes::Hosts(hosts) => hosts.common(),
+            Nodes::Local | Nodes::Cluster { .. } => self.home().path().to_path_buf(),
+        }
     }
 
     /// The home on it.
@@ -110,6 +150,7 @@ impl StoryDisk {
 impl Drop for StoryDisk {
     fn drop(&mut self) {
         drop(self.home.take());
+        self.nodes = Nodes::Local;
         // A process that still works there ends with its home.
         let _ = Command::new("umount")
             .args(["-l", "-q"])

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 
+use super::disk::StoryDisk;
 use super::judge::Facts;
 use crate::Home;
 use crate::chaos::{Answer, Client, is_open};
@@ -26,6 +27,8 @@ const BUG: i32 = 70;
 /// One playing of a story.
 pub(super) struct Play<'a> {
     pub(super) home: &'a Home,
+    /// A folder with one path here and on the nodes.
+    pub(super) common: PathBuf,
     pub(super) broken: Vec<String>,
     /// Commands that never succeeded: right only where a run is not as it should be.
     pub(super) failed: Vec<String>,
@@ -48,10 +51,12 @@ pub(super) struct Moment {
 }
 
 impl<'a> Play<'a> {
-    pub(super) fn new(home: &'a Home) -> Self {
+    pub(super) fn new(disk: &'a StoryDisk) -> Self {
+        let home = disk.home();
         fs::create_dir_all(home.path().join("said")).expect("a folder");
         Self {
             home,
+            common: disk.common(),
             broken: Vec::new(),
             failed: Vec::new(),
             asked: 0,
@@ -63,7 +68,7 @@ impl<'a> Play<'a> {
 
     /// The file into which each job writes a line when it begins.
     pub(super) fn notes(&self) -> PathBuf {
-        self.home.path().join("notes")
+        self.common.join("notes")
     }
 
     /// A line of shell with which a job notes its beginning.
@@ -170,14 +175,24 @@ impl<'a> Play<'a> {
 
     /// Waits until the experiments are so.
     pub(super) fn until(&mut self, what: &str, is_so: impl Fn(&Value) -> bool) {
+        self.until_shown(what, &["status", "all", "--json"], is_so);
+    }
+
+    /// Waits until the document of a command is so.
+    pub(super) fn until_shown(
+        &mut self,
+        what: &str,
+        words: &[&str],
+        is_so: impl Fn(&Value) -> bool,
+    ) {
         let began = Instant::now();
         loop {
-            let status = self.status();
-            if is_so(&status) || !self.broken.is_empty() {
+            let shown = self.document(words);
+            if is_so(&shown) || !self.broken.is_empty() {
                 return;
             }
             if began.elapsed() > PATIENCE {
-                self.broken.push(format!("waited for {what}: {status}"));
+                self.broken.push(format!("waited for {what}: {shown}"));
                 return;
             }
             thread::sleep(LOOK);

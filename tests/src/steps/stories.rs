@@ -1,43 +1,50 @@
 //! The stories.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::Value;
 
-use super::Story;
 use super::play::Play;
+use super::{Place, Story};
+use crate::cluster::Scheduler;
+use crate::mail::{CaughtMail, MailServer};
 
 /// All of them.
-pub const STORIES: [Story; 7] = [
+pub const STORIES: [Story; 11] = [
+    here("simple", simple),
+    here("steered", steered),
+    here("retried", retried),
+    here("cleaned", cleaned),
+    here("written", written),
+    here("stepped", stepped),
+    here("restored", restored),
+    here("mailed", mailed),
     Story {
-        name: "simple",
-        play: simple,
+        name: "submitted",
+        place: Place::Cluster(Scheduler::SlurmWithoutAccounting),
+        play: submitted,
     },
     Story {
-        name: "steered",
-        play: steered,
+        name: "pushed",
+        place: Place::Host,
+        play: pushed,
     },
     Story {
-        name: "retried",
-        play: retried,
-    },
-    Story {
-        name: "cleaned",
-        play: cleaned,
-    },
-    Story {
-        name: "written",
-        play: written,
-    },
-    Story {
-        name: "stepped",
-        play: stepped,
-    },
-    Story {
-        name: "restored",
-        play: restored,
+        name: "taken",
+        place: Place::Host,
+        play: taken,
     },
 ];
+
+/// A story whose runs are executed on this machine.
+const fn here(name: &'static str, play: fn(&mut Play<'_>)) -> Story {
+    Story {
+        name,
+        place: Place::Here,
+        play,
+    }
+}
 
 fn all(status: &Value, is_so: fn(&Value) -> bool) -> bool {
     let all = status["experiments"].as_array();
@@ -46,12 +53,15 @@ fn all(status: &Value, is_so: fn(&Value) -> bool) -> bool {
 
 /// Adds a folder `e` with this file, and starts all of it.
 fn begun(play: &mut Play<'_>, yaml: &str) {
+    begun_by(play, yaml, &["start", "all"]);
+}
+
+/// The same with this command.
+fn begun_by(play: &mut Play<'_>, yaml: &str, start: &[&str]) {
     let folder = play.home.experiment("e", yaml);
     let folder = folder.display().to_string();
     play.command(&["add", &folder]);
-    play.told(&["start", "all"], |status| {
-        all(status, |one| !one["run"].is_null())
-    });
+    play.told(start, |status| all(status, |one| !one["run"].is_null()));
 }
 
 /// Add, start, wait, results.
@@ -212,4 +222,118 @@ fn restored(play: &mut Play<'_>) {
     fs::rename(&base, old).expect("a folder");
     fs::create_dir(&base).expect("a folder");
     play.command(&["backup", "--restore", &file]);
+}
+
+/// A letter about the end of a run.
+fn mailed(play: &mut Play<'_>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = MailServer::start(folder.path());
+    let (address, ca) = (server.address(), server.ca());
+    let config = play.home.base().join("config.yaml");
+    let config = fs::read_to_string(config).unwrap_or_default();
+    play.home.configure(&format!(
+        "{config}user: {{email: ada@example.org}}
+mail: {{smtp: '{address}', ca: {}, login: tester, password_command: echo secret}}
+notify: {{events: [finished, crashed, aborted, lost]}}
+",
+        ca.display()
+    ));
+    let note = play.note();
+    begun(
+        play,
+        &format!("collection: e\n+fails: {{command: [sh, -c, '{note}; echo loss 5; exit 3']}}\n"),
+    );
+    play.wait("all");
+    play.until_shown("its letter", &["mail", "list", "--json"], |list| {
+        let all = list["deliveries"].as_array();
+        let is_sent = |one: &Value| one["state"] == "sent";
+        list["notices"] == 0 && all.is_some_and(|all| !all.is_empty() && all.iter().all(is_sent))
+    });
+    // The same letter may come twice.
+    let letters: BTreeSet<_> = server.caught().iter().map(letter).collect();
+    let letters: Vec<String> = letters.into_iter().map(|(_, subject)| subject).collect();
+    let mails = play.home.path().join("mails");
+    fs::write(&mails, letters.join("\n")).expect("a file");
+    play.own.push(mails);
+}
+
+/// Runs in jobs of SLURM: one ends well, one badly, and one is ended.
+fn submitted(play: &mut Play<'_>) {
+    let note = play.note();
+    let yaml = format!(
+        "collection: e
++short: {{command: [sh, -c, '{note}; echo loss 3; echo made > model.txt; echo loss 2']}}
++fails: {{command: [sh, -c, '{note}; echo loss 5; exit 3']}}
++ended: {{command: [sh, -c, '{note}; echo loss 4; sleep 600']}}
+"
+    );
+    begun(play, &yaml);
+    play.until("what is to be ended to print", |status| {
+        let ended = &status["experiments"][2];
+        !ended["metrics"]["loss"].is_null()
+            || ended["phase"] == "crashed"
+            || ended["phase"] == "lost"
+    });
+    play.told(&["abort", "ended", "--yes"], |status| {
+        let ended = &status["experiments"][2];
+        ended["state"] == "aborted" || !ended["wish"].is_null()
+    });
+    play.wait("all");
+}
+
+/// Runs on a host that is reached by ssh, with files there and back.
+fn pushed(play: &mut Play<'_>) {
+    let note = play.note();
+    let go = play.common.join("go");
+    let yaml = format!(
+        "collection: e
++short: {{command: [sh, -c, '{note}; cp data.txt model.txt; echo loss 3; echo loss 2']}}
++ended: {{rules: [{{abort: loss > 8}}], command: [sh, -c, '{note}; echo loss 9; until test -e {}; do sleep 0.05; done']}}
+",
+        go.display()
+    );
+    let folder = play.home.path().join("e");
+    fs::create_dir_all(&folder).expect("a folder");
+    fs::write(folder.join("data.txt"), "of the person").expect("a file");
+    begun_by(play, &yaml, &["start", "all", "--node", "h1"]);
+    play.wait("all");
+    fs::write(go, "").expect("a file");
+    play.until("results are home", |status| {
+        all(status, |one| one["settled"] == true)
+    });
+    play.command(&["fetch", "short"]);
+    play.command(&["clean", "short", "--yes"]);
+}
+
+/// Another home takes over a host with a run that is over, and one that is not.
+fn taken(play: &mut Play<'_>) {
+    let note = play.note();
+    let go = play.common.join("go");
+    let yaml = format!(
+        "collection: e
++short: {{command: [sh, -c, '{note}; echo loss 3; echo made > model.txt']}}
++held: {{command: [sh, -c, '{note}; echo loss 4; until test -e {}; do sleep 0.05; done; echo loss 1']}}
+",
+        go.display()
+    );
+    begun_by(play, &yaml, &["start", "all", "--node", "h1"]);
+    play.wait("short");
+    play.until("what is held to print", |status| {
+        let held = &status["experiments"][1];
+        !held["metrics"]["loss"].is_null() || held["phase"] == "crashed"
+    });
+    play.home.end_everything();
+    let (base, old) = (play.home.base(), play.home.path().join("old"));
+    fs::rename(&base, old).expect("a folder");
+    fs::create_dir(&base).expect("a folder");
+    play.home.configure("nodes: {h1: {address: h1, cpus: 2}}\n");
+    play.told(&["node", "take-over", "h1"], |status| all(status, |_| true));
+    fs::write(go, "").expect("a file");
+    play.wait("all");
+}
+
+/// The id of a letter and its subject.
+fn letter(mail: &CaughtMail) -> (String, String) {
+    let header = |name| mail.header(name).unwrap_or_default();
+    (header("Message-ID"), header("Subject"))
 }

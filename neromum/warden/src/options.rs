@@ -18,13 +18,9 @@ pub enum OptionError {
     Odd(String),
 }
 
-/// An option of a scheduler that is not for users.
-pub(crate) struct Refused {
-    /// Its spellings.
-    pub names: &'static [&'static str],
-    /// The field to use.
-    pub instead: &'static str,
-}
+/// The spellings of an option that is not for users, with blanks between them, and what to do
+/// instead.
+pub(crate) type Refused = (&'static str, &'static str);
 
 /// What to do in the place of options about the time of a start.
 pub(crate) const WHEN: &str = "a run begins when `neroman start` starts it and there is room";
@@ -40,16 +36,17 @@ pub(crate) fn check(options: &[String], refused: &[Refused]) -> Result<(), Optio
             return Err(OptionError::Odd(option.clone()));
         }
         let name = option.split('=').next().unwrap_or_default();
-        let is = |known: &&str| match known.strip_prefix("--") {
+        let is = |known: &str| match known.strip_prefix("--") {
             // Both parsers take any beginning of a long name that is unambiguous.
             Some(_) => name.len() > 2 && known.starts_with(name),
             // A short option carries its value with it.
-            None => !name.starts_with("--") && name.starts_with(*known),
+            None => !name.starts_with("--") && name.starts_with(known),
         };
-        if let Some(found) = refused.iter().find(|one| one.names.iter().any(is)) {
+        let found = refused.iter().find(|(names, _)| names.split(' ').any(is));
+        if let Some((_, instead)) = found {
             return Err(OptionError::Ours {
                 option: name.to_owned(),
-                instead: found.instead,
+                instead,
             });
         }
         if !option.chars().all(plain) {

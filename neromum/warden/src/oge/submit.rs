@@ -7,65 +7,22 @@ use crate::submit::SubmissionResult;
 use crate::{Call, End, GpusPer, JobId, Said};
 
 /// Options of `qsub` that are ours.
+#[rustfmt::skip] // An option is one row.
 const OURS: &[Refused] = &[
-    Refused {
-        names: &["-t", "-tc"],
-        instead: "start several experiments; they become one array",
-    },
-    Refused {
-        names: &["-N", "-ac", "-dc", "-sc"],
-        instead: "the job's name is how the submission is found again",
-    },
-    Refused {
-        names: &["-b", "-S", "-C", "-wd", "-cwd", "-shell", "-@"],
-        instead: "`command:` of the experiment says what runs",
-    },
-    Refused {
-        names: &["-V", "-v"],
-        instead: "use `env:` of the experiment, or `setup:`",
-    },
-    Refused {
-        names: &["-o", "-e", "-j", "-i"],
-        instead: "the output of each run is kept in its folder: `neroman logs`",
-    },
-    Refused {
-        names: &["-r", "-notify", "-ckpt"],
-        instead: "`on_lost:` and `retry:` say what happens again",
-    },
-    Refused {
-        names: &[
-            "-terse", "-sync", "-now", "-verify", "-w", "-help", "-clear",
-        ],
-        instead: "it changes what qsub does or prints",
-    },
-    Refused {
-        names: &["-hold_jid", "-hold_jid_ad"],
-        instead: options::AFTER,
-    },
-    Refused {
-        names: &["-h", "-a", "-dl"],
-        instead: options::WHEN,
-    },
-    Refused {
-        names: &["-soft", "-hard"],
-        instead: "a job has to get all that its run asks for",
-    },
-    Refused {
-        names: &["-jsv"],
-        instead: "it may change the submission",
-    },
-    Refused {
-        names: &["-pe"],
-        instead: "use `parallel_env:` and `cpus:`",
-    },
-    Refused {
-        names: &["-q"],
-        instead: "use `queue:`",
-    },
-    Refused {
-        names: &["-P"],
-        instead: "use `account:`",
-    },
+    ("-t -tc", "start several experiments; they become one array"),
+    ("-N -ac -dc -sc", "the job's name is how the submission is found again"),
+    ("-b -S -C -wd -cwd -shell -@", "`command:` of the experiment says what runs"),
+    ("-V -v", "use `env:` of the experiment, or `setup:`"),
+    ("-o -e -j -i", "the output of each run is kept in its folder: `neroman logs`"),
+    ("-r -notify -ckpt", "`on_lost:` and `retry:` say what happens again"),
+    ("-terse -sync -now -verify -w -help -clear", "it changes what qsub does or prints"),
+    ("-hold_jid -hold_jid_ad", options::AFTER),
+    ("-h -a -dl", options::WHEN),
+    ("-soft -hard", "a job has to get all that its run asks for"),
+    ("-jsv", "it may change the submission"),
+    ("-pe", "use `parallel_env:` and `cpus:`"),
+    ("-q", "use `queue:`"),
+    ("-P", "use `account:`"),
 ];
 
 pub(super) fn script(order: &Order, gpus_per: Option<GpusPer>) -> Result<String, OrderError> {
@@ -155,11 +112,13 @@ pub fn check_options(given: &[String]) -> Result<(), OptionError> {
     options::check(given, &[])?;
     for option in given {
         let name = option.split('=').next().unwrap_or_default();
-        let refused = OURS.iter().find(|one| one.names.contains(&name));
-        if let Some(refused) = refused {
+        let refused = OURS
+            .iter()
+            .find(|(names, _)| names.split(' ').any(|one| one == name));
+        if let Some((_, instead)) = refused {
             return Err(OptionError::Ours {
                 option: name.to_owned(),
-                instead: refused.instead,
+                instead,
             });
         }
     }

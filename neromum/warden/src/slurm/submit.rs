@@ -7,162 +7,43 @@ use crate::submit::SubmissionResult;
 use crate::{Call, End, JobId, Listed, Said};
 
 /// Options of `sbatch` that are ours.
+#[rustfmt::skip] // An option is one row.
 const OURS: &[Refused] = &[
-    Refused {
-        names: &["--array", "-a"],
-        instead: "start several experiments; they become one array",
-    },
-    Refused {
-        names: &["--job-name", "-J", "--comment"],
-        instead: "the job's name is how the submission is found again",
-    },
-    Refused {
-        names: &[
-            "--wrap",
-            "--uid",
-            "--gid",
-            "--chdir",
-            "-D",
-            "--get-user-env",
-            "--container",
-        ],
-        instead: "`command:` and `env:` of the experiment say what runs, and how",
-    },
-    Refused {
-        names: &["--export", "--export-file", "--propagate"],
-        instead: "use `env:` of the experiment, or `setup:`",
-    },
-    Refused {
-        names: &[
-            "--output",
-            "-o",
-            "--error",
-            "-e",
-            "--input",
-            "-i",
-            "--open-mode",
-        ],
-        instead: "the output of each run is kept in its folder: `neroman logs`",
-    },
-    Refused {
-        names: &["--requeue", "--no-requeue", "-k", "--no-kill"],
-        instead: "`on_lost:` and `retry:` say what happens again",
-    },
-    Refused {
-        names: &["--signal"],
-        instead: "a rule signals the job: `rules: [{on: 'timeleft < 120', signal: USR1}]`",
-    },
-    Refused {
-        names: &[
-            "--parsable",
-            "--wait",
-            "-W",
-            "--test-only",
-            "--quiet",
-            "-Q",
-            "--verbose",
-            "-v",
-            "--help",
-            "-h",
-            "--usage",
-            "--version",
-            "-V",
-        ],
-        instead: "it changes what sbatch prints",
-    },
-    Refused {
-        names: &["--hold", "-H", "--begin", "-b", "--deadline"],
-        instead: options::WHEN,
-    },
-    Refused {
-        names: &["--dependency", "-d"],
-        instead: options::AFTER,
-    },
-    Refused {
-        names: &["--clusters", "-M", "--cluster-constraint"],
-        instead: "a node is one cluster",
-    },
-    Refused {
-        names: &["--cpus-per-task", "-c", "--cpus-per-gpu", "--mincpus"],
-        instead: "use `cpus:`",
-    },
-    Refused {
-        names: &[
-            "--ntasks",
-            "-n",
-            "--ntasks-per-node",
-            "--ntasks-per-gpu",
-            "--ntasks-per-core",
-            "--ntasks-per-socket",
-            "--overcommit",
-            "-O",
-        ],
-        instead: "use `processes:`, or `cpus:`",
-    },
-    Refused {
-        // They may set the number of tasks, too.
-        names: &[
-            "--threads-per-core",
-            "--cores-per-socket",
-            "--sockets-per-node",
-            "--extra-node-info",
-            "-B",
-        ],
-        instead: "use `cpus:` and `processes:`, and `constraint:` for a kind of host; \
-                  `--hint=nomultithread` leaves second threads of cores alone",
-    },
-    Refused {
-        // They take whole hosts.
-        names: &["--core-spec", "-S", "--thread-spec"],
-        instead: "use `cpus:` and `exclusive: yes`",
-    },
-    Refused {
-        names: &["--tres-per-task"],
-        instead: "use `cpus:`, `memory:` and `gpus:`",
-    },
-    Refused {
-        names: &["--mem", "--mem-per-cpu", "--mem-per-gpu"],
-        instead: "use `memory:`",
-    },
-    Refused {
-        names: &["--time", "-t", "--time-min"],
-        instead: "use `time:`",
-    },
-    Refused {
-        names: &[
-            "--gres",
-            "--gpus",
-            "-G",
-            "--gpus-per-node",
-            "--gpus-per-task",
-            "--gpus-per-socket",
-        ],
-        instead: "use `gpus:` and `gpu_type:`",
-    },
-    Refused {
-        names: &["--nodes", "-N"],
-        instead: "use `nodes:`",
-    },
-    Refused {
-        names: &["--partition", "-p"],
-        instead: "use `partition:`",
-    },
-    Refused {
-        names: &["--account", "-A"],
-        instead: "use `account:`",
-    },
-    Refused {
-        names: &["--qos", "-q"],
-        instead: "use `qos:`",
-    },
-    Refused {
-        names: &["--constraint", "-C"],
-        instead: "use `constraint:`",
-    },
-    Refused {
-        names: &["--exclusive"],
-        instead: "use `exclusive: yes`",
-    },
+    ("--array -a", "start several experiments; they become one array"),
+    ("--job-name -J --comment", "the job's name is how the submission is found again"),
+    ("--wrap --uid --gid --chdir -D --get-user-env --container",
+     "`command:` and `env:` of the experiment say what runs, and how"),
+    ("--export --export-file --propagate", "use `env:` of the experiment, or `setup:`"),
+    ("--output -o --error -e --input -i --open-mode",
+     "the output of each run is kept in its folder: `neroman logs`"),
+    ("--requeue --no-requeue -k --no-kill", "`on_lost:` and `retry:` say what happens again"),
+    ("--signal", "a rule signals the job: `rules: [{on: 'timeleft < 120', signal: USR1}]`"),
+    ("--parsable --wait -W --test-only --quiet -Q --verbose -v --help -h --usage --version -V",
+     "it changes what sbatch prints"),
+    ("--hold -H --begin -b --deadline", options::WHEN),
+    ("--dependency -d", options::AFTER),
+    ("--clusters -M --cluster-constraint", "a node is one cluster"),
+    ("--cpus-per-task -c --cpus-per-gpu --mincpus", "use `cpus:`"),
+    ("--ntasks -n --ntasks-per-node --ntasks-per-gpu --ntasks-per-core --ntasks-per-socket \
+     --overcommit -O",
+     "use `processes:`, or `cpus:`"),
+    // They may set the number of tasks, too.
+    ("--threads-per-core --cores-per-socket --sockets-per-node --extra-node-info -B",
+     "use `cpus:` and `processes:`, and `constraint:` for a kind of host; \
+      `--hint=nomultithread` leaves second threads of cores alone"),
+    // They take whole hosts.
+    ("--core-spec -S --thread-spec", "use `cpus:` and `exclusive: yes`"),
+    ("--tres-per-task", "use `cpus:`, `memory:` and `gpus:`"),
+    ("--mem --mem-per-cpu --mem-per-gpu", "use `memory:`"),
+    ("--time -t --time-min", "use `time:`"),
+    ("--gres --gpus -G --gpus-per-node --gpus-per-task --gpus-per-socket",
+     "use `gpus:` and `gpu_type:`"),
+    ("--nodes -N", "use `nodes:`"),
+    ("--partition -p", "use `partition:`"),
+    ("--account -A", "use `account:`"),
+    ("--qos -q", "use `qos:`"),
+    ("--constraint -C", "use `constraint:`"),
+    ("--exclusive", "use `exclusive: yes`"),
 ];
 
 /// Checks a person's own options of `sbatch`, each one word.

@@ -84,7 +84,8 @@ pub enum RunError {
     Broken(#[source] io::Error),
 }
 
-fn at(what: &Path) -> impl FnOnce(io::Error) -> RunError {
+/// Names the file or folder that cannot be used.
+pub fn at(what: &Path) -> impl FnOnce(io::Error) -> RunError {
     let what = what.display().to_string();
     move |source| RunError::Io { what, source }
 }

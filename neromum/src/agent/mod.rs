@@ -71,7 +71,7 @@ pub use hand_over::{Placer, Placing};
 pub use handle::{AgentGone, AgentHandle, Milestone, NodeLoad, Refused};
 use handle::{Done, Mail, Message};
 pub use pause::{PauseCall, Wanted};
-pub use watchers::WatcherNews;
+pub use watchers::{AppendedRecords, WatcherNews};
 
 /// Settings and resources of the agent.
 #[derive(Debug)]

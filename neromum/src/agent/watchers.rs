@@ -26,20 +26,7 @@ pub enum WatcherNews {
         answer: oneshot::Sender<bool>,
     },
     /// The watcher appended to its segment.
-    Appended {
-        /// Names the connection.
-        id: u64,
-        /// Token of the run.
-        token: RunToken,
-        /// Number of the start.
-        incarnation: u32,
-        /// Id of the watcher's segment.
-        segment: [u8; 8],
-        /// Offset of the first byte in the segment.
-        offset: u64,
-        /// Whole records.
-        data: Bytes,
-    },
+    Appended(AppendedRecords),
     /// The connection ended.
     Gone {
         /// Names the connection.
@@ -47,6 +34,23 @@ pub enum WatcherNews {
         /// Token of the run.
         token: RunToken,
     },
+}
+
+/// Records that a watcher appended to its segment.
+#[derive(Debug)]
+pub struct AppendedRecords {
+    /// Names the connection.
+    pub id: u64,
+    /// Token of the run.
+    pub token: RunToken,
+    /// Number of the start.
+    pub incarnation: u32,
+    /// Id of the watcher's segment.
+    pub segment: [u8; 8],
+    /// Offset of the first byte in the segment.
+    pub offset: u64,
+    /// Whole records.
+    pub data: Bytes,
 }
 
 /// An attached watcher.
@@ -79,44 +83,26 @@ impl<D: Driver> Agent<D> {
                     self.look(token, incarnation);
                 }
             }
-            WatcherNews::Appended {
-                id,
-                token,
-                incarnation,
-                segment,
-                offset,
-                data,
-            } => self.appended(id, token, incarnation, segment, offset, data),
+            WatcherNews::Appended(records) => self.appended(records),
             WatcherNews::Gone { id, token } => self.watcher_gone(id, token),
         }
     }
 
-    fn appended(
-        &mut self,
-        id: u64,
-        token: RunToken,
-        incarnation: u32,
-        segment: [u8; 8],
-        offset: u64,
-        data: Bytes,
-    ) {
+    fn appended(&mut self, records: AppendedRecords) {
+        let (token, incarnation) = (records.token, records.incarnation);
         let Some(entry) = self.entries.get_mut(&token) else {
             return;
         };
-        if entry
-            .watcher
-            .as_ref()
-            .is_none_or(|watcher| watcher.id != id)
-            || incarnation != entry.incarnation
-        {
+        let watcher = entry.watcher.as_ref().map(|watcher| watcher.id);
+        if watcher != Some(records.id) || incarnation != entry.incarnation {
             return;
         }
         let known = entry
             .segments
             .iter_mut()
-            .find(|seg| seg.id == segment && seg.incarnation == incarnation);
+            .find(|seg| seg.id == records.segment && seg.incarnation == incarnation);
         let taken = known.is_some_and(|seg| {
-            let taken = segments::received(seg, offset, data, &mut entry.facts);
+            let taken = segments::received(seg, records.offset, records.data, &mut entry.facts);
             if taken {
                 seg.visible = seg.len;
             }
@@ -136,11 +122,7 @@ impl<D: Driver> Agent<D> {
         let Some(entry) = self.entries.get_mut(&token) else {
             return;
         };
-        if entry
-            .watcher
-            .as_ref()
-            .is_some_and(|watcher| watcher.id == id)
-        {
+        if entry.watcher.as_ref().map(|watcher| watcher.id) == Some(id) {
             entry.watcher = None;
             let incarnation = entry.incarnation;
             self.look(token, incarnation);

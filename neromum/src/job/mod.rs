@@ -24,7 +24,7 @@ use crate::agent::handle::TaskMessage;
 use crate::agent::{Agent, AgentHandle, End, Setup};
 use crate::args::Grant;
 use crate::config;
-use crate::run::Programs;
+use crate::run::{Programs, at};
 use crate::staging::environment::Base;
 use crate::staging::hosts::AllocationHosts;
 use crate::staging::store::Store;
@@ -34,7 +34,7 @@ use allocation::{Allocation, How, LastRun};
 use granted::Granted;
 use helpers::{Help, Helpers};
 use setup_output::SetupOutput;
-use start::{EarlierStarts, Start, StartError};
+use start::{EarlierStarts, Start};
 
 /// Exit code of a start that began nothing, because another may live.
 const HELD: u8 = 75;
@@ -68,21 +68,9 @@ pub enum JobError {
         /// The index.
         task: u32,
     },
-    /// A file or folder cannot be used.
-    #[error("cannot use {what}")]
-    Io {
-        /// The file or folder.
-        what: String,
-        /// The kernel's word.
-        #[source]
-        source: io::Error,
-    },
-    /// The programs beside this one cannot be found.
+    /// A file or folder cannot be used, or the programs beside this one cannot be found.
     #[error(transparent)]
     Run(#[from] crate::run::RunError),
-    /// The start cannot be made.
-    #[error(transparent)]
-    Start(#[from] StartError),
     /// The disk refused what must be durable.
     #[error("the ends of runs cannot be synced")]
     Broken(#[source] io::Error),
@@ -93,14 +81,9 @@ impl JobError {
     pub fn code(&self) -> u8 {
         match self {
             Self::Plan(_) | Self::Copied { .. } | Self::NoTask { .. } => 2,
-            Self::Io { .. } | Self::Run(_) | Self::Start(_) | Self::Broken(_) => 1,
+            Self::Run(_) | Self::Broken(_) => 1,
         }
     }
-}
-
-fn at(what: &Path) -> impl FnOnce(io::Error) -> JobError {
-    let what = what.display().to_string();
-    move |source| JobError::Io { what, source }
 }
 
 /// Does the work of one start; returns its exit code.

@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -20,27 +19,12 @@ use crate::args::Grant;
 use crate::lease::files::{modified, server_time, since};
 use crate::lease::host::Hosts;
 use crate::lease::{BEAT, Eye};
+use crate::run::{RunError, at};
 
 /// Number of beats for which a start waits until earlier ones are over.
 const PATIENCE_BEATS: u32 = 40;
 /// Interval of looks for a request to leave, and at earlier starts.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-
-/// Reason why a start cannot be made, or told to be over.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot use {path}")]
-pub struct StartError {
-    /// The file or folder.
-    path: PathBuf,
-    /// The kernel's word.
-    #[source]
-    source: io::Error,
-}
-
-fn at(path: &std::path::Path) -> impl FnOnce(io::Error) -> StartError {
-    let path = path.to_path_buf();
-    move |source| StartError { path, source }
-}
 
 /// This start of the task.
 #[derive(Debug)]
@@ -101,12 +85,7 @@ impl Start {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub fn begin(
-        files: &Files,
-        plan: &Plan,
-        grant: &Grant,
-        build: &str,
-    ) -> Result<Self, StartError> {
+    pub fn begin(files: &Files, plan: &Plan, grant: &Grant, build: &str) -> Result<Self, RunError> {
         let eye = Eye::own().map_err(at("/proc".as_ref()))?;
         let start = Self::record(files, plan, grant, build, eye)?;
         start.begin_beat()?;
@@ -123,7 +102,7 @@ impl Start {
         grant: &Grant,
         build: &str,
         eye: Eye,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, RunError> {
         let mut record = TaskStart {
             submission: plan.submission.to_vec(),
             task: grant.task,
@@ -178,7 +157,7 @@ impl Start {
 
     /// The beat has a thread of its own, so that a disk that hangs holds up
     /// nothing else.
-    fn begin_beat(&self) -> Result<(), StartError> {
+    fn begin_beat(&self) -> Result<(), RunError> {
         let path = self.files.path(News::Began(self.id));
         let file = File::options().write(true).open(&path).map_err(at(&path))?;
         let request = self.files.path(News::Leave(self.id));
@@ -214,7 +193,7 @@ impl Start {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub async fn wait_for_earlier(&self) -> Result<EarlierStarts, StartError> {
+    pub async fn wait_for_earlier(&self) -> Result<EarlierStarts, RunError> {
         let deadline = Instant::now() + self.beat * PATIENCE_BEATS;
         let mut first_beats = HashMap::new();
         loop {
@@ -290,7 +269,7 @@ impl Start {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub fn leave(&self, left: &TaskLeft) -> Result<(), StartError> {
+    pub fn leave(&self, left: &TaskLeft) -> Result<(), RunError> {
         let path = self.files.path(News::Left(self.id));
         let made = frame::create_synced(FrameKind::TaskLeft, &path, left);
         made.and_then(|()| sync_folder(&self.files.starts()))

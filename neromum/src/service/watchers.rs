@@ -14,7 +14,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::Service;
 use super::answers::Answers;
-use crate::agent::{AgentHandle, WatcherNews};
+use crate::agent::{AgentHandle, AppendedRecords, WatcherNews};
 
 /// Limit of commands that wait for one watcher; one is enough to make it look.
 const COMMANDS: usize = 8;
@@ -96,14 +96,14 @@ async fn listen(agent: AgentHandle, watcher: WatcherLink, mut messages: Streamin
         let Some(WatcherSays::Appended(appended)) = message.message else {
             continue;
         };
-        let news = WatcherNews::Appended {
+        let news = WatcherNews::Appended(AppendedRecords {
             id: watcher.id,
             token: watcher.token,
             incarnation: watcher.incarnation,
             segment: watcher.segment,
             offset: appended.offset,
             data: appended.data.into(),
-        };
+        });
         if agent.watcher(news).await.is_err() {
             return;
         }

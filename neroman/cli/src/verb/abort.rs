@@ -4,6 +4,7 @@
 use nero_model::safe::Safe;
 use nero_views::{json, text};
 use nero_wire::v1::abort_reply::{One, Outcome};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{AbortReply, AbortRequest, Selection};
 use serde_json::{Value, json};
 
@@ -73,12 +74,7 @@ pub async fn one(session: &mut Session, picked: &str) -> Result<(), Stop> {
 /// # Errors
 /// The daemon refuses, or is not there.
 pub async fn call(session: &mut Session, asked: AbortRequest) -> Result<AbortReply, Fault> {
-    let client = session.client().await?;
-    client
-        .change(Change::Other, asked, async |man, request| {
-            man.abort(request).await
-        })
-        .await
+    session.change(Change::Other, asked, ManClient::abort).await
 }
 
 /// A single id touches one experiment at most: no question is needed.

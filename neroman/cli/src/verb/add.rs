@@ -6,6 +6,7 @@ use std::io::{self, Read as _};
 use nero_views::{json, text};
 use nero_wire::v1::add_reply::One;
 use nero_wire::v1::add_reply::one::What;
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{AddReply, AddRequest, FolderTaken};
 use serde_json::{Value, json};
 
@@ -49,11 +50,8 @@ pub async fn run(session: &mut Session, args: &Add) -> Result<u8, Stop> {
         offset: args.offset,
         node: String::new(),
     };
-    let client = session.client().await?;
-    let reply = client
-        .change(Change::Last, request, async |man, request| {
-            man.add(request).await
-        })
+    let reply = session
+        .change(Change::Last, request, ManClient::add)
         .await?;
     if args.json.json {
         session.out.json(&as_json(&reply, args.dry_run))?;

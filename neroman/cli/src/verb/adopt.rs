@@ -3,6 +3,7 @@
 use nero_model::safe::Safe;
 use nero_views::json;
 use nero_wire::v1::adopt_reply::One;
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{AdoptReply, AdoptRequest};
 use serde_json::{Value, json};
 
@@ -23,11 +24,8 @@ pub async fn run(session: &mut Session, args: &Adopt) -> Result<u8, Stop> {
         jobs: args.jobs.clone(),
         log: args.log.clone().unwrap_or_default(),
     };
-    let client = session.client().await?;
-    let reply = client
-        .change(Change::Last, asked, async |man, request| {
-            man.adopt(request).await
-        })
+    let reply = session
+        .change(Change::Last, asked, ManClient::adopt)
         .await?;
     let notes = notes(&reply);
     if args.json.json {

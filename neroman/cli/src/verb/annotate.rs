@@ -3,6 +3,7 @@
 use nero_model::safe::Safe;
 use nero_views::{json, text};
 use nero_wire::v1::annotate_reply::One;
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{AnnotateReply, AnnotateRequest};
 use serde_json::{Value, json};
 
@@ -61,11 +62,8 @@ fn signed(tags: &[String]) -> Result<(Vec<String>, Vec<String>), Fault> {
 }
 
 async fn call(session: &mut Session, asked: AnnotateRequest) -> Result<AnnotateReply, Fault> {
-    let client = session.client().await?;
-    client
-        .change(Change::Other, asked, async |man, request| {
-            man.annotate(request).await
-        })
+    session
+        .change(Change::Other, asked, ManClient::annotate)
         .await
 }
 

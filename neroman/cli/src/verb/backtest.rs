@@ -2,13 +2,13 @@
 
 use nero_model::safe::Safe;
 use nero_views::{json, text};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::rule_backtest_reply::Run;
 use nero_wire::v1::{RuleBacktestReply, RuleBacktestRequest};
 use serde_json::json;
 
 use super::rule::split;
 use crate::args::BacktestArgs;
-use crate::connect::READ_DEADLINE;
 use crate::fault::{Stop, code};
 use crate::say::Screen;
 use crate::say::table::{self, Cell};
@@ -23,12 +23,7 @@ pub async fn run(session: &mut Session, args: &BacktestArgs) -> Result<u8, Stop>
         text: text.to_owned(),
         best: args.best.clone().unwrap_or_default(),
     };
-    let client = session.client().await?;
-    let reply = client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.rule_backtest(request).await
-        })
-        .await?;
+    let reply = session.read(asked, ManClient::rule_backtest).await?;
     if args.json.json {
         session.out.json(&json::document(as_json(&reply)))?;
     } else {

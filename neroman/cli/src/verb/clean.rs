@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use nero_model::safe::Safe;
 use nero_views::{json, text};
 use nero_wire::v1::clean_ask_reply::{OnNode, One};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{CleanAskReply, CleanAskRequest, Selection};
 use serde_json::{Value, json};
 
@@ -81,11 +82,8 @@ async fn call(session: &mut Session, asked: CleanAskRequest) -> Result<CleanAskR
         (node, _) => Whose::Node(node.to_owned()),
     };
     let mut silence = session.silence(whose).await?;
-    let client = session.client().await?;
     silence
-        .over(client.change(Change::Other, asked, async |man, request| {
-            man.clean(request).await
-        }))
+        .over(session.change(Change::Other, asked, ManClient::clean))
         .await
 }
 

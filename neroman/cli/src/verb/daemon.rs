@@ -6,6 +6,7 @@ use nero_model::process::{Life, ProcessHandle, ProcessId};
 use nero_model::safe::Safe;
 use nero_model::{Holder, Home};
 use nero_views::{json, text};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{DaemonStatusReply, DaemonStatusRequest, DaemonStopRequest, Selection};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
@@ -151,9 +152,7 @@ async fn stop(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
     let process = ProcessId::of(pid).ok();
     if let Some(client) = session.running().await? {
         client
-            .once(DaemonStopRequest {}, async |man, request| {
-                man.daemon_stop(request).await
-            })
+            .once(DaemonStopRequest {}, ManClient::daemon_stop)
             .await?;
     }
     session.hang_up();
@@ -242,7 +241,7 @@ async fn status(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
         .call(
             READ_DEADLINE,
             DaemonStatusRequest { zone, utc_offset_s },
-            async |man, request| man.daemon_status(request).await,
+            ManClient::daemon_status,
         )
         .await?;
     if as_json {

@@ -3,10 +3,11 @@
 use nero_model::safe::Safe;
 use nero_views::diff::{Diff, FILE_BYTES_MAX, Pair};
 use nero_views::{json, text};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{CodePart, CodeRequest, ShowReply, ShowRequest};
 
 use crate::args;
-use crate::connect::{CHANGE_DEADLINE, Next, READ_DEADLINE};
+use crate::connect::{CHANGE_DEADLINE, Next};
 use crate::fault::{Fault, Stop, code};
 use crate::say::Screen;
 use crate::say::table::{self, Cell};
@@ -51,12 +52,7 @@ pub(super) async fn shown(session: &mut Session, what: &str) -> Result<ShowReply
         what: what.to_owned(),
         zone: zone(),
     };
-    let client = session.client().await?;
-    client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.show(request).await
-        })
-        .await
+    session.read(asked, ManClient::show).await
 }
 
 /// Frozen files; a connection that is lost meanwhile begins anew.
@@ -67,9 +63,7 @@ pub(super) async fn frozen(
     let client = session.client().await?;
     'asking: loop {
         let mut stream = client
-            .call(CHANGE_DEADLINE, asked.clone(), async |man, request| {
-                man.code(request).await
-            })
+            .call(CHANGE_DEADLINE, asked.clone(), ManClient::code)
             .await?;
         let mut parts = Vec::new();
         loop {

@@ -4,6 +4,7 @@ use nero_model::safe::Safe;
 use nero_views::{json, text};
 use nero_wire::v1::disk_usage_reply::Run;
 use nero_wire::v1::du_reply::OnNode;
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{DuReply, DuRequest};
 use serde_json::{Value, json};
 
@@ -22,11 +23,8 @@ pub async fn run(session: &mut Session, args: &Du) -> Result<u8, Stop> {
     };
     let whose = args.node.clone().map_or(Whose::All, Whose::Node);
     let mut silence = session.silence(whose).await?;
-    let client = session.client().await?;
     let reply = silence
-        .over(client.call(CHANGE_DEADLINE, asked, async |man, request| {
-            man.du(request).await
-        }))
+        .over(session.call(CHANGE_DEADLINE, asked, ManClient::du))
         .await?;
     if args.json.json {
         session.out.json(&as_json(&reply))?;

@@ -3,6 +3,7 @@
 use nero_model::safe::Safe;
 use nero_views::{json, text};
 use nero_wire::v1::edit_reply::One;
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{Assignment, EditReply, EditRequest};
 use serde_json::{Value, json};
 
@@ -70,12 +71,7 @@ pub fn assignments(words: &[String]) -> Result<Vec<Assignment>, Fault> {
 }
 
 async fn call(session: &mut Session, asked: EditRequest) -> Result<EditReply, Fault> {
-    let client = session.client().await?;
-    client
-        .change(Change::Other, asked, async |man, request| {
-            man.edit(request).await
-        })
-        .await
+    session.change(Change::Other, asked, ManClient::edit).await
 }
 
 fn say(

@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use nero_model::VERSION;
 use nero_views::export::{self, CleanFile, Scrubber, is_secret_file};
 use nero_views::{json, results, text};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::metrics_reply::Series;
 use nero_wire::v1::{
     CodePart, CodeRequest, ExperimentView, ListRequest, MetricsReply, MetricsRequest, ShowReply,
@@ -20,7 +21,7 @@ use zip::write::SimpleFileOptions;
 use super::diff::shown;
 use super::results::{check_ours, wrote};
 use crate::args::Export;
-use crate::connect::{CHANGE_DEADLINE, Next, READ_DEADLINE};
+use crate::connect::{CHANGE_DEADLINE, Next};
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, selection};
 
@@ -88,11 +89,8 @@ async fn views(session: &mut Session, picked: &[String]) -> Result<Vec<Experimen
         settle: true,
         ..ListRequest::default()
     };
-    let client = session.client().await?;
-    let reply = client
-        .call(CHANGE_DEADLINE, asked, async |man, request| {
-            man.list(request).await
-        })
+    let reply = session
+        .call(CHANGE_DEADLINE, asked, ManClient::list)
         .await?;
     session.out.notes(&reply.notes);
     let ran = reply.experiments.into_iter();
@@ -156,11 +154,7 @@ async fn each_part(
         file_bytes_max,
     };
     let client = session.client().await?;
-    let mut stream = client
-        .call(CHANGE_DEADLINE, asked, async |man, request| {
-            man.code(request).await
-        })
-        .await?;
+    let mut stream = client.call(CHANGE_DEADLINE, asked, ManClient::code).await?;
     loop {
         match client.next(&mut stream).await? {
             Next::Message(part) => take(part)?,
@@ -239,12 +233,7 @@ async fn points(session: &mut Session, views: &[ExperimentView]) -> Result<Metri
             names: Vec::new(),
             ..MetricsRequest::default()
         };
-        let client = session.client().await?;
-        let reply = client
-            .call(READ_DEADLINE, asked, async |man, request| {
-                man.metrics(request).await
-            })
-            .await?;
+        let reply = session.read(asked, ManClient::metrics).await?;
         series.extend(reply.series);
     }
     Ok(MetricsReply {

@@ -2,13 +2,13 @@
 
 use nero_views::series::points;
 use nero_views::{csv, json, text, typed};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::metrics_reply::Series;
 use nero_wire::v1::{MetricsReply, MetricsRequest};
 use serde_json::{Value, json};
 
 use super::survey;
 use crate::args::Metrics;
-use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::say::table::{self, Cell};
 use crate::say::{Screen, parquet};
@@ -28,12 +28,7 @@ pub async fn run(session: &mut Session, args: &Metrics) -> Result<u8, Stop> {
         names: args.names.clone(),
         ..MetricsRequest::default()
     };
-    let client = session.client().await?;
-    let reply = client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.metrics(request).await
-        })
-        .await?;
+    let reply = session.read(asked, ManClient::metrics).await?;
     if args.json.json {
         session.out.json(&as_json(&reply))?;
     } else {

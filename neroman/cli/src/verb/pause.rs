@@ -2,6 +2,7 @@
 
 use nero_model::safe::Safe;
 use nero_views::json;
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::pause_reply::{One, Outcome};
 use nero_wire::v1::{PauseReply, PauseRequest, Selection};
 use serde_json::{Value, json};
@@ -76,12 +77,7 @@ pub async fn run(session: &mut Session, args: &Pause, which: PauseChange) -> Res
 }
 
 async fn call(session: &mut Session, asked: PauseRequest) -> Result<PauseReply, Fault> {
-    let client = session.client().await?;
-    client
-        .change(Change::Other, asked, async |man, request| {
-            man.pause(request).await
-        })
-        .await
+    session.change(Change::Other, asked, ManClient::pause).await
 }
 
 fn with(reply: &PauseReply, outcome: Outcome) -> impl Iterator<Item = &One> {

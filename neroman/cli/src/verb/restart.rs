@@ -1,12 +1,12 @@
 //! `restart SEL`: a new run of each picked experiment. Live runs are stopped
 //! first, so it asks before it stops more than one.
 
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{AbortRequest, StartRequest};
 
 use super::edit::assignments;
 use super::start;
 use crate::args::Restart;
-use crate::connect::READ_DEADLINE;
 use crate::fault::{Stop, code};
 use crate::session::{Session, request, selection};
 
@@ -44,12 +44,7 @@ async fn may_stop_live_ones(session: &mut Session, args: &Restart) -> Result<boo
         dry_run: true,
         ..AbortRequest::default()
     };
-    let client = session.client().await?;
-    let reply = client
-        .call(READ_DEADLINE, trial, async |man, request| {
-            man.abort(request).await
-        })
-        .await?;
+    let reply = session.read(trial, ManClient::abort).await?;
     let touched = super::abort::touched(&reply);
     start::may_go_on(&session.out, "stop and restart", &touched, reply.explicit).await
 }

@@ -2,6 +2,7 @@
 //! experiment it lists them and asks; it removes exactly the listed ones.
 
 use nero_views::{json, text};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::remove_reply::One;
 use nero_wire::v1::{RemoveReply, RemoveRequest, Selection};
 use serde_json::{Value, json};
@@ -60,11 +61,8 @@ pub async fn run(session: &mut Session, args: &Remove) -> Result<u8, Stop> {
 }
 
 async fn call(session: &mut Session, asked: RemoveRequest) -> Result<RemoveReply, Fault> {
-    let client = session.client().await?;
-    client
-        .change(Change::Other, asked, async |man, request| {
-            man.remove(request).await
-        })
+    session
+        .change(Change::Other, asked, ManClient::remove)
         .await
 }
 

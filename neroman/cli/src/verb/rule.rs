@@ -3,6 +3,7 @@
 use nero_format::ACTIONS;
 use nero_model::safe::Safe;
 use nero_views::{json, text};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::rule_state::Ran;
 use nero_wire::v1::{
     RuleAddRequest, RuleChangeReply, RuleListRequest, RuleRemoveRequest, RuleState,
@@ -10,7 +11,7 @@ use nero_wire::v1::{
 use serde_json::json;
 
 use crate::args::Rule;
-use crate::connect::{Change, READ_DEADLINE};
+use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
 use crate::say::Screen;
 use crate::say::table::{self, Cell};
@@ -31,12 +32,7 @@ async fn list(session: &mut Session, picked: &[String], as_json: bool) -> Result
     let asked = RuleListRequest {
         selection: Some(selection(picked)),
     };
-    let client = session.client().await?;
-    let reply = client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.rule_list(request).await
-        })
-        .await?;
+    let reply = session.read(asked, ManClient::rule_list).await?;
     if as_json {
         let rules: Vec<_> = reply.rules.iter().map(json::rule).collect();
         session.out.json(&json::document(
@@ -60,11 +56,8 @@ async fn add(session: &mut Session, picked: &str, rule: &str, as_json: bool) -> 
         text: text.to_owned(),
         author: author(),
     };
-    let client = session.client().await?;
-    let reply = client
-        .change(Change::Other, asked, async |man, request| {
-            man.rule_add(request).await
-        })
+    let reply = session
+        .change(Change::Other, asked, ManClient::rule_add)
         .await?;
     changed(session, &reply, "added", as_json)
 }
@@ -75,11 +68,8 @@ async fn remove(session: &mut Session, picked: &str, rule: u64, as_json: bool) -
         selection: Some(selection(&[picked.to_owned()])),
         rule,
     };
-    let client = session.client().await?;
-    let reply = client
-        .change(Change::Other, asked, async |man, request| {
-            man.rule_remove(request).await
-        })
+    let reply = session
+        .change(Change::Other, asked, ManClient::rule_remove)
         .await?;
     changed(session, &reply, "removed", as_json)
 }

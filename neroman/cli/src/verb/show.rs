@@ -4,13 +4,13 @@ mod asked;
 
 use nero_model::safe::Safe;
 use nero_views::{Fact, json, of_run, text};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{
     EnvVar, ExperimentView, Output, RuleState, RunView, ShowReply, ShowRequest, Strays,
 };
 use serde_json::{Value, json};
 
 use crate::args::Show;
-use crate::connect::READ_DEADLINE;
 use crate::fault::{Stop, code};
 use crate::say::Screen;
 use crate::say::table::{self, Cell};
@@ -28,12 +28,7 @@ pub async fn run(session: &mut Session, args: &Show) -> Result<u8, Stop> {
         what: args.picked.clone(),
         zone: zone(),
     };
-    let client = session.client().await?;
-    let reply = client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.show(request).await
-        })
-        .await?;
+    let reply = session.read(asked, ManClient::show).await?;
     if args.json.json {
         session.out.json(&as_json(&reply))?;
     } else {

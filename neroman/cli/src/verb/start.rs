@@ -5,6 +5,7 @@ use std::path::Path;
 
 use nero_model::safe::Safe;
 use nero_views::{json, text};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::start_reply::One;
 use nero_wire::v1::{BatchScript, Selection, StartReply, StartRequest};
 use serde_json::{Value, json};
@@ -107,10 +108,7 @@ pub async fn launch(
 }
 
 pub async fn send(session: &mut Session, asked: StartRequest) -> Result<StartReply, Fault> {
-    let client = session.client().await?;
-    let started = client.change(Change::Last, asked, async |man, request| {
-        man.start(request).await
-    });
+    let started = session.change(Change::Last, asked, ManClient::start);
     started.await
 }
 

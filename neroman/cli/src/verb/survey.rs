@@ -9,6 +9,7 @@ use nero_metrics::recipe;
 use nero_metrics::survey::{MissedLine, Survey};
 use nero_model::safe::Safe;
 use nero_views::{json, text};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{LogsRequest, ShowRequest};
 use serde_json::{Value, json};
 
@@ -128,12 +129,7 @@ async fn of_run(session: &mut Session, args: &Metrics, what: &str) -> Result<Vec
         what: what.to_owned(),
         ..ShowRequest::default()
     };
-    let client = session.client().await?;
-    let shown = client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.show(request).await
-        })
-        .await?;
+    let shown = session.read(asked, ManClient::show).await?;
     let more = shown.metric_reading.unwrap_or_default();
     let reading = Reading {
         patterns: shown.metric_patterns,
@@ -163,11 +159,7 @@ async fn read_log(
         ..LogsRequest::default()
     };
     let client = session.client().await?;
-    let mut chunks = client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.logs(request).await
-        })
-        .await?;
+    let mut chunks = client.call(READ_DEADLINE, asked, ManClient::logs).await?;
     loop {
         match client.next(&mut chunks).await? {
             Next::Message(chunk) => {

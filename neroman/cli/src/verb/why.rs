@@ -2,11 +2,11 @@
 
 use nero_model::safe::Safe;
 use nero_views::{json, text};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::rule_why_reply::{Part, Value, Why};
 use nero_wire::v1::{RuleListRequest, RuleWhyReply};
 use serde_json::json;
 
-use crate::connect::READ_DEADLINE;
 use crate::fault::{Stop, code};
 use crate::say::Screen;
 use crate::say::table::{self, Cell};
@@ -17,12 +17,7 @@ pub async fn run(session: &mut Session, picked: &[String], as_json: bool) -> Res
     let asked = RuleListRequest {
         selection: Some(selection(picked)),
     };
-    let client = session.client().await?;
-    let reply = client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.rule_why(request).await
-        })
-        .await?;
+    let reply = session.read(asked, ManClient::rule_why).await?;
     if as_json {
         let rules: Vec<_> = reply.rules.iter().map(in_json).collect();
         session.out.json(&json::document(

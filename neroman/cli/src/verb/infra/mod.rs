@@ -22,7 +22,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::on_node::{self, NamedNodes};
 use super::status;
 use crate::args::{InfraVerb, Json};
-use crate::connect::{CHANGE_DEADLINE, Next, READ_DEADLINE};
+use crate::connect::{CHANGE_DEADLINE, Next};
 use crate::fault::{Fault, Stop, code};
 use crate::session::Session;
 use board::Board;
@@ -155,10 +155,7 @@ async fn update(session: &mut Session, name: &str, now: bool, is_json: bool) -> 
     };
     let requests = members.iter().map(request).collect();
     let board = Board::new(session.out.screen, is_json, "up to date", &members);
-    let board = on_each(session, board, requests, async |man, request| {
-        man.node_ready(request).await
-    })
-    .await?;
+    let board = on_each(session, board, requests, ManClient::node_ready).await?;
     sum_up(session, &board, name, is_json)
 }
 
@@ -208,10 +205,5 @@ async fn image(session: &Session, node: &str) -> Result<NodeImageReply, Fault> {
         name: node.to_owned(),
     };
     let mut session = session.beside();
-    let client = session.client().await?;
-    client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.node_image(request).await
-        })
-        .await
+    session.read(asked, ManClient::node_image).await
 }

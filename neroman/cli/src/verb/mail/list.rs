@@ -4,10 +4,11 @@ use nero_model::ids;
 use nero_model::safe::Safe;
 use nero_views::json::{self, some};
 use nero_views::text::{self, iso_time, local_time};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{MailDelivery, MailListReply, MailListRequest, MailRetryRequest};
 use serde_json::{Value, json};
 
-use crate::connect::{Change, READ_DEADLINE};
+use crate::connect::Change;
 use crate::fault::{Stop, code};
 use crate::say::Screen;
 use crate::say::table::{self, Cell};
@@ -15,11 +16,8 @@ use crate::session::Session;
 
 /// `mail list`.
 pub(super) async fn list(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
-    let client = session.client().await?;
-    let reply = client
-        .call(READ_DEADLINE, MailListRequest {}, async |man, request| {
-            man.mail_list(request).await
-        })
+    let reply = session
+        .read(MailListRequest {}, ManClient::mail_list)
         .await?;
     if as_json {
         session.out.json(&document(&reply))?
@@ -34,11 +32,8 @@ pub(super) async fn retry(session: &mut Session, as_json: bool) -> Result<u8, St
     let asked = MailRetryRequest {
         request: ids::random::<16>().to_vec(),
     };
-    let client = session.client().await?;
-    let reply = client
-        .change(Change::Other, asked, async |man, request| {
-            man.mail_retry(request).await
-        })
+    let reply = session
+        .change(Change::Other, asked, ManClient::mail_retry)
         .await?;
     let count = usize::try_from(reply.deliveries).unwrap_or(usize::MAX);
     match as_json {

@@ -2,6 +2,7 @@
 
 use nero_model::safe::Safe;
 use nero_views::{json, text};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::node_gone_reply::{One, Outcome};
 use nero_wire::v1::{NodeGoneReply, NodeGoneRequest, NodeRemoveReply, NodeRemoveRequest};
 use serde_json::json;
@@ -92,11 +93,8 @@ async fn call_remove(
     session: &mut Session,
     asked: NodeRemoveRequest,
 ) -> Result<NodeRemoveReply, Fault> {
-    let client = session.client().await?;
-    client
-        .change(Change::Other, asked, async |man, request| {
-            man.node_remove(request).await
-        })
+    session
+        .change(Change::Other, asked, ManClient::node_remove)
         .await
 }
 
@@ -176,11 +174,8 @@ async fn may_go_on(session: &Session, name: &str, reply: &NodeGoneReply) -> Resu
 }
 
 async fn call_gone(session: &mut Session, asked: NodeGoneRequest) -> Result<NodeGoneReply, Fault> {
-    let client = session.client().await?;
-    client
-        .change(Change::Other, asked, async |man, request| {
-            man.node_gone(request).await
-        })
+    session
+        .change(Change::Other, asked, ManClient::node_gone)
         .await
 }
 

@@ -1,10 +1,10 @@
 //! `node list` and `status nodes`: the machines and how they do.
 
 use nero_views::{json, text};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{NodeView, NodesReply, NodesRequest, Remedy};
 use serde_json::json;
 
-use crate::connect::READ_DEADLINE;
 use crate::fault::{Stop, code};
 use crate::say::Screen;
 use crate::say::table::{self, Cell};
@@ -12,13 +12,8 @@ use crate::session::Session;
 
 /// Asks the nodes and shows them.
 pub async fn show(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
-    let client = session.client().await?;
-    let reply = client
-        .call(
-            READ_DEADLINE,
-            NodesRequest::default(),
-            async |man, request| man.nodes(request).await,
-        )
+    let reply = session
+        .read(NodesRequest::default(), ManClient::nodes)
         .await?;
     session.warn_of_broken_config();
     if as_json {

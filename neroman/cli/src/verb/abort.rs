@@ -2,7 +2,7 @@
 //! experiment it lists them and asks; it aborts exactly the listed ones.
 
 use nero_model::safe::Safe;
-use nero_views::{json, text};
+use nero_views::{json, object, text};
 use nero_wire::v1::abort_reply::{One, Outcome};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{AbortReply, AbortRequest, Selection};
@@ -141,13 +141,11 @@ fn unconfirmed(reply: &AbortReply) -> Vec<&One> {
 
 fn as_json(reply: &AbortReply, dry_run: bool) -> Value {
     let one = |one: &One| {
-        json!({
-            "id": one.experiment,
-            "name": one.name,
-            "run": json::run_id(one.experiment, one.run),
-            "outcome": one.outcome,
-            "why": json::some(&one.why),
-        })
+        object!(one =>
+            id: one.experiment, name,
+            run: json::run_id(one.experiment, one.run),
+            outcome, why?,
+        )
     };
     json::document(json!({
         "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),

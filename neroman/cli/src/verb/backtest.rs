@@ -1,11 +1,10 @@
 //! `rule backtest`: what a rule would have done to past runs.
 
 use nero_model::safe::Safe;
-use nero_views::{json, text};
+use nero_views::{json, object, text};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::rule_backtest_reply::Run;
 use nero_wire::v1::{RuleBacktestReply, RuleBacktestRequest};
-use serde_json::json;
 
 use super::rule::split;
 use crate::args::BacktestArgs;
@@ -45,30 +44,25 @@ fn id(run: &Run) -> String {
 fn as_json(reply: &RuleBacktestReply) -> serde_json::Value {
     let seconds = |ms: u64| ms as f64 / 1000.0;
     let runs = reply.runs.iter().map(|run| {
-        json!({
-            "id": run.experiment,
-            "run": id(run),
-            "name": run.name,
-            "state": run.state,
-            "runtime_s": seconds(run.ran_ms),
-            "fired_s": run.fired_ms.map(seconds),
-            "step": run.step.filter(|_| run.fired_ms.is_some()),
-            "values": json::some(&run.values),
-            "best": run.best.filter(|best| best.is_finite()),
-            "good": run.good,
-            "lost": run.lost,
-            "problem": json::some(&run.problem),
-        })
+        object!(run =>
+            id: run.experiment,
+            run: id(run),
+            name, state,
+            runtime_s: seconds(run.ran_ms),
+            fired_s: run.fired_ms.map(seconds),
+            step: run.step.filter(|_| run.fired_ms.is_some()),
+            values?,
+            best: run.best.filter(|best| best.is_finite()),
+            good, lost, problem?,
+        )
     });
     let direction = if reply.more_is_better { "max" } else { "min" };
-    json!({
-        "rule": reply.text,
-        "ends": reply.ends,
-        "best": json::some(&reply.best),
-        "direction": (!reply.best.is_empty()).then_some(direction),
-        "runs": runs.collect::<Vec<_>>(),
-        "notes": reply.notes,
-    })
+    object!(reply =>
+        rule: reply.text, ends, best?,
+        direction: (!reply.best.is_empty()).then_some(direction),
+        runs: runs.collect::<Vec<_>>(),
+        notes,
+    )
 }
 
 /// The runs that it would have concerned, and what that comes to.

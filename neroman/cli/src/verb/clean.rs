@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use nero_model::safe::Safe;
-use nero_views::{json, text};
+use nero_views::{json, object, text};
 use nero_wire::v1::clean_ask_reply::{OnNode, One};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{CleanAskReply, CleanAskRequest, Selection};
@@ -228,26 +228,13 @@ fn line(node: &OnNode, dry_run: bool) -> String {
 
 fn as_json(reply: &CleanAskReply, dry_run: bool) -> Value {
     let run = |one: &One| {
-        json!({
-            "id": one.experiment,
-            "run": json::run_id(one.experiment, one.run),
-            "node": one.node,
-            "bytes": one.bytes,
-            "skipped": json::some(&one.skipped),
-            "not_home": one.not_home,
-            "not_home_files": one.not_home_files,
-            "not_home_bytes": one.not_home_bytes,
-        })
+        object!(one =>
+            id: one.experiment,
+            run: json::run_id(one.experiment, one.run),
+            node, bytes, skipped?, not_home, not_home_files, not_home_bytes,
+        )
     };
-    let node = |node: &OnNode| {
-        json!({
-            "node": node.node,
-            "freed_bytes": node.freed_bytes,
-            "store_bytes": node.store_bytes,
-            "failed": json::some(&node.failed),
-            "notes": node.notes,
-        })
-    };
+    let node = |node: &OnNode| object!(node => node, freed_bytes, store_bytes, failed?, notes);
     json::document(json!({
         "runs": reply.runs.iter().map(run).collect::<Vec<_>>(),
         "nodes": reply.nodes.iter().map(node).collect::<Vec<_>>(),

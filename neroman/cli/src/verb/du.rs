@@ -1,7 +1,7 @@
 //! `du [NODE]`: which files lie where, and their sizes.
 
 use nero_model::safe::Safe;
-use nero_views::{json, text};
+use nero_views::{json, object, text};
 use nero_wire::v1::disk_usage_reply::Run;
 use nero_wire::v1::du_reply::OnNode;
 use nero_wire::v1::man_client::ManClient;
@@ -102,36 +102,21 @@ fn run_line(node: &str, run: &Run) -> String {
 fn as_json(reply: &DuReply) -> Value {
     let run = |run: &Run| {
         let id = run.run.clone().unwrap_or_default();
-        json!({
-            "id": id.experiment,
-            "run": json::run_id(id.experiment, id.number),
-            "bytes": run.bytes,
-            "live": run.live,
-            "folder": run.folder,
-        })
+        object!(run =>
+            id: id.experiment,
+            run: json::run_id(id.experiment, id.number),
+            bytes, live, folder,
+        )
     };
     let node = |node: &OnNode| {
         let usage = node.usage.as_ref().map(|usage| {
-            json!({
-                "runs_bytes": usage.runs_bytes,
-                "store_bytes": usage.store_bytes,
-                "store_files": usage.store_files,
-                "store_unused_bytes": usage.store_unused_bytes,
-                "trash_bytes": usage.trash_bytes,
-                "agents_bytes": usage.agents_bytes,
-                "agents_unused_bytes": usage.agents_unused_bytes,
-                "images_bytes": usage.images_bytes,
-                "free_bytes": usage.free_bytes,
-                "total_bytes": usage.total_bytes,
-                "runs": usage.runs.iter().map(run).collect::<Vec<_>>(),
-            })
+            object!(usage =>
+                runs_bytes, store_bytes, store_files, store_unused_bytes, trash_bytes,
+                agents_bytes, agents_unused_bytes, images_bytes, free_bytes, total_bytes,
+                runs: usage.runs.iter().map(run).collect::<Vec<_>>(),
+            )
         });
-        json!({
-            "node": node.node,
-            "usage": usage,
-            "failed": json::some(&node.failed),
-            "as_of": text::iso_time(node.as_of_ms),
-        })
+        object!(node => node, usage: usage, failed?, as_of: text::iso_time(node.as_of_ms))
     };
     json::document(json!({
         "nodes": reply.nodes.iter().map(node).collect::<Vec<_>>(),

@@ -1,7 +1,7 @@
 //! `set SEL k=v…` and `copy ID NAME`: values in place of the source's, and copies.
 
 use nero_model::safe::Safe;
-use nero_views::{json, text};
+use nero_views::{json, object, text};
 use nero_wire::v1::edit_reply::One;
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{Assignment, EditReply, EditRequest};
@@ -121,12 +121,10 @@ fn as_text(reply: &EditReply, done: &str) -> String {
 
 fn json_of(reply: &EditReply, dry_run: bool) -> Value {
     let one = |one: &One| {
-        json!({
-            "id": one.experiment,
-            "name": one.name,
-            "changes": one.changes,
-            "overrides": json::overrides(&one.overrides),
-        })
+        object!(one =>
+            id: one.experiment, name, changes,
+            overrides: json::overrides(&one.overrides),
+        )
     };
     json::document(json!({
         "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),

@@ -8,13 +8,13 @@ use std::path::{Component, Path, PathBuf};
 
 use nero_model::VERSION;
 use nero_views::export::{self, CleanFile, Scrubber, is_secret_file};
-use nero_views::{json, results, text};
+use nero_views::{json, object, results, text};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::metrics_reply::Series;
 use nero_wire::v1::{
     CodePart, CodeRequest, ExperimentView, ListRequest, MetricsReply, MetricsRequest, ShowReply,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
@@ -246,14 +246,13 @@ fn manifest(args: &Export, runs: &[(ExperimentView, ShowReply)], made: &ArchiveC
     let run = |(view, reply): &(ExperimentView, ShowReply)| {
         export::run(view, reply, &code_folder(&reply.tree))
     };
-    json::document(json!({
-        "made_at": jiff::Timestamp::now().to_string(),
-        "made_by": format!("neroman {VERSION}"),
-        "selector": args.picked.join(","),
-        "runs": runs.iter().map(run).collect::<Vec<_>>(),
-        "left_out": made.left_out,
-        "notes": made.notes,
-    }))
+    json::document(object!(made =>
+        made_at: jiff::Timestamp::now().to_string(),
+        made_by: format!("neroman {VERSION}"),
+        selector: args.picked.join(","),
+        runs: runs.iter().map(run).collect::<Vec<_>>(),
+        left_out, notes,
+    ))
 }
 
 fn report(
@@ -263,14 +262,8 @@ fn report(
     runs: usize,
 ) -> Result<(), Stop> {
     if args.json.json {
-        let document = json!({
-            "file": args.output,
-            "runs": runs,
-            "files": made.files,
-            "bytes": made.bytes,
-            "left_out": made.left_out,
-            "notes": made.notes,
-        });
+        let document =
+            object!(made => file: args.output, runs: runs, files, bytes, left_out, notes);
         return session.out.json(&json::document(document));
     }
     session.out.notes(&made.notes);

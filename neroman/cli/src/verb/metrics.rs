@@ -1,7 +1,7 @@
 //! `metrics SEL [NAME…]`: every point of the series.
 
 use nero_views::series::points;
-use nero_views::{csv, json, text, typed};
+use nero_views::{csv, json, object, text, typed};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::metrics_reply::Series;
 use nero_wire::v1::{MetricsReply, MetricsRequest};
@@ -141,16 +141,14 @@ fn as_json(reply: &MetricsReply) -> Value {
             .copied()
             .map(text::iso_time)
             .collect();
-        json!({
-            "id": series.experiment,
-            "run": json::run_id(series.experiment, series.run),
-            "name": series.name,
-            "steps": numbers(&series.steps),
-            "values": numbers(&series.values),
-            "times": times,
-            "segments": series.generation,
-            "folded": series.folded,
-        })
+        object!(series =>
+            id: series.experiment,
+            run: json::run_id(series.experiment, series.run),
+            name,
+            steps: numbers(&series.steps),
+            values: numbers(&series.values),
+            times: times, segments: series.generation, folded,
+        )
     });
     json::document(json!({
         "series": series.collect::<Vec<_>>(),

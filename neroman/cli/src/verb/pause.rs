@@ -1,7 +1,7 @@
 //! `pause SEL` and `resume SEL`: stop live runs for a while, and let them go on.
 
 use nero_model::safe::Safe;
-use nero_views::json;
+use nero_views::{json, object};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::pause_reply::{One, Outcome};
 use nero_wire::v1::{PauseReply, PauseRequest, Selection};
@@ -121,13 +121,12 @@ fn as_json(reply: &PauseReply, dry_run: bool) -> Value {
         Outcome::Failed => "failed",
     };
     let one = |one: &One| {
-        json!({
-            "id": one.experiment,
-            "name": one.name,
-            "run": json::run_id(one.experiment, one.run),
-            "outcome": word(one),
-            "why": json::some(&one.why),
-        })
+        object!(one =>
+            id: one.experiment, name,
+            run: json::run_id(one.experiment, one.run),
+            outcome: word(one),
+            why?,
+        )
     };
     json::document(json!({
         "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),

@@ -1,11 +1,11 @@
 //! `rm SEL`: hides experiments; `--undo` brings them back. With more than one
 //! experiment it lists them and asks; it removes exactly the listed ones.
 
-use nero_views::{json, text};
+use nero_views::{json, object, text};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::remove_reply::One;
 use nero_wire::v1::{RemoveReply, RemoveRequest, Selection};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::abort::is_one_id;
 use super::start::{may_touch, skips};
@@ -106,18 +106,10 @@ fn as_text(reply: &RemoveReply, args: &Remove) -> String {
 }
 
 fn as_json(reply: &RemoveReply, args: &Remove) -> Value {
-    let one = |one: &One| {
-        json!({
-            "id": one.experiment,
-            "name": one.name,
-            "skipped": json::some(&one.skipped),
-        })
-    };
-    json::document(json!({
-        "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),
-        "touched": touched(reply).len(),
-        "notes": reply.notes,
-        "undo": args.undo,
-        "dry_run": args.dry_run,
-    }))
+    let one = |one: &One| object!(one => id: one.experiment, name, skipped?);
+    json::document(object!(args =>
+        experiments: reply.experiments.iter().map(one).collect::<Vec<_>>(),
+        touched: touched(reply).len(),
+        notes: reply.notes, undo, dry_run,
+    ))
 }

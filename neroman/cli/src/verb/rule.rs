@@ -2,7 +2,7 @@
 
 use nero_format::ACTIONS;
 use nero_model::safe::Safe;
-use nero_views::{json, text};
+use nero_views::{json, object, text};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::rule_state::Ran;
 use nero_wire::v1::{
@@ -127,13 +127,7 @@ fn changed(
         let changed: Vec<_> = reply
             .changed
             .iter()
-            .map(|one| {
-                json!({
-                    "id": one.experiment,
-                    "rule": one.rule,
-                    "note": json::some(&one.note),
-                })
-            })
+            .map(|one| object!(one => id: one.experiment, rule, note?))
             .collect();
         session.out.json(&json::document(
             json!({"changed": changed, "notes": reply.notes}),

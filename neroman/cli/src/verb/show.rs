@@ -3,12 +3,12 @@
 mod asked;
 
 use nero_model::safe::Safe;
-use nero_views::{Fact, json, of_run, text};
+use nero_views::{Fact, json, object, of_run, text};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{
     EnvVar, ExperimentView, Output, RuleState, RunView, ShowReply, ShowRequest, Strays,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::args::Show;
 use crate::fault::{Stop, code};
@@ -437,39 +437,30 @@ fn as_json(reply: &ShowReply) -> Value {
         .outputs
         .iter()
         .map(|output| {
-            json!({
-                "path": output.path,
-                "fetch": json::some(&output.fetch),
-                "max_bytes": (output.max_bytes != 0).then_some(output.max_bytes),
-            })
+            object!(output =>
+                path, fetch?,
+                max_bytes: (output.max_bytes != 0).then_some(output.max_bytes),
+            )
         })
         .collect();
-    json::document(json!({
-        "experiment": json::experiment(&view),
-        "run": reply.run.as_ref().map(|run| json::run(view.id, run)),
-        "runs": runs,
-        "command": reply.argv,
-        "env": json::environment(&reply.env),
-        "facts": reply.facts,
-        "resources": asked::as_json(reply),
-        "outputs": outputs,
-        "rules": reply.rules.iter().map(json::rule).collect::<Vec<_>>(),
-        "tree": json::some(&reply.tree),
-        "git": json::some(&reply.git),
-        "missing": json::some(&reply.missing),
-        "history": reply.history,
-        "work": json::some(&reply.work),
-        "user_cpu_s": json::number(reply.user_cpu_s),
-        "system_cpu_s": json::number(reply.system_cpu_s),
-        "peak_rss_bytes": (reply.peak_rss_bytes != 0).then_some(reply.peak_rss_bytes),
-        "gpu_use": reply.gpu_use.map(|used| json!({
-            "utilisation": used.utilisation,
-            "memory_bytes": used.memory_bytes,
-            "power_w": used.power_w,
-            "temperature_c": used.temperature_c,
-        })),
-        "stdout_tail": String::from_utf8_lossy(&reply.stdout_tail),
-        "stderr_tail": String::from_utf8_lossy(&reply.stderr_tail),
-        "notes": reply.notes,
-    }))
+    json::document(object!(reply =>
+        experiment: json::experiment(&view),
+        run: reply.run.as_ref().map(|run| json::run(view.id, run)),
+        runs: runs, command: reply.argv,
+        env: json::environment(&reply.env),
+        facts,
+        resources: asked::as_json(reply),
+        outputs: outputs,
+        rules: reply.rules.iter().map(json::rule).collect::<Vec<_>>(),
+        tree?, git?, missing?, history, work?,
+        user_cpu_s: json::number(reply.user_cpu_s),
+        system_cpu_s: json::number(reply.system_cpu_s),
+        peak_rss_bytes: (reply.peak_rss_bytes != 0).then_some(reply.peak_rss_bytes),
+        gpu_use: reply.gpu_use.map(|used| object!(used =>
+            utilisation, memory_bytes, power_w, temperature_c,
+        )),
+        stdout_tail: String::from_utf8_lossy(&reply.stdout_tail),
+        stderr_tail: String::from_utf8_lossy(&reply.stderr_tail),
+        notes,
+    ))
 }

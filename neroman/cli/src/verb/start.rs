@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use nero_model::safe::Safe;
-use nero_views::{json, text};
+use nero_views::{json, object, text};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::start_reply::One;
 use nero_wire::v1::{BatchScript, Selection, StartReply, StartRequest};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::add::{taken, taken_json};
 use super::wait;
@@ -177,13 +177,7 @@ fn scripts_as_text(reply: &StartReply) -> String {
 }
 
 fn script_as_json(one: &BatchScript) -> Value {
-    json!({
-        "node": one.node,
-        "experiments": one.experiments,
-        "command": json::some(&one.command),
-        "script": json::some(&one.script),
-        "problem": json::some(&one.problem),
-    })
+    object!(one => node, experiments, command?, script?, problem?)
 }
 
 /// Reasons for skipping, each with an id, its label and its text: those with more text
@@ -225,23 +219,21 @@ pub fn skips<'a>(skipped: impl Iterator<Item = (u64, &'a str, &'a str)>) -> (Str
 
 pub fn as_json(reply: &StartReply, dry_run: bool) -> Value {
     let one = |one: &One| {
-        json!({
-            "id": one.experiment,
-            "name": one.name,
-            "run": json::run_id(one.experiment, one.run),
-            "skipped": json::some(&one.skipped),
-        })
+        object!(one =>
+            id: one.experiment, name,
+            run: json::run_id(one.experiment, one.run),
+            skipped?,
+        )
     };
     let started = started(reply).count();
-    let mut document = json::document(json!({
-        "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),
-        "started": started,
-        "skipped": reply.experiments.len() - started,
-        "notes": reply.notes,
-        "folders": taken_json(&reply.folders),
-        "batch": json::some(&reply.batch),
-        "dry_run": dry_run,
-    }));
+    let mut document = json::document(object!(reply =>
+        experiments: reply.experiments.iter().map(one).collect::<Vec<_>>(),
+        started: started,
+        skipped: reply.experiments.len() - started,
+        notes,
+        folders: taken_json(&reply.folders),
+        batch?, dry_run: dry_run,
+    ));
     if !reply.scripts.is_empty() {
         document["scripts"] = reply.scripts.iter().map(script_as_json).collect();
     }

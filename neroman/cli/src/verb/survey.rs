@@ -8,7 +8,7 @@ use nero_metrics::progress::ProgressKind;
 use nero_metrics::recipe;
 use nero_metrics::survey::{MissedLine, Survey};
 use nero_model::safe::Safe;
-use nero_views::{json, text};
+use nero_views::{json, object, text};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{LogsRequest, ShowRequest};
 use serde_json::{Value, json};
@@ -276,22 +276,20 @@ fn as_json(surveyed: &[LogSurvey]) -> Value {
     let log = |one: &LogSurvey| (!one.log.is_empty()).then_some(one.log);
     let metrics = surveyed.iter().flat_map(|one| {
         one.survey.seen().iter().map(move |seen| {
-            json!({
-                "log": log(one),
-                "name": seen.name,
-                "points": seen.points,
-                "steps": [json::number(seen.steps.0), json::number(seen.steps.1)],
-                "values": [json::number(seen.values.0), json::number(seen.values.1)],
-                "line": seen.line,
-                "text": seen.text,
-            })
+            object!(seen =>
+                log: log(one),
+                name, points,
+                steps: [json::number(seen.steps.0), json::number(seen.steps.1)],
+                values: [json::number(seen.values.0), json::number(seen.values.1)],
+                line, text,
+            )
         })
     });
     let lines_of = |lines: fn(&Survey) -> &[MissedLine]| -> Vec<Value> {
         let of_one = |one: &LogSurvey| -> Vec<Value> {
             let lines = lines(&one.survey).iter();
             lines
-                .map(|line| json!({ "log": log(one), "line": line.line, "text": line.text }))
+                .map(|line| object!(line => log: log(one), line, text))
                 .collect()
         };
         surveyed.iter().flat_map(of_one).collect()

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nero_model::Phase;
 use nero_model::safe::Safe;
-use nero_views::{json, text, totals};
+use nero_views::{json, object, text, totals};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{ExperimentView, ListRequest, NodeNotice, Selection, WaitRequest};
 use serde_json::{Value, json};
@@ -280,13 +280,7 @@ pub fn notice_text(notice: &NodeNotice) -> String {
 }
 
 fn notice_json(notice: &NodeNotice) -> Value {
-    json!({
-        "node": notice.node,
-        "back": notice.back,
-        "since": text::iso_time(notice.since_ms),
-        "why": json::some(&notice.why),
-        "runs": notice.runs,
-    })
+    object!(notice => node, back, since: text::iso_time(notice.since_ms), why?, runs)
 }
 
 /// The hints about a reason, to stand after it.

@@ -1,7 +1,7 @@
 //! `rule why`: every part of the rules of runs.
 
 use nero_model::safe::Safe;
-use nero_views::{json, text};
+use nero_views::{json, object, text};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::rule_why_reply::{Part, Value, Why};
 use nero_wire::v1::{RuleListRequest, RuleWhyReply};
@@ -43,20 +43,11 @@ fn in_json(why: &Why) -> serde_json::Value {
 }
 
 fn part_in_json(part: &Part) -> serde_json::Value {
-    let values = part.values.iter().map(|value| {
-        json!({
-            "written": value.written,
-            "means": json::some(&value.means),
-            "shown": value.shown,
-            "at": text::iso_time(value.at_ms),
-        })
-    });
-    json!({
-        "depth": part.depth,
-        "text": part.text,
-        "holds": part.holds,
-        "values": values.collect::<Vec<_>>(),
-    })
+    let values = part
+        .values
+        .iter()
+        .map(|value| object!(value => written, means?, shown, at: text::iso_time(value.at_ms)));
+    object!(part => depth, text, holds, values: values.collect::<Vec<_>>())
 }
 
 fn as_text(screen: &Screen, reply: &RuleWhyReply) -> String {

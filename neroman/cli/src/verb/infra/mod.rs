@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use futures_util::future::join_all;
 use nero_config::LOCAL;
 use nero_model::safe::{Safe, quoted};
-use nero_views::json;
+use nero_views::{json, object};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{
     NodeAddRequest, NodeEvent, NodeImageReply, NodeImageRequest, NodeReadyRequest, NodesReply,
@@ -176,13 +176,9 @@ async fn show(session: &mut Session, name: &str, as_json: &Json) -> Result<u8, S
         .collect();
     if as_json.json {
         let image = |(member, image): &(&Member, &NodeImageReply)| {
-            json!({
-                "node": member.node,
-                "image": image.image,
-                "runtime": json::some(&image.runtime),
-                "digest": json::some(&image.digest),
-                "why_not": json::some(&image.why_not),
-            })
+            object!(image =>
+                node: member.node, image, runtime?, digest?, why_not?,
+            )
         };
         let images = images.iter().map(image).collect();
         let more = vec![("images", images)];

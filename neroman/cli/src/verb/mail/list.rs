@@ -2,8 +2,8 @@
 
 use nero_model::ids;
 use nero_model::safe::Safe;
-use nero_views::json::{self, some};
 use nero_views::text::{self, iso_time, local_time};
+use nero_views::{json, object};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{MailDelivery, MailListReply, MailListRequest, MailRetryRequest};
 use serde_json::{Value, json};
@@ -101,26 +101,17 @@ fn row(one: &MailDelivery) -> Vec<Cell> {
 
 fn document(reply: &MailListReply) -> Value {
     let deliveries: Vec<Value> = reply.deliveries.iter().map(delivery).collect();
-    json::document(json!({
-        "deliveries": deliveries,
-        "notices": reply.notices,
-        "waits": some(&reply.waits),
-        "off": reply.off,
-    }))
+    json::document(object!(reply => deliveries: deliveries, notices, waits?, off))
 }
 
 fn delivery(one: &MailDelivery) -> Value {
-    json!({
-        "way": one.way,
-        "to": some(&one.to),
-        "subject": one.subject,
-        "made": iso_time(one.made_ms),
-        "state": one.state,
-        "words": some(&one.words),
-        "at": iso_time(one.at_ms),
-        "tries": one.tries,
-        "message_id": some(&one.message_id),
-    })
+    object!(one =>
+        way, to?, subject,
+        made: iso_time(one.made_ms),
+        state, words?,
+        at: iso_time(one.at_ms),
+        tries, message_id?,
+    )
 }
 
 fn deliveries(count: usize) -> String {

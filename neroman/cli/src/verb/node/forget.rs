@@ -1,7 +1,7 @@
 //! `node rm` and `node gone`: list the runs concerned, ask, act.
 
 use nero_model::safe::Safe;
-use nero_views::{json, text};
+use nero_views::{json, object, text};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::node_gone_reply::{One, Outcome};
 use nero_wire::v1::{NodeGoneReply, NodeGoneRequest, NodeRemoveReply, NodeRemoveRequest};
@@ -55,10 +55,9 @@ pub async fn remove(
     }
     let done = if dry_run { "would forget" } else { "forgot" };
     if as_json {
-        session.out.json(&json::document(json!({
-            "node": name, "runs": reply.runs, "live": reply.live,
-            "notes": reply.notes, "dry_run": dry_run,
-        })))?;
+        session.out.json(&json::document(
+            object!(reply => node: name, runs, live, notes, dry_run: dry_run),
+        ))?;
     } else {
         session.out.notes(&reply.notes);
         session.out.line(&format!("{done} {}", Safe::line(name)))?;

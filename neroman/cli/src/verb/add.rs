@@ -144,7 +144,7 @@ fn lines(screen: &Screen, those: &[&One]) -> String {
         said.extend(one.notes.iter().cloned());
         vec![
             Cell::text(word(one.what())),
-            Cell::right(&one.experiment.to_string()),
+            Cell::whole(one.experiment),
             Cell::text(&text::full_name(&one.collection, &one.name)),
             Cell::text(&said.join("; ")),
         ]

@@ -5,14 +5,14 @@ use nero_views::{json, object, text};
 use nero_wire::v1::disk_usage_reply::Run;
 use nero_wire::v1::du_reply::OnNode;
 use nero_wire::v1::man_client::ManClient;
-use nero_wire::v1::{DuReply, DuRequest};
+use nero_wire::v1::{DiskUsageReply, DuReply, DuRequest};
 use serde_json::{Value, json};
 
 use crate::args::Du;
 use crate::connect::{CHANGE_DEADLINE, Whose};
 use crate::fault::{Stop, code};
 use crate::say::Screen;
-use crate::say::table::{self, Cell};
+use crate::say::table::{self, Cell, Column};
 use crate::session::Session;
 
 /// Runs the verb.
@@ -36,19 +36,22 @@ pub async fn run(session: &mut Session, args: &Du) -> Result<u8, Stop> {
 }
 
 fn as_text(screen: &Screen, reply: &DuReply) -> String {
-    let header = [
-        "node",
-        "runs",
-        "code",
-        "of it unused",
-        "trash",
-        "programs",
-        "of them unused",
-        "images",
-        "free",
-    ]
-    .map(str::to_owned);
-    let mut rows = Vec::new();
+    let columns: [Column<'_, (&OnNode, &DiskUsageReply)>; 9] = [
+        ("node", &|(node, _)| Cell::text(&node.node)),
+        ("runs", &|(_, usage)| Cell::bytes(usage.runs_bytes)),
+        ("code", &|(_, usage)| Cell::bytes(usage.store_bytes)),
+        ("of it unused", &|(_, usage)| {
+            Cell::bytes(usage.store_unused_bytes)
+        }),
+        ("trash", &|(_, usage)| Cell::bytes(usage.trash_bytes)),
+        ("programs", &|(_, usage)| Cell::bytes(usage.agents_bytes)),
+        ("of them unused", &|(_, usage)| {
+            Cell::bytes(usage.agents_unused_bytes)
+        }),
+        ("images", &|(_, usage)| Cell::bytes(usage.images_bytes)),
+        ("free", &|(_, usage)| Cell::bytes(usage.free_bytes)),
+    ];
+    let mut measured = Vec::new();
     let mut below = String::new();
     for node in &reply.nodes {
         let Some(usage) = node.usage.as_ref().filter(|_| node.failed.is_empty()) else {
@@ -59,23 +62,12 @@ fn as_text(screen: &Screen, reply: &DuReply) -> String {
             ));
             continue;
         };
-        let bytes = |count: u64| Cell::right(&text::bytes(count));
-        rows.push(vec![
-            Cell::text(&node.node),
-            bytes(usage.runs_bytes),
-            bytes(usage.store_bytes),
-            bytes(usage.store_unused_bytes),
-            bytes(usage.trash_bytes),
-            bytes(usage.agents_bytes),
-            bytes(usage.agents_unused_bytes),
-            bytes(usage.images_bytes),
-            bytes(usage.free_bytes),
-        ]);
+        measured.push((node, usage));
         for run in &usage.runs {
             below.push_str(&run_line(&node.node, run));
         }
     }
-    let mut said = table::print(screen, &header, &rows).0;
+    let mut said = table::list(screen, &columns, &measured);
     said.push_str(&below);
     said.push_str(&format!(
         "here: frozen code {}, results {}, databases {}\n",

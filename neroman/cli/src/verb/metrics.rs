@@ -1,6 +1,6 @@
 //! `metrics SEL [NAME…]`: every point of the series.
 
-use nero_views::series::points;
+use nero_views::series::{SeriesPoint, points};
 use nero_views::{csv, json, object, text, typed};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::metrics_reply::Series;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::survey;
 use crate::args::Metrics;
 use crate::fault::{Fault, Stop, code};
-use crate::say::table::{self, Cell};
+use crate::say::table::{self, Cell, Column};
 use crate::say::{Screen, parquet};
 use crate::session::{Session, selection};
 
@@ -75,7 +75,13 @@ pub fn as_text(screen: &Screen, reply: &MetricsReply) -> String {
     if reply.series.is_empty() {
         return "no metrics\n".into();
     }
-    let header = ["run", "metric", "step", "value", "time"].map(str::to_owned);
+    let columns: [Column<'_, (&Series, SeriesPoint)>; 5] = [
+        ("run", &|(series, _)| Cell::text(&run_of(series))),
+        ("metric", &|(series, _)| Cell::text(&series.name)),
+        ("step", &|(_, point)| Cell::number(point.step)),
+        ("value", &|(_, point)| Cell::number(point.value)),
+        ("time", &|(_, point)| Cell::time(point.time_ms)),
+    ];
     let all: usize = reply.series.iter().map(|series| series.values.len()).sum();
     // A terminal shows the newest of each series.
     let last = if screen.tty && all > table::ROWS_MAX {
@@ -83,22 +89,14 @@ pub fn as_text(screen: &Screen, reply: &MetricsReply) -> String {
     } else {
         usize::MAX
     };
-    let mut rows = Vec::new();
+    let mut shown = Vec::new();
     let mut earlier = 0;
     for series in &reply.series {
         let skipped = series.values.len().saturating_sub(last);
         earlier += skipped;
-        for point in points(series).skip(skipped) {
-            rows.push(vec![
-                Cell::text(&run_of(series)),
-                Cell::text(&series.name),
-                Cell::right(&point.step.map(text::number).unwrap_or_default()),
-                Cell::right(&text::number(point.value)),
-                Cell::text(&text::local_time(point.time_ms)),
-            ]);
-        }
+        shown.extend(points(series).skip(skipped).map(|point| (series, point)));
     }
-    let (mut text, _) = table::print(screen, &header, &rows);
+    let mut text = table::list(screen, &columns, &shown);
     if earlier > 0 {
         text.push_str(&format!(
             "({earlier} earlier points are left out: --csv and --json have all)\n"

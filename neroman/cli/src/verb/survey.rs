@@ -6,7 +6,7 @@ use nero_metrics::file::{DOCUMENT_BYTES_MAX, FileForm, document_lines};
 use nero_metrics::finder::{Finder, Reading};
 use nero_metrics::progress::ProgressKind;
 use nero_metrics::recipe;
-use nero_metrics::survey::{MissedLine, Survey};
+use nero_metrics::survey::{MissedLine, Survey, SurveyedMetric};
 use nero_model::safe::Safe;
 use nero_views::{json, object, text};
 use nero_wire::v1::man_client::ManClient;
@@ -17,7 +17,7 @@ use crate::args::Metrics;
 use crate::connect::{Next, READ_DEADLINE};
 use crate::fault::{Fault, Stop, code};
 use crate::say::Screen;
-use crate::say::table::{self, Cell};
+use crate::say::table::{self, Cell, Column};
 use crate::session::Session;
 
 /// Bytes that are read of a file at once.
@@ -179,38 +179,24 @@ async fn read_log(
     Ok(())
 }
 
-fn as_text(screen: &Screen, surveyed: &[LogSurvey]) -> String {
+fn as_text<'a>(screen: &Screen, surveyed: &'a [LogSurvey]) -> String {
+    let columns: [Column<'_, (&LogSurvey, &SurveyedMetric)>; 7] = [
+        ("metric", &|(_, seen)| Cell::text(&seen.name)),
+        ("points", &|(_, seen)| Cell::whole(seen.points)),
+        ("steps", &|(_, seen)| Cell::right(&steps(seen.steps))),
+        ("first", &|(_, seen)| Cell::number(seen.values.0)),
+        ("last", &|(_, seen)| Cell::number(seen.values.1)),
+        ("line", &|(_, seen)| Cell::whole(seen.line)),
+        ("log", &|(one, _)| Cell::text(one.log)),
+    ];
     let is_run = surveyed.len() > 1;
-    let mut header = vec!["metric", "points", "steps", "first", "last", "line"];
-    if is_run {
-        header.push("log");
-    }
-    let header: Vec<String> = header.into_iter().map(str::to_owned).collect();
-    let mut rows = Vec::new();
-    for one in surveyed {
-        for seen in one.survey.seen() {
-            let steps = match seen.steps {
-                (first, last) if first == last => text::number(first),
-                (first, last) => format!("{} … {}", text::number(first), text::number(last)),
-            };
-            let mut row = vec![
-                Cell::text(&seen.name),
-                Cell::right(&seen.points.to_string()),
-                Cell::right(&steps),
-                Cell::right(&text::number(seen.values.0)),
-                Cell::right(&text::number(seen.values.1)),
-                Cell::right(&seen.line.to_string()),
-            ];
-            if is_run {
-                row.push(Cell::text(one.log));
-            }
-            rows.push(row);
-        }
-    }
-    let mut page = if rows.is_empty() {
+    let columns = if is_run { &columns[..] } else { &columns[..6] };
+    let of_log = |one: &'a LogSurvey| one.survey.seen().iter().map(move |seen| (one, seen));
+    let seen: Vec<_> = surveyed.iter().flat_map(of_log).collect();
+    let mut page = if seen.is_empty() {
         "no metrics\n".to_owned()
     } else {
-        table::print(screen, &header, &rows).0
+        table::list(screen, columns, &seen)
     };
     for one in surveyed {
         let Some(told) = one.survey.progress() else {
@@ -237,6 +223,14 @@ fn as_text(screen: &Screen, surveyed: &[LogSurvey]) -> String {
         page.push_str(&listed(one.log, lines, "with digits gave nothing", missed));
     }
     page
+}
+
+fn steps((first, last): (f64, f64)) -> String {
+    if first == last {
+        text::number(first)
+    } else {
+        format!("{} … {}", text::number(first), text::number(last))
+    }
 }
 
 /// The first of so many lines of a log, below what is said of them.

@@ -7,6 +7,7 @@ use nero_wire::v1::rule_why_reply::{Part, Value, Why};
 use nero_wire::v1::{RuleListRequest, RuleWhyReply};
 use serde_json::json;
 
+use super::rule::action;
 use crate::fault::{Stop, code};
 use crate::say::Screen;
 use crate::say::table::{self, Cell};
@@ -61,10 +62,6 @@ fn as_text(screen: &Screen, reply: &RuleWhyReply) -> String {
             0 => state.experiment.to_string(),
             run => format!("{}.{run}", state.experiment),
         };
-        let action = match rule.argument.as_str() {
-            "" => rule.action.clone(),
-            argument => format!("{} {argument}", rule.action),
-        };
         let mut text = format!(
             "{id}  {}  {}  rule {}, {}: {} {}\n",
             Safe::line(&why.name),
@@ -74,7 +71,7 @@ fn as_text(screen: &Screen, reply: &RuleWhyReply) -> String {
                 "daemon" => "evaluated by neroman",
                 _ => "evaluated beside the job",
             },
-            Safe::line(&action),
+            Safe::line(&action(&rule)),
             Safe::line(&rule.text),
         );
         if state.fired > 0 {

@@ -8,7 +8,7 @@ use nero_wire::v1::{AbortRequest, NodePutAwayRequest, NodesReply, Selection};
 use super::{Board, LOCAL, Member, members, on_each, on_node, sum_up};
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, author, request};
-use crate::verb::abort;
+use crate::verb::change::abort;
 
 /// Runs the verb.
 pub async fn run(

@@ -14,7 +14,8 @@ use super::shell::{self, ShellEnd, Streams};
 use crate::connect::for_jobs;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Left, selection};
-use crate::verb::{start, wait};
+use crate::verb::change::start;
+use crate::verb::wait;
 
 /// How a group ended.
 pub(super) struct GroupEnd {

@@ -19,7 +19,7 @@ use crate::args::Noodles;
 use crate::fault::{Fault, Stop, code};
 use crate::say::table::{self, Cell, Column};
 use crate::session::{Left, Session, home};
-use crate::verb::template;
+use crate::verb::change::template;
 
 /// A flow that was asked for.
 pub struct AskedFlow<'a> {

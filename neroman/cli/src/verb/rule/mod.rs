@@ -1,5 +1,8 @@
 //! `rule list|add|rm`: standing rules.
 
+mod backtest;
+mod why;
+
 use nero_format::ACTIONS;
 use nero_model::safe::Safe;
 use nero_views::{json, object, text};
@@ -21,9 +24,9 @@ use crate::session::{Session, author, request, selection};
 pub async fn run(session: &mut Session, args: &Rule) -> Result<u8, Stop> {
     match args {
         Rule::List { picked, json } => list(session, picked, json.json).await,
-        Rule::Why { picked, json } => super::why::run(session, picked, json.json).await,
+        Rule::Why { picked, json } => why::run(session, picked, json.json).await,
         Rule::Add { picked, rule, json } => add(session, picked, rule, json.json).await,
-        Rule::Backtest(args) => super::backtest::run(session, args).await,
+        Rule::Backtest(args) => backtest::run(session, args).await,
         Rule::Rm { picked, rule, json } => remove(session, picked, *rule, json.json).await,
     }
 }

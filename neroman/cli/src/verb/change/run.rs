@@ -8,11 +8,12 @@ use nero_views::text;
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{AddRequest, Selection, StartReply, StartRequest};
 
-use super::{add, start, template, wait};
+use super::{add, start, template};
 use crate::args::RunCommand;
 use crate::connect::{Change, for_jobs};
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, absolute, request, selection};
+use crate::verb::wait;
 
 /// Most experiments of one command.
 const ROWS_MAX: usize = 100_000;

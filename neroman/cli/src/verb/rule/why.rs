@@ -7,7 +7,7 @@ use nero_wire::v1::rule_why_reply::{Part, Value, Why};
 use nero_wire::v1::{RuleListRequest, RuleWhyReply};
 use serde_json::json;
 
-use super::rule::action;
+use super::action;
 use crate::fault::{Stop, code};
 use crate::say::Screen;
 use crate::say::table::{self, Cell};

@@ -10,11 +10,11 @@ use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{CleanAskReply, CleanAskRequest, Selection};
 use serde_json::{Value, json};
 
-use super::start::skips;
 use crate::args::Clean;
 use crate::connect::{Change, Whose};
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, refuse_empty, request, selection};
+use crate::verb::change::start::skips;
 
 /// That many run numbers of any length fit into one selector.
 const RUNS_AT_ONCE: usize = 2000;

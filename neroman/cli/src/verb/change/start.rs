@@ -11,12 +11,12 @@ use nero_wire::v1::{BatchScript, Selection, StartReply, StartRequest};
 use serde_json::Value;
 
 use super::add::{taken, taken_json};
-use super::wait;
 use crate::args::{Launch, Start};
 use crate::connect::{Change, for_jobs};
 use crate::fault::{Fault, Stop, code};
 use crate::say::Out;
 use crate::session::{Session, absolute, request, selection};
+use crate::verb::wait;
 
 /// More started runs than this are only counted.
 const NAMED_MAX: usize = 5;

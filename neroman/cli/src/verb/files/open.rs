@@ -81,7 +81,7 @@ pub async fn run(session: &mut Session, args: &OpenResults) -> Result<u8, Stop> 
 }
 
 /// Why there is no desktop here.
-pub(super) fn no_desktop() -> Option<String> {
+pub fn no_desktop() -> Option<String> {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     if cfg!(target_os = "macos") || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY") {
         return None;
@@ -90,7 +90,7 @@ pub(super) fn no_desktop() -> Option<String> {
 }
 
 /// Opens a folder or an address; why it could not be opened.
-pub(super) async fn open(what: &str) -> Option<String> {
+pub async fn open(what: &str) -> Option<String> {
     let mut command = Command::new(OPENER);
     command.arg(what).stdin(Stdio::null());
     command.stdout(Stdio::null()).stderr(Stdio::null());

@@ -6,7 +6,7 @@ use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::rule_backtest_reply::Run;
 use nero_wire::v1::{RuleBacktestReply, RuleBacktestRequest};
 
-use super::rule::split;
+use super::split;
 use crate::args::BacktestArgs;
 use crate::fault::{Stop, code};
 use crate::say::Screen;

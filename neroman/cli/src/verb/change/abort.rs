@@ -5,10 +5,10 @@ use nero_model::safe::Safe;
 use nero_views::{json, object, text};
 use nero_wire::v1::abort_reply::{One, Outcome};
 use nero_wire::v1::man_client::ManClient;
-use nero_wire::v1::{AbortReply, AbortRequest, Selection};
+use nero_wire::v1::{AbortReply, AbortRequest};
 use serde_json::{Value, json};
 
-use super::start::{may_go_on, skips};
+use super::rehearsal::{Rehearsal, ending, is_one_id, skips};
 use crate::args::Abort;
 use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
@@ -31,18 +31,15 @@ pub async fn run(session: &mut Session, args: &Abort) -> Result<u8, Stop> {
             ..asked.clone()
         };
         let reply = call(session, trial).await?;
-        let touched = touched(&reply);
-        if !may_go_on(&session.out, "abort", &touched, reply.explicit).await? {
-            session.out.note("nothing was done");
+        let rehearsal = Rehearsal {
+            noun: "live run",
+            list: touched(&reply),
+            explicit: reply.explicit,
+        };
+        if !rehearsal.agreed(&session.out, "abort").await? {
             return Ok(code::FAILED);
         }
-        if session.out.screen.can_ask && touched.len() > 1 {
-            let ids: Vec<u64> = touched.iter().map(|(id, _)| *id).collect();
-            asked.selection = Some(Selection {
-                text: text::ids(&ids),
-                ..Selection::default()
-            });
-        }
+        asked.selection = rehearsal.listed(&session.out).or(asked.selection);
     }
     let reply = call(session, asked).await?;
     if args.json.json {
@@ -75,11 +72,6 @@ pub async fn one(session: &mut Session, picked: &str) -> Result<(), Stop> {
 /// The daemon refuses, or is not there.
 pub async fn call(session: &mut Session, asked: AbortRequest) -> Result<AbortReply, Fault> {
     session.change(Change::Other, asked, ManClient::abort).await
-}
-
-/// A single id touches one experiment at most: no question is needed.
-pub fn is_one_id(words: &[String]) -> bool {
-    matches!(words, [only] if only.parse::<u64>().is_ok())
 }
 
 /// The experiments that an abort touches.
@@ -116,13 +108,8 @@ pub fn as_text(reply: &AbortReply, dry_run: bool) -> String {
             text.push_str(&format!(" · {} {count}", Safe::line(&word)));
         }
     }
-    if !short.is_empty() {
-        text.push_str(&format!(" · skipped {short}"));
-    }
-    if reply.experiments.is_empty() && reply.notes.is_empty() {
-        text.push_str(" · the selector picks nothing");
-    }
-    text.push('\n');
+    let is_unexplained = reply.experiments.is_empty() && reply.notes.is_empty();
+    text.push_str(&ending(&short, is_unexplained));
     for one in unconfirmed {
         let line = format!(
             "  {}.{} {}: {}\n",

@@ -6,6 +6,7 @@ pub mod adopt;
 pub mod annotate;
 pub mod edit;
 pub mod pause;
+pub mod rehearsal;
 pub mod restart;
 pub mod rm;
 pub mod run;

@@ -14,7 +14,7 @@ use crate::args::Clean;
 use crate::connect::{Change, Whose};
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, refuse_empty, request, selection};
-use crate::verb::change::start::skips;
+use crate::verb::change::rehearsal::{ending, skips};
 
 /// That many run numbers of any length fit into one selector.
 const RUNS_AT_ONCE: usize = 2000;
@@ -201,10 +201,7 @@ fn as_text(reply: &CleanAskReply, dry_run: bool) -> String {
         text::plural(going(reply).count(), "run"),
         text::bytes(freed(reply))
     ));
-    if !short.is_empty() {
-        said.push_str(&format!(" · skipped {short}"));
-    }
-    said.push('\n');
+    said.push_str(&ending(&short, false));
     said
 }
 

@@ -4,12 +4,16 @@
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Duration;
 
 use nero_config::{Config, ConfigError};
 use nero_model::{Home, RequestId};
 use nero_wire::v1::Selection;
+use nero_wire::v1::man_client::ManClient;
+use tonic::transport::Channel;
+use tonic::{Request, Response, Status};
 
-use crate::connect::{Change, Client, Program, Silence, Whose};
+use crate::connect::{Change, Client, Program, READ_DEADLINE, Silence, Whose};
 use crate::facts::FactsFunction;
 use crate::fault::Fault;
 use crate::say::{Out, Screen};
@@ -130,6 +134,44 @@ impl Session {
             self.greeted(client);
         }
         self.known()
+    }
+
+    /// Calls the daemon for what it answers at once (see [`Client::call`]).
+    ///
+    /// # Errors
+    /// The daemon's error, or why it cannot be reached.
+    pub async fn read<Q: Clone, P>(
+        &mut self,
+        request: Q,
+        send: impl AsyncFn(&mut ManClient<Channel>, Request<Q>) -> Result<Response<P>, Status>,
+    ) -> Result<P, Fault> {
+        self.call(READ_DEADLINE, request, send).await
+    }
+
+    /// As [`Client::call`].
+    ///
+    /// # Errors
+    /// The daemon's error, or why it cannot be reached.
+    pub async fn call<Q: Clone, P>(
+        &mut self,
+        deadline: Duration,
+        request: Q,
+        send: impl AsyncFn(&mut ManClient<Channel>, Request<Q>) -> Result<Response<P>, Status>,
+    ) -> Result<P, Fault> {
+        self.client().await?.call(deadline, request, send).await
+    }
+
+    /// As [`Client::change`].
+    ///
+    /// # Errors
+    /// The daemon's error, or why it cannot be reached.
+    pub async fn change<Q: Clone, P>(
+        &mut self,
+        change: Change,
+        request: Q,
+        send: impl AsyncFn(&mut ManClient<Channel>, Request<Q>) -> Result<Response<P>, Status>,
+    ) -> Result<P, Fault> {
+        self.client().await?.change(change, request, send).await
     }
 
     /// Makes a watch over the next calls that reports which of these nodes do

@@ -8,6 +8,7 @@ use nero_wire::v1::{CodePart, ExperimentView, ShowReply, TreeEntry};
 use serde_json::{Value, json};
 use similar::TextDiff;
 
+use crate::object;
 use crate::text::{self, variable};
 use crate::{columns, json as forms};
 
@@ -118,17 +119,15 @@ impl Diff {
     /// The document of `diff --json`.
     pub fn json(&self) -> Value {
         let pairs = |pairs: &[Pair]| -> Vec<Value> {
-            let one = |pair: &Pair| json!({"name": pair.name, "values": pair.values});
+            let one = |pair: &Pair| object!(pair => name, values);
             pairs.iter().map(one).collect()
         };
         let run = |view: &ExperimentView| {
-            json!({
-                "id": view.id,
-                "run": forms::run_id(view.id, view.run),
-                "name": view.name,
-                "collection": view.collection,
-                "state": view.state,
-            })
+            object!(view =>
+                id,
+                run: forms::run_id(view.id, view.run),
+                name, collection, state,
+            )
         };
         let metric = |pair: &MetricPair| {
             json!({
@@ -137,14 +136,7 @@ impl Diff {
                 "difference": pair.difference().map(forms::number),
             })
         };
-        let file = |file: &FilePair| {
-            json!({
-                "path": file.path,
-                "change": file.change,
-                "diff": file.lines,
-                "why": forms::some(&file.why),
-            })
-        };
+        let file = |file: &FilePair| object!(file => path, change, diff: file.lines, why?);
         forms::document(json!({
             "runs": self.runs.iter().map(run).collect::<Vec<_>>(),
             "parameters": pairs(&self.parameters),

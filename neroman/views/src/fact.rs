@@ -2,10 +2,10 @@
 
 use nero_expr::FactKind;
 use nero_wire::v1::{ExperimentView, RunView};
-use serde_json::json;
 
 use crate::Value;
 use crate::json::{metrics, overrides, parameters, run_id, some};
+use crate::object;
 
 /// Which forms have a fact without being asked. Each has those after it, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,12 +212,11 @@ fn follows(view: &ExperimentView) -> Value<'_> {
 
 fn also_live(view: &ExperimentView) -> serde_json::Value {
     let lives = view.also_live.iter().map(|live| {
-        json!({
-            "run": run_id(view.id, live.number),
-            "state": live.state,
-            "node": some(&live.node),
-            "wish": some(&live.cancel),
-        })
+        object!(live =>
+            run: run_id(view.id, live.number),
+            state, node?,
+            wish: some(&live.cancel),
+        )
     });
     lives.collect()
 }

@@ -13,6 +13,7 @@ use serde_json::ser::{Formatter, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::Fact;
+use crate::object;
 use crate::text::{self, iso_time};
 use crate::workbooks::workbook;
 
@@ -104,14 +105,8 @@ pub fn experiments(
 
 /// The batches in `status --json`.
 pub fn batches(batches: &[BatchView]) -> Value {
-    let batch = |one: &BatchView| {
-        json!({
-            "batch": one.batch,
-            "runs": one.runs,
-            "ended": one.ended,
-            "left_s": one.left_s.map(number),
-        })
-    };
+    let batch =
+        |one: &BatchView| object!(one => batch, runs, ended, left_s: one.left_s.map(number));
     batches.iter().map(batch).collect()
 }
 
@@ -122,57 +117,35 @@ pub fn workbooks(books: &[Workbook]) -> Value {
 
 /// Values in place of a source's.
 pub fn overrides(overrides: &[Override]) -> Value {
-    let one = |one: &Override| {
-        json!({
-            "key": one.key,
-            "value": one.text,
-            "source": some(&one.source),
-        })
-    };
+    let one = |one: &Override| object!(one => key, value: one.text, source?);
     overrides.iter().map(one).collect()
 }
 
 /// A run as in `show --json`.
 pub fn run(experiment: u64, view: &RunView) -> Value {
-    json!({
-        "run": run_id(experiment, view.number),
-        "state": view.state,
-        "reason": some(&view.reason),
-        "node": some(&view.node),
-        "created_at": iso_time(view.created_ms),
-        "started_at": iso_time(view.started_ms),
-        "ended_at": iso_time(view.ended_ms),
-        "exit_code": view.exit_code,
-        "signal": view.signal,
-        "runtime_s": view.runtime_s.map(number),
-        "progress": view.progress.map(number),
-        "eta_s": view.eta_s.map(number),
-        "incarnations": view.incarnations,
-        "results": some(&view.results),
-        "token": some(&view.token),
-        "stderr_line": some(&view.stderr_line),
-        "batch": some(&view.batch),
-        "priority": view.priority,
-        "follows": view.follows.as_ref().map(|one| follows(experiment, one)),
-        "strays": view.strays.as_ref().map(|strays| json!({
-            "ended": strays.ended,
-            "left": strays.left,
-            "waited_s": number(strays.waited_s),
-            "named": strays.named.iter().map(|one| json!({
-                "pid": one.pid,
-                "name": one.name,
-            })).collect::<Vec<_>>(),
-        })),
-    })
+    object!(view =>
+        run: run_id(experiment, view.number),
+        state, reason?, node?,
+        created_at: iso_time(view.created_ms),
+        started_at: iso_time(view.started_ms),
+        ended_at: iso_time(view.ended_ms),
+        exit_code, signal,
+        runtime_s: view.runtime_s.map(number),
+        progress: view.progress.map(number),
+        eta_s: view.eta_s.map(number),
+        incarnations, results?, token?, stderr_line?, batch?, priority,
+        follows: view.follows.as_ref().map(|one| follows(experiment, one)),
+        strays: view.strays.as_ref().map(|strays| object!(strays =>
+            ended, left,
+            waited_s: number(strays.waited_s),
+            named: strays.named.iter().map(|one| object!(one => pid, name)).collect::<Vec<_>>(),
+        )),
+    )
 }
 
 /// The earlier run after which neroman made a run by itself.
 pub(crate) fn follows(experiment: u64, one: &Follows) -> Value {
-    json!({
-        "run": run_id(experiment, one.run),
-        "cause": one.cause,
-        "text": one.text,
-    })
+    object!(one => run: run_id(experiment, one.run), cause, text)
 }
 
 /// A node as in `status nodes --json`.
@@ -180,107 +153,69 @@ pub fn node(view: &NodeView) -> Value {
     // A node that was never described measures nothing, not 0.
     let is_known = view.memory_bytes > 0;
     let known = |value: Value| if is_known { value } else { Value::Null };
-    json!({
-        "name": view.name,
-        "address": some(&view.address),
-        "warden": some(&view.warden),
-        "connected": view.connected,
-        "why_not": some(&view.why_not),
-        "contact_at": iso_time(view.contact_ms),
-        "load_15": known(number(view.load_15)),
-        "memory_used": known(number(view.memory_used)),
-        "disk_used": known(number(view.disk_used)),
+    object!(view =>
+        name, address?, warden?, connected, why_not?,
+        contact_at: iso_time(view.contact_ms),
+        load_15: known(number(view.load_15)),
+        memory_used: known(number(view.memory_used)),
+        disk_used: known(number(view.disk_used)),
         // The daemon counts these itself, also for a node that was never
         // described.
-        "live": view.live,
-        "waiting": view.waiting,
-        "cpus": known(number(view.cpus)),
-        "cpus_free": known(number(view.cpus_free)),
-        "memory_bytes": known(json!(view.memory_bytes)),
-        "root": some(&view.root),
-        "hold": some(&view.hold),
-        "unreachable_since": iso_time(view.unreachable_since_ms),
-        "needs_person": view.needs_person,
-        "hint": some(&view.hint),
-        "next_try_at": iso_time(view.next_try_ms),
-        "figures_are_old": view.known_old,
-        "groups": view.groups,
-        "default": view.default_node,
-        "host": some(&view.host),
-        "arch": some(&view.arch),
-        "gpus": view.gpus.iter().map(gpu).collect::<Vec<_>>(),
-        "disk_free_bytes": known(json!(view.disk_free_bytes)),
-        "memory_free_bytes": known(json!(view.memory_free_bytes)),
-        "clock_offset_s": known(number(view.clock_offset_s)),
-        "round_trip_ms": known(number(view.round_trip_ms)),
-        "transfer": some(&view.transfer),
-        "troubles": view.troubles,
-        "build": some(&view.build),
-        "scheduler": view.usage.as_ref().map(usage),
-    })
+        live, waiting,
+        cpus: known(number(view.cpus)),
+        cpus_free: known(number(view.cpus_free)),
+        memory_bytes: known(json!(view.memory_bytes)),
+        root?, hold?,
+        unreachable_since: iso_time(view.unreachable_since_ms),
+        needs_person, hint?,
+        next_try_at: iso_time(view.next_try_ms),
+        figures_are_old: view.known_old, groups, default: view.default_node, host?, arch?,
+        gpus: view.gpus.iter().map(gpu).collect::<Vec<_>>(),
+        disk_free_bytes: known(json!(view.disk_free_bytes)),
+        memory_free_bytes: known(json!(view.memory_free_bytes)),
+        clock_offset_s: known(number(view.clock_offset_s)),
+        round_trip_ms: known(number(view.round_trip_ms)),
+        transfer?, troubles, build?,
+        scheduler: view.usage.as_ref().map(usage),
+    )
 }
 
 fn usage(usage: &SchedulerUse) -> Value {
-    let program = |one: &Program| {
-        json!({
-            "name": one.name,
-            "total": one.total,
-            "last_hour": one.last_hour,
-        })
-    };
-    json!({
-        "programs": usage.programs.iter().map(program).collect::<Vec<_>>(),
-        "cpu_s": number(usage.cpu_s),
-        "up_s": number(usage.up_s),
-        "folders_listed": usage.lists,
-        "runs_read": usage.reads,
-        "answered_s": usage.answered_s.map(number),
-        "own": usage.own,
-        "queued": usage.queued,
-        "all": usage.all,
-        "max_queued": usage.max_queued,
-        "max_running": usage.max_running,
-        "site_max_own": usage.site_max_own,
-        "site_max_all": usage.site_max_all,
-        "site_max_array": usage.site_max_array,
-    })
+    let program = |one: &Program| object!(one => name, total, last_hour);
+    object!(usage =>
+        programs: usage.programs.iter().map(program).collect::<Vec<_>>(),
+        cpu_s: number(usage.cpu_s),
+        up_s: number(usage.up_s),
+        folders_listed: usage.lists, runs_read: usage.reads,
+        answered_s: usage.answered_s.map(number),
+        own, queued, all, max_queued, max_running, site_max_own, site_max_all, site_max_array,
+    )
 }
 
 fn gpu(gpu: &Gpu) -> Value {
-    json!({
-        "index": gpu.index,
-        "name": gpu.name,
-        "memory_bytes": gpu.memory_bytes,
-        "memory_used_bytes": gpu.memory_used_bytes,
-        "utilisation": number(gpu.utilisation),
-    })
+    object!(gpu =>
+        index, name, memory_bytes, memory_used_bytes,
+        utilisation: number(gpu.utilisation),
+    )
 }
 
 /// A rule as in `rule list --json`.
 pub fn rule(state: &RuleState) -> Value {
     let rule = state.rule.clone().unwrap_or_default();
-    json!({
-        "experiment": state.experiment,
-        "rule": rule.id,
-        "action": rule.action,
-        "text": rule.text,
-        "author": some(&rule.author),
-        "origin": some(&rule.origin),
-        "where": some(&state.place),
-        "argument": some(&rule.argument),
-        "repeat_s": (rule.repeat_ms != 0).then(|| rule.repeat_ms as f64 / 1000.0),
-        "fired": state.fired,
-        "last_values": some(&state.last_values),
-        "last_fired_at": iso_time(state.last_fired_ms),
-        "bound": state.bound,
-        "problem": some(&state.problem),
-        "ran": state.ran.iter().map(|ran| json!({
-            "times": ran.times,
-            "at": iso_time(ran.at_ms),
-            "how": ran.how,
-            "output": some(&ran.output),
-        })).collect::<Vec<_>>(),
-    })
+    object!(state =>
+        experiment, rule: rule.id, action: rule.action, text: rule.text,
+        author: some(&rule.author),
+        origin: some(&rule.origin),
+        where: some(&state.place),
+        argument: some(&rule.argument),
+        repeat_s: (rule.repeat_ms != 0).then(|| rule.repeat_ms as f64 / 1000.0),
+        fired, last_values?,
+        last_fired_at: iso_time(state.last_fired_ms),
+        bound, problem?,
+        ran: state.ran.iter().map(|ran| object!(ran =>
+            times, at: iso_time(ran.at_ms), how, output?,
+        )).collect::<Vec<_>>(),
+    )
 }
 
 /// Variables as an object; `null` for a variable that is unset.

@@ -14,6 +14,7 @@ pub mod export;
 mod fact;
 pub mod json;
 pub mod letter;
+mod object;
 pub mod results;
 pub mod series;
 pub mod text;

@@ -2,8 +2,9 @@
 
 use nero_model::safe::Safe;
 use nero_wire::v1::{Workbook, WorkbookLock};
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use crate::object;
 use crate::text::{clock, duration, iso_time, plural};
 
 /// What a person should know of these tables; nothing where all is in its place.
@@ -59,20 +60,13 @@ fn opened(lock: &WorkbookLock, now_ms: i64) -> String {
 
 /// As in `status --json`.
 pub fn workbook(book: &Workbook) -> Value {
-    let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    json!({
-        "file": book.file,
-        "live": some(&book.live),
-        "open": book.lock.as_ref().map(|lock| json!({
-            "program": lock.program,
-            "lock": lock.path,
-            "owner": some(&lock.owner),
-            "host": some(&lock.host),
-            "since": iso_time(lock.since_ms),
-            "left_behind": lock.left_behind,
-        })),
-        "why": some(&book.why),
-        "hint": some(&book.hint),
-        "cells_left": book.left,
-    })
+    object!(book =>
+        file, live?,
+        open: book.lock.as_ref().map(|lock| object!(lock =>
+            program, lock: lock.path, owner?, host?,
+            since: iso_time(lock.since_ms),
+            left_behind,
+        )),
+        why?, hint?, cells_left: book.left,
+    )
 }

@@ -5,7 +5,7 @@ use nero_plot::{
     BandPoint, Curve, CurvePoint, HorizontalAxis, Plot, Theme, plot_area, svg_of_width, thinned,
 };
 use nero_views::curves::{self, Spread, WantedCurves, clock_here};
-use nero_views::json;
+use nero_views::{json, object};
 use nero_wire::v1::{ListRequest, MetricsReply, MetricsRequest, RuleListRequest};
 use serde_json::{Value, json};
 
@@ -243,14 +243,11 @@ impl WantedPicture {
             })
         });
         let area = plot_area(plot, f64::from(self.width)).map(|area| {
-            json!({
-                "left": area.left,
-                "right": area.right,
-                "top": area.top,
-                "bottom": area.bottom,
-                "x": [area.x.0, area.x.1],
-                "y": [area.y.0, area.y.1],
-            })
+            object!(area =>
+                left, right, top, bottom,
+                x: [area.x.0, area.x.1],
+                y: [area.y.0, area.y.1],
+            )
         });
         json::document(json!({
             "series": series.collect::<Vec<_>>(),

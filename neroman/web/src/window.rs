@@ -13,7 +13,7 @@ use flate2::write::GzEncoder;
 use futures_util::{StreamExt as _, stream};
 use nero_model::VERSION;
 use nero_model::safe::Safe;
-use nero_views::{Column, Fact, columns, json};
+use nero_views::{Column, Fact, columns, json, object};
 use nero_wire::v1::{
     BatchView, CompleteRequest, ExperimentView, IdGroup, ListRequest, Totals, WatchEvent,
     WatchRequest, Window, complete_request::Kind,
@@ -304,35 +304,26 @@ impl WindowRows {
 /// What all picked experiments have in common.
 fn totals(totals: &Totals) -> Value {
     let states = |states: &[nero_wire::v1::totals::State]| -> Value {
-        let state =
-            |one: &nero_wire::v1::totals::State| json!({"state": one.state, "count": one.count});
+        let state = |one: &nero_wire::v1::totals::State| object!(one => state, count);
         states.iter().map(state).collect()
     };
     let groups = |groups: &[IdGroup]| -> Value {
-        let group = |one: &IdGroup| {
-            json!({
-                "state": json::some(&one.state),
-                "text": one.text,
-                "count": one.count,
-                "ids": one.ids,
-            })
-        };
+        let group = |one: &IdGroup| object!(one => state?, text, count, ids);
         groups.iter().map(group).collect()
     };
     let nodes = totals.nodes.iter();
     let nodes = nodes.map(|node| json!({"node": node.node, "states": states(&node.states)}));
-    json!({
-        "experiments": totals.experiments,
-        "states": states(&totals.states),
-        "nodes": nodes.collect::<Vec<_>>(),
-        "needs": groups(&totals.needs),
-        "more_needs": totals.more_needs,
-        "held": totals.held,
-        "warnings": groups(&totals.warnings),
-        "hints": groups(&totals.hints),
-        "waits": groups(&totals.waits),
-        "more_waits": totals.more_waits,
-    })
+    object!(totals =>
+        experiments,
+        states: states(&totals.states),
+        nodes: nodes.collect::<Vec<_>>(),
+        needs: groups(&totals.needs),
+        more_needs, held,
+        warnings: groups(&totals.warnings),
+        hints: groups(&totals.hints),
+        waits: groups(&totals.waits),
+        more_waits,
+    )
 }
 
 /// `GET /api/columns`: the names that a chooser of columns has, of the first rows.

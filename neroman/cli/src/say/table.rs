@@ -64,6 +64,26 @@ impl Cell {
         }
     }
 
+    /// A measured number, empty where it is unknown.
+    pub fn number(value: impl Into<Option<f64>>) -> Self {
+        Self::right(&value.into().map(text::number).unwrap_or_default())
+    }
+
+    /// A count or an id.
+    pub fn whole(count: impl ToString) -> Self {
+        Self::right(&count.to_string())
+    }
+
+    /// A size in bytes.
+    pub fn bytes(count: u64) -> Self {
+        Self::right(&text::bytes(count))
+    }
+
+    /// A moment, in milliseconds since 1970.
+    pub fn time(ms: i64) -> Self {
+        Self::text(&text::local_time(ms))
+    }
+
     /// A state in its colour.
     pub fn state(word: &str) -> Self {
         Self {
@@ -166,6 +186,17 @@ pub fn print(screen: &Screen, header: &[String], rows: &[Vec<Cell>]) -> (String,
     }
     let left_out = header[kept.min(header.len())..].to_vec();
     (text, left_out)
+}
+
+/// A column of a listing of `T`: its heading, and its cell in a row.
+pub type Column<'a, T> = (&'a str, &'a dyn Fn(&T) -> Cell);
+
+/// Prints a table with a row for each thing (see [`print`]).
+pub fn list<T>(screen: &Screen, columns: &[Column<'_, T>], things: &[T]) -> String {
+    let headings = columns.iter().map(|(heading, _)| (*heading).to_owned());
+    let row = |thing| columns.iter().map(|(_, cell)| cell(thing)).collect();
+    let rows: Vec<Vec<Cell>> = things.iter().map(row).collect();
+    print(screen, &headings.collect::<Vec<_>>(), &rows).0
 }
 
 /// The line below a table that names the columns left out; empty for none.

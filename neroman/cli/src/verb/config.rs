@@ -3,7 +3,7 @@
 
 use nero_config::{Config, Edit, EditError, NODE_VARIABLE, Origin};
 use nero_model::safe::Safe;
-use nero_views::json;
+use nero_views::{json, object};
 use serde_json::{Value, json};
 
 use crate::args::Config as Args;
@@ -120,13 +120,7 @@ fn as_text(origins: &[Origin], with_origin: bool) -> String {
 const VALUE_CHARS: usize = 50;
 
 fn values(origins: &[Origin]) -> Vec<Value> {
-    let one = |origin: &Origin| {
-        json!({
-            "key": origin.key,
-            "value": origin.value,
-            "from": origin.from.to_string(),
-        })
-    };
+    let one = |origin: &Origin| object!(origin => key, value, from: origin.from.to_string());
     origins.iter().map(one).collect()
 }
 

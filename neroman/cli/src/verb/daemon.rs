@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use nero_model::process::{Life, ProcessHandle, ProcessId};
 use nero_model::safe::Safe;
 use nero_model::{Holder, Home};
-use nero_views::{json, text};
+use nero_views::{json, object, text};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{DaemonStatusReply, DaemonStatusRequest, DaemonStopRequest, Selection};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
@@ -151,9 +152,7 @@ async fn stop(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
     let process = ProcessId::of(pid).ok();
     if let Some(client) = session.running().await? {
         client
-            .once(DaemonStopRequest {}, async |man, request| {
-                man.daemon_stop(request).await
-            })
+            .once(DaemonStopRequest {}, ManClient::daemon_stop)
             .await?;
     }
     session.hang_up();
@@ -242,7 +241,7 @@ async fn status(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
         .call(
             READ_DEADLINE,
             DaemonStatusRequest { zone, utc_offset_s },
-            async |man, request| man.daemon_status(request).await,
+            ManClient::daemon_status,
         )
         .await?;
     if as_json {
@@ -320,24 +319,13 @@ fn hidden(reply: &DaemonStatusReply) -> String {
 
 fn as_json_document(reply: &DaemonStatusReply) -> serde_json::Value {
     let hello = reply.hello.clone().unwrap_or_default();
-    json::document(json!({
-        "running": true,
-        "pid": hello.pid,
-        "build": hello.build,
-        "protocol_lowest": hello.protocol_lowest,
-        "protocol_highest": hello.protocol_highest,
-        "deployment": nero_model::DeploymentId::from_slice(&hello.deployment).map(|id| id.to_string()),
-        "started_at": text::iso_time(reply.started_ms),
-        "home": reply.home,
-        "socket": reply.socket,
-        "database": reply.database,
-        "log": reply.log,
-        "experiments": reply.experiments,
-        "gone": reply.gone,
-        "removed": reply.removed,
-        "runs": reply.runs,
-        "live": reply.live,
-        "nodes": reply.nodes.iter().map(json::node).collect::<Vec<_>>(),
-        "notes": reply.notes,
-    }))
+    json::document(object!(reply =>
+        running: true, pid: hello.pid, build: hello.build, protocol_lowest: hello.protocol_lowest,
+        protocol_highest: hello.protocol_highest,
+        deployment: nero_model::DeploymentId::from_slice(&hello.deployment).map(|id| id.to_string()),
+        started_at: text::iso_time(reply.started_ms),
+        home, socket, database, log, experiments, gone, removed, runs, live,
+        nodes: reply.nodes.iter().map(json::node).collect::<Vec<_>>(),
+        notes,
+    ))
 }

@@ -1,15 +1,16 @@
 //! `diff A B`: what differs between two runs.
 
 use nero_model::safe::Safe;
-use nero_views::diff::{Diff, FILE_BYTES_MAX, Pair};
+use nero_views::diff::{Diff, FILE_BYTES_MAX, MetricPair, Pair};
 use nero_views::{json, text};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{CodePart, CodeRequest, ShowReply, ShowRequest};
 
 use crate::args;
-use crate::connect::{CHANGE_DEADLINE, Next, READ_DEADLINE};
+use crate::connect::{CHANGE_DEADLINE, Next};
 use crate::fault::{Fault, Stop, code};
 use crate::say::Screen;
-use crate::say::table::{self, Cell};
+use crate::say::table::{self, Cell, Column};
 use crate::session::{Session, zone};
 
 /// Runs the verb.
@@ -51,12 +52,7 @@ pub(super) async fn shown(session: &mut Session, what: &str) -> Result<ShowReply
         what: what.to_owned(),
         zone: zone(),
     };
-    let client = session.client().await?;
-    client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.show(request).await
-        })
-        .await
+    session.read(asked, ManClient::show).await
 }
 
 /// Frozen files; a connection that is lost meanwhile begins anew.
@@ -67,9 +63,7 @@ pub(super) async fn frozen(
     let client = session.client().await?;
     'asking: loop {
         let mut stream = client
-            .call(CHANGE_DEADLINE, asked.clone(), async |man, request| {
-                man.code(request).await
-            })
+            .call(CHANGE_DEADLINE, asked.clone(), ManClient::code)
             .await?;
         let mut parts = Vec::new();
         loop {
@@ -107,19 +101,14 @@ fn as_text(screen: &Screen, runs: &[String; 2], diff: &Diff) -> String {
     }
     said.push_str(&pairs(screen, "environment", runs, &diff.environment));
     if !diff.metrics.is_empty() {
-        let header = ["metric", &runs[0], &runs[1], "difference"].map(str::to_owned);
-        let number = |value: Option<f64>| Cell::right(&value.map(text::number).unwrap_or_default());
-        let row = diff.metrics.iter().map(|pair| {
-            let [one, other] = pair.values.map(number);
-            vec![
-                Cell::text(&pair.name),
-                one,
-                other,
-                number(pair.difference()),
-            ]
-        });
+        let columns: [Column<'_, MetricPair>; 4] = [
+            ("metric", &|pair| Cell::text(&pair.name)),
+            (&runs[0], &|pair| Cell::number(pair.values[0])),
+            (&runs[1], &|pair| Cell::number(pair.values[1])),
+            ("difference", &|pair| Cell::number(pair.difference())),
+        ];
         said.push('\n');
-        said.push_str(&table::print(screen, &header, &row.collect::<Vec<_>>()).0);
+        said.push_str(&table::list(screen, &columns, &diff.metrics));
     }
     if !diff.code.is_empty() {
         said.push_str("\ncode\n");
@@ -142,13 +131,11 @@ fn pairs(screen: &Screen, title: &str, runs: &[String; 2], pairs: &[Pair]) -> St
     if pairs.is_empty() {
         return String::new();
     }
-    let header = [title, &runs[0], &runs[1]].map(str::to_owned);
-    let row = |pair: &Pair| {
-        let mut row = vec![Cell::text(&pair.name)];
-        let values = pair.values.iter();
-        row.extend(values.map(|value| Cell::text(value.as_deref().unwrap_or_default())));
-        row
-    };
-    let rows: Vec<Vec<Cell>> = pairs.iter().map(row).collect();
-    format!("\n{}", table::print(screen, &header, &rows).0)
+    let value = |pair: &Pair, at: usize| Cell::text(pair.values[at].as_deref().unwrap_or_default());
+    let columns: [Column<'_, Pair>; 3] = [
+        (title, &|pair| Cell::text(&pair.name)),
+        (&runs[0], &|pair| value(pair, 0)),
+        (&runs[1], &|pair| value(pair, 1)),
+    ];
+    format!("\n{}", table::list(screen, &columns, pairs))
 }

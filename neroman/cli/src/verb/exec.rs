@@ -9,10 +9,11 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
 
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{LocateReply, LocateRequest, NodesRequest};
 
 use crate::args::{Exec, ShellOn};
-use crate::connect::{CHANGE_DEADLINE, READ_DEADLINE};
+use crate::connect::CHANGE_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::session::Session;
 
@@ -50,11 +51,8 @@ async fn locate(session: &mut Session, what: &str, terminal: bool) -> Result<Loc
         what: what.to_owned(),
         terminal,
     };
-    let client = session.client().await?;
-    let place = client
-        .call(CHANGE_DEADLINE, asked, async |man, request| {
-            man.locate(request).await
-        })
+    let place = session
+        .call(CHANGE_DEADLINE, asked, ManClient::locate)
         .await?;
     if !place.note.is_empty() {
         session.out.note(&format!("note: {}", place.note));
@@ -155,13 +153,8 @@ fn too_long(bytes: usize) -> Fault {
 }
 
 async fn is_connected(session: &mut Session, node: &str) -> Result<bool, Stop> {
-    let client = session.client().await?;
-    let reply = client
-        .call(
-            READ_DEADLINE,
-            NodesRequest::default(),
-            async |man, request| man.nodes(request).await,
-        )
+    let reply = session
+        .read(NodesRequest::default(), ManClient::nodes)
         .await?;
     Ok(reply
         .nodes

@@ -8,19 +8,20 @@ use std::path::{Component, Path, PathBuf};
 
 use nero_model::VERSION;
 use nero_views::export::{self, CleanFile, Scrubber, is_secret_file};
-use nero_views::{json, results, text};
+use nero_views::{json, object, results, text};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::metrics_reply::Series;
 use nero_wire::v1::{
     CodePart, CodeRequest, ExperimentView, ListRequest, MetricsReply, MetricsRequest, ShowReply,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
 use super::diff::shown;
 use super::results::{check_ours, wrote};
 use crate::args::Export;
-use crate::connect::{CHANGE_DEADLINE, Next, READ_DEADLINE};
+use crate::connect::{CHANGE_DEADLINE, Next};
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, selection};
 
@@ -88,11 +89,8 @@ async fn views(session: &mut Session, picked: &[String]) -> Result<Vec<Experimen
         settle: true,
         ..ListRequest::default()
     };
-    let client = session.client().await?;
-    let reply = client
-        .call(CHANGE_DEADLINE, asked, async |man, request| {
-            man.list(request).await
-        })
+    let reply = session
+        .call(CHANGE_DEADLINE, asked, ManClient::list)
         .await?;
     session.out.notes(&reply.notes);
     let ran = reply.experiments.into_iter();
@@ -156,11 +154,7 @@ async fn each_part(
         file_bytes_max,
     };
     let client = session.client().await?;
-    let mut stream = client
-        .call(CHANGE_DEADLINE, asked, async |man, request| {
-            man.code(request).await
-        })
-        .await?;
+    let mut stream = client.call(CHANGE_DEADLINE, asked, ManClient::code).await?;
     loop {
         match client.next(&mut stream).await? {
             Next::Message(part) => take(part)?,
@@ -239,12 +233,7 @@ async fn points(session: &mut Session, views: &[ExperimentView]) -> Result<Metri
             names: Vec::new(),
             ..MetricsRequest::default()
         };
-        let client = session.client().await?;
-        let reply = client
-            .call(READ_DEADLINE, asked, async |man, request| {
-                man.metrics(request).await
-            })
-            .await?;
+        let reply = session.read(asked, ManClient::metrics).await?;
         series.extend(reply.series);
     }
     Ok(MetricsReply {
@@ -257,14 +246,13 @@ fn manifest(args: &Export, runs: &[(ExperimentView, ShowReply)], made: &ArchiveC
     let run = |(view, reply): &(ExperimentView, ShowReply)| {
         export::run(view, reply, &code_folder(&reply.tree))
     };
-    json::document(json!({
-        "made_at": jiff::Timestamp::now().to_string(),
-        "made_by": format!("neroman {VERSION}"),
-        "selector": args.picked.join(","),
-        "runs": runs.iter().map(run).collect::<Vec<_>>(),
-        "left_out": made.left_out,
-        "notes": made.notes,
-    }))
+    json::document(object!(made =>
+        made_at: jiff::Timestamp::now().to_string(),
+        made_by: format!("neroman {VERSION}"),
+        selector: args.picked.join(","),
+        runs: runs.iter().map(run).collect::<Vec<_>>(),
+        left_out, notes,
+    ))
 }
 
 fn report(
@@ -274,14 +262,8 @@ fn report(
     runs: usize,
 ) -> Result<(), Stop> {
     if args.json.json {
-        let document = json!({
-            "file": args.output,
-            "runs": runs,
-            "files": made.files,
-            "bytes": made.bytes,
-            "left_out": made.left_out,
-            "notes": made.notes,
-        });
+        let document =
+            object!(made => file: args.output, runs: runs, files, bytes, left_out, notes);
         return session.out.json(&json::document(document));
     }
     session.out.notes(&made.notes);

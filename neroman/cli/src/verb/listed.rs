@@ -2,6 +2,7 @@
 //! neither side holds more than a few hundred of them.
 
 use nero_views::json;
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{ListReply, ListRequest};
 use serde_json::json;
 use tonic::Streaming;
@@ -20,12 +21,7 @@ pub async fn list(
         selection: Some(selection(picked)),
         ..asked
     };
-    let client = session.client().await?;
-    client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.list(request).await
-        })
-        .await
+    session.read(asked, ManClient::list).await
 }
 
 /// The picked experiments, as a stream whose first part has arrived.
@@ -51,9 +47,7 @@ impl Parts {
         }
         loop {
             let mut rest = client
-                .call(READ_DEADLINE, asked.clone(), async |man, request| {
-                    man.list_parts(request).await
-                })
+                .call(READ_DEADLINE, asked.clone(), ManClient::list_parts)
                 .await?;
             match client.next(&mut rest).await? {
                 Next::Message(first) => return Ok(Some(Self { first, rest })),

@@ -12,6 +12,7 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, stream};
 use nero_model::safe::Safe;
 use nero_views::text;
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{ExperimentView, ListRequest, LogsRequest, NodeNotice};
 use tokio::sync::watch;
 
@@ -94,12 +95,7 @@ async fn listed(session: &mut Session, args: &Logs) -> Result<Vec<ExperimentView
         selection: Some(selection(&args.picked)),
         ..ListRequest::default()
     };
-    let client = session.client().await?;
-    let reply = client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.list(request).await
-        })
-        .await?;
+    let reply = session.read(asked, ManClient::list).await?;
     for note in &reply.notes {
         session.out.note(&format!("note: {note}"));
     }
@@ -302,9 +298,7 @@ async fn one(
         let mut silence = session.silence(whose).await?;
         let client = session.client().await?;
         let mut chunks = client
-            .call(READ_DEADLINE, asked.clone(), async |man, request| {
-                man.logs(request).await
-            })
+            .call(READ_DEADLINE, asked.clone(), ManClient::logs)
             .await?;
         let mut is_first = true;
         loop {
@@ -366,9 +360,7 @@ async fn said_elsewhere(session: &mut Session, what: &str) -> bool {
     let Ok(client) = session.client().await else {
         return false;
     };
-    let chunks = client.call(READ_DEADLINE, asked, async |man, request| {
-        man.logs(request).await
-    });
+    let chunks = client.call(READ_DEADLINE, asked, ManClient::logs);
     let Ok(mut chunks) = chunks.await else {
         return false;
     };

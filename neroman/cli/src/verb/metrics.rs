@@ -1,16 +1,16 @@
 //! `metrics SEL [NAME…]`: every point of the series.
 
-use nero_views::series::points;
-use nero_views::{csv, json, text, typed};
+use nero_views::series::{SeriesPoint, points};
+use nero_views::{csv, json, object, text, typed};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::metrics_reply::Series;
 use nero_wire::v1::{MetricsReply, MetricsRequest};
 use serde_json::{Value, json};
 
 use super::survey;
 use crate::args::Metrics;
-use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
-use crate::say::table::{self, Cell};
+use crate::say::table::{self, Cell, Column};
 use crate::say::{Screen, parquet};
 use crate::session::{Session, selection};
 
@@ -28,12 +28,7 @@ pub async fn run(session: &mut Session, args: &Metrics) -> Result<u8, Stop> {
         names: args.names.clone(),
         ..MetricsRequest::default()
     };
-    let client = session.client().await?;
-    let reply = client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.metrics(request).await
-        })
-        .await?;
+    let reply = session.read(asked, ManClient::metrics).await?;
     if args.json.json {
         session.out.json(&as_json(&reply))?;
     } else {
@@ -80,7 +75,13 @@ pub fn as_text(screen: &Screen, reply: &MetricsReply) -> String {
     if reply.series.is_empty() {
         return "no metrics\n".into();
     }
-    let header = ["run", "metric", "step", "value", "time"].map(str::to_owned);
+    let columns: [Column<'_, (&Series, SeriesPoint)>; 5] = [
+        ("run", &|(series, _)| Cell::text(&run_of(series))),
+        ("metric", &|(series, _)| Cell::text(&series.name)),
+        ("step", &|(_, point)| Cell::number(point.step)),
+        ("value", &|(_, point)| Cell::number(point.value)),
+        ("time", &|(_, point)| Cell::time(point.time_ms)),
+    ];
     let all: usize = reply.series.iter().map(|series| series.values.len()).sum();
     // A terminal shows the newest of each series.
     let last = if screen.tty && all > table::ROWS_MAX {
@@ -88,22 +89,14 @@ pub fn as_text(screen: &Screen, reply: &MetricsReply) -> String {
     } else {
         usize::MAX
     };
-    let mut rows = Vec::new();
+    let mut shown = Vec::new();
     let mut earlier = 0;
     for series in &reply.series {
         let skipped = series.values.len().saturating_sub(last);
         earlier += skipped;
-        for point in points(series).skip(skipped) {
-            rows.push(vec![
-                Cell::text(&run_of(series)),
-                Cell::text(&series.name),
-                Cell::right(&point.step.map(text::number).unwrap_or_default()),
-                Cell::right(&text::number(point.value)),
-                Cell::text(&text::local_time(point.time_ms)),
-            ]);
-        }
+        shown.extend(points(series).skip(skipped).map(|point| (series, point)));
     }
-    let (mut text, _) = table::print(screen, &header, &rows);
+    let mut text = table::list(screen, &columns, &shown);
     if earlier > 0 {
         text.push_str(&format!(
             "({earlier} earlier points are left out: --csv and --json have all)\n"
@@ -146,16 +139,14 @@ fn as_json(reply: &MetricsReply) -> Value {
             .copied()
             .map(text::iso_time)
             .collect();
-        json!({
-            "id": series.experiment,
-            "run": json::run_id(series.experiment, series.run),
-            "name": series.name,
-            "steps": numbers(&series.steps),
-            "values": numbers(&series.values),
-            "times": times,
-            "segments": series.generation,
-            "folded": series.folded,
-        })
+        object!(series =>
+            id: series.experiment,
+            run: json::run_id(series.experiment, series.run),
+            name,
+            steps: numbers(&series.steps),
+            values: numbers(&series.values),
+            times: times, segments: series.generation, folded,
+        )
     });
     json::document(json!({
         "series": series.collect::<Vec<_>>(),

@@ -1,21 +1,15 @@
-//! One file per verb. Each makes its calls, prints, and returns the exit code.
+//! One file per verb. Each makes its calls, prints, and returns the exit code. Verbs that share code
+//! stand in one folder.
 
-mod abort;
-mod add;
-mod adopt;
-mod annotate;
-mod backtest;
 mod backup;
-mod clean;
+mod change;
 mod completions;
 mod config;
 pub mod daemon;
 mod diff;
-mod du;
-mod edit;
 mod exec;
 mod export;
-mod fetch;
+mod files;
 pub mod help;
 mod import;
 mod infra;
@@ -27,25 +21,16 @@ mod metrics;
 mod node;
 pub mod noodles;
 mod on_node;
-mod open;
-mod path;
-mod pause;
 mod plot;
-mod restart;
 mod results;
-mod rm;
 mod rule;
-mod run;
 mod show;
-mod start;
 mod status;
 mod survey;
-mod template;
 mod top;
 mod wait;
 mod watch;
 mod web;
-mod why;
 
 use crate::args::Verb;
 use crate::fault::Stop;
@@ -68,25 +53,29 @@ pub async fn run(session: &mut Session, typed: &TypedVerb) -> Result<u8, Stop> {
 
 async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
     match verb {
-        Verb::Add(args) => add::run(session, args).await,
-        Verb::Run(args) => run::run(session, args).await,
-        Verb::Template(args) => template::run(&session.out, args),
+        Verb::Add(args) => change::add::run(session, args).await,
+        Verb::Run(args) => change::run::run(session, args).await,
+        Verb::Template(args) => change::template::run(&session.out, args),
         Verb::Status(args) => status::run(session, args).await,
         Verb::Show(args) => show::run(session, args).await,
         Verb::Top(args) => top::run(session, args).await,
         Verb::Web(args) => web::run(session, args).await,
         Verb::Mcp(args) => mcp::run(session, args).await,
-        Verb::Start(args) => start::run(session, args).await,
-        Verb::Restart(args) => restart::run(session, args).await,
-        Verb::Abort(args) => abort::run(session, args).await,
-        Verb::Pause(args) => pause::run(session, args, pause::PauseChange::Pause).await,
-        Verb::Resume(args) => pause::run(session, args, pause::PauseChange::Resume).await,
-        Verb::Adopt(args) => adopt::run(session, args).await,
-        Verb::Set(args) => edit::set(session, args).await,
-        Verb::Copy(args) => edit::copy(session, args).await,
-        Verb::Note(args) => annotate::note(session, args).await,
-        Verb::Tag(args) => annotate::tag(session, args).await,
-        Verb::Rm(args) => rm::run(session, args).await,
+        Verb::Start(args) => change::start::run(session, args).await,
+        Verb::Restart(args) => change::restart::run(session, args).await,
+        Verb::Abort(args) => change::abort::run(session, args).await,
+        Verb::Pause(args) => {
+            change::pause::run(session, args, change::pause::PauseChange::Pause).await
+        }
+        Verb::Resume(args) => {
+            change::pause::run(session, args, change::pause::PauseChange::Resume).await
+        }
+        Verb::Adopt(args) => change::adopt::run(session, args).await,
+        Verb::Set(args) => change::edit::set(session, args).await,
+        Verb::Copy(args) => change::edit::copy(session, args).await,
+        Verb::Note(args) => change::annotate::note(session, args).await,
+        Verb::Tag(args) => change::annotate::tag(session, args).await,
+        Verb::Rm(args) => change::rm::run(session, args).await,
         Verb::Wait(args) => wait::run(session, args).await,
         Verb::Logs(args) => logs::run(session, args).await,
         Verb::Metrics(args) => metrics::run(session, args).await,
@@ -94,15 +83,15 @@ async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
         Verb::Results(args) => results::run(session, args).await,
         Verb::Diff(args) => diff::run(session, args).await,
         Verb::Export(args) => export::run(session, args).await,
-        Verb::Open(args) => open::run(session, args).await,
-        Verb::Path(args) => path::run(session, args).await,
-        Verb::Fetch(args) => fetch::run(session, args).await,
+        Verb::Open(args) => files::open::run(session, args).await,
+        Verb::Path(args) => files::path::run(session, args).await,
+        Verb::Fetch(args) => files::fetch::run(session, args).await,
         Verb::Infra(args) => infra::run(session, args).await,
         Verb::Node(args) => node::run(session, args).await,
         Verb::Shell(args) => exec::shell(session, args).await,
         Verb::Exec(args) => exec::run(session, args).await,
-        Verb::Clean(args) => clean::run(session, args).await,
-        Verb::Du(args) => du::run(session, args).await,
+        Verb::Clean(args) => files::clean::run(session, args).await,
+        Verb::Du(args) => files::du::run(session, args).await,
         Verb::Backup(args) => backup::run(session, args).await,
         Verb::Rule(args) => rule::run(session, args).await,
         Verb::Noodles(args) => noodles::run(session, args).await,

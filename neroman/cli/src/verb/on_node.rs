@@ -1,10 +1,10 @@
 //! `status NODE`: a node, or the nodes of a group, and the experiments there.
 
 use nero_config::{Config, LOCAL, check_name};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{ListRequest, NodesReply, NodesRequest};
 
 use super::listed::list;
-use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, code};
 use crate::session::{Session, home};
 
@@ -137,11 +137,6 @@ pub fn note_namesake(session: &Session, picked: &[String]) {
 
 /// The nodes and groups; with `as_known` no node is asked.
 pub async fn ask(session: &mut Session, as_known: bool) -> Result<NodesReply, Fault> {
-    let client = session.client().await?;
     let asked = NodesRequest { as_known };
-    client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.nodes(request).await
-        })
-        .await
+    session.read(asked, ManClient::nodes).await
 }

@@ -6,11 +6,12 @@ use nero_model::safe::Safe;
 use nero_plot::child;
 use nero_plot::{HorizontalAxis, TerminalSize, Theme, braille, svg};
 use nero_views::curves::{self, Spread, WantedCurves, clock_here};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{ListRequest, MetricsRequest, PlotsRequest, RuleListRequest};
 
 use super::results::{save_again, wrote};
 use crate::args::{Band, Curves, PlotAxis};
-use crate::connect::{CHANGE_DEADLINE, READ_DEADLINE};
+use crate::connect::CHANGE_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::say::Screen;
 use crate::session::{Session, selection};
@@ -46,28 +47,17 @@ pub async fn run(session: &mut Session, args: &Curves) -> Result<u8, Stop> {
         names: args.names.clone(),
         ..MetricsRequest::default()
     };
-    let client = session.client().await?;
-    let reply = client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.metrics(request).await
-        })
+    let reply = session
+        .read(asked, ManClient::metrics)
         .await
         .map_err(|fault| with_order(fault, args))?;
     let asked = ListRequest {
         selection: picked.clone(),
         ..ListRequest::default()
     };
-    let listed = client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.list(request).await
-        })
-        .await?;
+    let listed = session.read(asked, ManClient::list).await?;
     let asked = RuleListRequest { selection: picked };
-    let rules = client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.rule_list(request).await
-        })
-        .await?;
+    let rules = session.read(asked, ManClient::rule_list).await?;
     session.out.notes(&reply.notes);
     if reply.series.is_empty() {
         if reply.notes.is_empty() {
@@ -133,9 +123,7 @@ async fn by_modules(session: &mut Session, args: &Curves) -> Result<Option<u8>, 
         return Ok(None);
     }
     let reply = client
-        .call(CHANGE_DEADLINE, asked, async |man, request| {
-            man.plots(request).await
-        })
+        .call(CHANGE_DEADLINE, asked, ManClient::plots)
         .await
         .map_err(|fault| with_order(fault, args))?;
     session.out.notes(&reply.problems);

@@ -3,17 +3,18 @@
 mod asked;
 
 use nero_model::safe::Safe;
-use nero_views::{Fact, json, of_run, text};
+use nero_views::{Fact, json, object, of_run, text};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{
-    EnvVar, ExperimentView, Output, RuleState, RunView, ShowReply, ShowRequest, Strays,
+    EnvVar, ExperimentView, MetricSummary, Output, RuleState, RunView, ShowReply, ShowRequest,
+    Strays,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::args::Show;
-use crate::connect::READ_DEADLINE;
 use crate::fault::{Stop, code};
 use crate::say::Screen;
-use crate::say::table::{self, Cell};
+use crate::say::table::{self, Cell, Column};
 use crate::session::{Session, zone};
 
 /// Metrics that are listed.
@@ -28,12 +29,7 @@ pub async fn run(session: &mut Session, args: &Show) -> Result<u8, Stop> {
         what: args.picked.clone(),
         zone: zone(),
     };
-    let client = session.client().await?;
-    let reply = client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.show(request).await
-        })
-        .await?;
+    let reply = session.read(asked, ManClient::show).await?;
     if args.json.json {
         session.out.json(&as_json(&reply))?;
     } else {
@@ -235,19 +231,16 @@ impl Page<'_> {
             }
             return;
         }
-        let header = ["metric", "last", "step", "min", "max", "count"].map(str::to_owned);
+        let columns: [Column<'_, MetricSummary>; 6] = [
+            ("metric", &|metric| Cell::text(&metric.name)),
+            ("last", &|metric| Cell::number(metric.last)),
+            ("step", &|metric| Cell::number(metric.step)),
+            ("min", &|metric| Cell::number(metric.min)),
+            ("max", &|metric| Cell::number(metric.max)),
+            ("count", &|metric| Cell::whole(metric.count)),
+        ];
         let shown = &view.metrics[..view.metrics.len().min(METRICS_MAX)];
-        let rows = shown.iter().map(|metric| {
-            vec![
-                Cell::text(&metric.name),
-                Cell::right(&text::number(metric.last)),
-                Cell::right(&text::number(metric.step)),
-                Cell::right(&text::number(metric.min)),
-                Cell::right(&text::number(metric.max)),
-                Cell::right(&metric.count.to_string()),
-            ]
-        });
-        self.table(&header, &rows.collect::<Vec<_>>());
+        self.table(&columns, shown);
         let more = view.metrics.len() - shown.len();
         if more > 0 {
             let all = format!("… and {more} more: neroman metrics {}\n", view.id);
@@ -278,18 +271,19 @@ impl Page<'_> {
         if runs.len() < 2 {
             return;
         }
-        let header = ["run", "state", "node", "started", "runtime", "reason"].map(str::to_owned);
-        let rows = runs.iter().map(|run| {
-            vec![
-                Cell::right(&run.number.to_string()),
-                Cell::state(&run.state),
-                Cell::text(&run.node),
-                Cell::text(&text::local_time(run.started_ms)),
-                Cell::right(&run.runtime_s.map(text::duration).unwrap_or_default()),
-                Cell::text(&text::why(&run.state, &run.reason, &run.stderr_line)),
-            ]
-        });
-        self.table(&header, &rows.collect::<Vec<_>>());
+        let columns: [Column<'_, RunView>; 6] = [
+            ("run", &|run| Cell::whole(run.number)),
+            ("state", &|run| Cell::state(&run.state)),
+            ("node", &|run| Cell::text(&run.node)),
+            ("started", &|run| Cell::time(run.started_ms)),
+            ("runtime", &|run| {
+                Cell::right(&run.runtime_s.map(text::duration).unwrap_or_default())
+            }),
+            ("reason", &|run| {
+                Cell::text(&text::why(&run.state, &run.reason, &run.stderr_line))
+            }),
+        ];
+        self.table(&columns, runs);
     }
 
     fn tail(&mut self, name: &str, bytes: &[u8]) {
@@ -325,10 +319,10 @@ impl Page<'_> {
         }
     }
 
-    fn table(&mut self, header: &[String], rows: &[Vec<Cell>]) {
+    fn table<T>(&mut self, columns: &[Column<'_, T>], things: &[T]) {
         self.text.push('\n');
         self.text
-            .push_str(&table::print(self.screen, header, rows).0);
+            .push_str(&table::list(self.screen, columns, things));
     }
 }
 
@@ -442,39 +436,30 @@ fn as_json(reply: &ShowReply) -> Value {
         .outputs
         .iter()
         .map(|output| {
-            json!({
-                "path": output.path,
-                "fetch": json::some(&output.fetch),
-                "max_bytes": (output.max_bytes != 0).then_some(output.max_bytes),
-            })
+            object!(output =>
+                path, fetch?,
+                max_bytes: (output.max_bytes != 0).then_some(output.max_bytes),
+            )
         })
         .collect();
-    json::document(json!({
-        "experiment": json::experiment(&view),
-        "run": reply.run.as_ref().map(|run| json::run(view.id, run)),
-        "runs": runs,
-        "command": reply.argv,
-        "env": json::environment(&reply.env),
-        "facts": reply.facts,
-        "resources": asked::as_json(reply),
-        "outputs": outputs,
-        "rules": reply.rules.iter().map(json::rule).collect::<Vec<_>>(),
-        "tree": json::some(&reply.tree),
-        "git": json::some(&reply.git),
-        "missing": json::some(&reply.missing),
-        "history": reply.history,
-        "work": json::some(&reply.work),
-        "user_cpu_s": json::number(reply.user_cpu_s),
-        "system_cpu_s": json::number(reply.system_cpu_s),
-        "peak_rss_bytes": (reply.peak_rss_bytes != 0).then_some(reply.peak_rss_bytes),
-        "gpu_use": reply.gpu_use.map(|used| json!({
-            "utilisation": used.utilisation,
-            "memory_bytes": used.memory_bytes,
-            "power_w": used.power_w,
-            "temperature_c": used.temperature_c,
-        })),
-        "stdout_tail": String::from_utf8_lossy(&reply.stdout_tail),
-        "stderr_tail": String::from_utf8_lossy(&reply.stderr_tail),
-        "notes": reply.notes,
-    }))
+    json::document(object!(reply =>
+        experiment: json::experiment(&view),
+        run: reply.run.as_ref().map(|run| json::run(view.id, run)),
+        runs: runs, command: reply.argv,
+        env: json::environment(&reply.env),
+        facts,
+        resources: asked::as_json(reply),
+        outputs: outputs,
+        rules: reply.rules.iter().map(json::rule).collect::<Vec<_>>(),
+        tree?, git?, missing?, history, work?,
+        user_cpu_s: json::number(reply.user_cpu_s),
+        system_cpu_s: json::number(reply.system_cpu_s),
+        peak_rss_bytes: (reply.peak_rss_bytes != 0).then_some(reply.peak_rss_bytes),
+        gpu_use: reply.gpu_use.map(|used| object!(used =>
+            utilisation, memory_bytes, power_w, temperature_c,
+        )),
+        stdout_tail: String::from_utf8_lossy(&reply.stdout_tail),
+        stderr_tail: String::from_utf8_lossy(&reply.stderr_tail),
+        notes,
+    ))
 }

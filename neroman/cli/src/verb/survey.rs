@@ -6,9 +6,10 @@ use nero_metrics::file::{DOCUMENT_BYTES_MAX, FileForm, document_lines};
 use nero_metrics::finder::{Finder, Reading};
 use nero_metrics::progress::ProgressKind;
 use nero_metrics::recipe;
-use nero_metrics::survey::{MissedLine, Survey};
+use nero_metrics::survey::{MissedLine, Survey, SurveyedMetric};
 use nero_model::safe::Safe;
-use nero_views::{json, text};
+use nero_views::{json, object, text};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{LogsRequest, ShowRequest};
 use serde_json::{Value, json};
 
@@ -16,7 +17,7 @@ use crate::args::Metrics;
 use crate::connect::{Next, READ_DEADLINE};
 use crate::fault::{Fault, Stop, code};
 use crate::say::Screen;
-use crate::say::table::{self, Cell};
+use crate::say::table::{self, Cell, Column};
 use crate::session::Session;
 
 /// Bytes that are read of a file at once.
@@ -128,12 +129,7 @@ async fn of_run(session: &mut Session, args: &Metrics, what: &str) -> Result<Vec
         what: what.to_owned(),
         ..ShowRequest::default()
     };
-    let client = session.client().await?;
-    let shown = client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.show(request).await
-        })
-        .await?;
+    let shown = session.read(asked, ManClient::show).await?;
     let more = shown.metric_reading.unwrap_or_default();
     let reading = Reading {
         patterns: shown.metric_patterns,
@@ -163,11 +159,7 @@ async fn read_log(
         ..LogsRequest::default()
     };
     let client = session.client().await?;
-    let mut chunks = client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.logs(request).await
-        })
-        .await?;
+    let mut chunks = client.call(READ_DEADLINE, asked, ManClient::logs).await?;
     loop {
         match client.next(&mut chunks).await? {
             Next::Message(chunk) => {
@@ -187,38 +179,24 @@ async fn read_log(
     Ok(())
 }
 
-fn as_text(screen: &Screen, surveyed: &[LogSurvey]) -> String {
+fn as_text<'a>(screen: &Screen, surveyed: &'a [LogSurvey]) -> String {
+    let columns: [Column<'_, (&LogSurvey, &SurveyedMetric)>; 7] = [
+        ("metric", &|(_, seen)| Cell::text(&seen.name)),
+        ("points", &|(_, seen)| Cell::whole(seen.points)),
+        ("steps", &|(_, seen)| Cell::right(&steps(seen.steps))),
+        ("first", &|(_, seen)| Cell::number(seen.values.0)),
+        ("last", &|(_, seen)| Cell::number(seen.values.1)),
+        ("line", &|(_, seen)| Cell::whole(seen.line)),
+        ("log", &|(one, _)| Cell::text(one.log)),
+    ];
     let is_run = surveyed.len() > 1;
-    let mut header = vec!["metric", "points", "steps", "first", "last", "line"];
-    if is_run {
-        header.push("log");
-    }
-    let header: Vec<String> = header.into_iter().map(str::to_owned).collect();
-    let mut rows = Vec::new();
-    for one in surveyed {
-        for seen in one.survey.seen() {
-            let steps = match seen.steps {
-                (first, last) if first == last => text::number(first),
-                (first, last) => format!("{} … {}", text::number(first), text::number(last)),
-            };
-            let mut row = vec![
-                Cell::text(&seen.name),
-                Cell::right(&seen.points.to_string()),
-                Cell::right(&steps),
-                Cell::right(&text::number(seen.values.0)),
-                Cell::right(&text::number(seen.values.1)),
-                Cell::right(&seen.line.to_string()),
-            ];
-            if is_run {
-                row.push(Cell::text(one.log));
-            }
-            rows.push(row);
-        }
-    }
-    let mut page = if rows.is_empty() {
+    let columns = if is_run { &columns[..] } else { &columns[..6] };
+    let of_log = |one: &'a LogSurvey| one.survey.seen().iter().map(move |seen| (one, seen));
+    let seen: Vec<_> = surveyed.iter().flat_map(of_log).collect();
+    let mut page = if seen.is_empty() {
         "no metrics\n".to_owned()
     } else {
-        table::print(screen, &header, &rows).0
+        table::list(screen, columns, &seen)
     };
     for one in surveyed {
         let Some(told) = one.survey.progress() else {
@@ -245,6 +223,14 @@ fn as_text(screen: &Screen, surveyed: &[LogSurvey]) -> String {
         page.push_str(&listed(one.log, lines, "with digits gave nothing", missed));
     }
     page
+}
+
+fn steps((first, last): (f64, f64)) -> String {
+    if first == last {
+        text::number(first)
+    } else {
+        format!("{} … {}", text::number(first), text::number(last))
+    }
 }
 
 /// The first of so many lines of a log, below what is said of them.
@@ -284,22 +270,20 @@ fn as_json(surveyed: &[LogSurvey]) -> Value {
     let log = |one: &LogSurvey| (!one.log.is_empty()).then_some(one.log);
     let metrics = surveyed.iter().flat_map(|one| {
         one.survey.seen().iter().map(move |seen| {
-            json!({
-                "log": log(one),
-                "name": seen.name,
-                "points": seen.points,
-                "steps": [json::number(seen.steps.0), json::number(seen.steps.1)],
-                "values": [json::number(seen.values.0), json::number(seen.values.1)],
-                "line": seen.line,
-                "text": seen.text,
-            })
+            object!(seen =>
+                log: log(one),
+                name, points,
+                steps: [json::number(seen.steps.0), json::number(seen.steps.1)],
+                values: [json::number(seen.values.0), json::number(seen.values.1)],
+                line, text,
+            )
         })
     });
     let lines_of = |lines: fn(&Survey) -> &[MissedLine]| -> Vec<Value> {
         let of_one = |one: &LogSurvey| -> Vec<Value> {
             let lines = lines(&one.survey).iter();
             lines
-                .map(|line| json!({ "log": log(one), "line": line.line, "text": line.text }))
+                .map(|line| object!(line => log: log(one), line, text))
                 .collect()
         };
         surveyed.iter().flat_map(of_one).collect()

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nero_model::Phase;
 use nero_model::safe::Safe;
-use nero_views::{json, text, totals};
+use nero_views::{json, object, text, totals};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{ExperimentView, ListRequest, NodeNotice, Selection, WaitRequest};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -89,12 +90,7 @@ pub async fn list(session: &mut Session, picked: Selection) -> Result<Vec<Experi
         settle: false,
         ..ListRequest::default()
     };
-    let client = session.client().await?;
-    let reply = client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.list(request).await
-        })
-        .await?;
+    let reply = session.read(asked, ManClient::list).await?;
     Ok(reply.experiments)
 }
 
@@ -208,9 +204,7 @@ async fn follow(
     'asking: loop {
         let client = session.client().await?;
         let mut events = client
-            .call(READ_DEADLINE, asked.clone(), async |man, request| {
-                man.wait(request).await
-            })
+            .call(READ_DEADLINE, asked.clone(), ManClient::wait)
             .await?;
         loop {
             match client.next(&mut events).await? {
@@ -286,13 +280,7 @@ pub fn notice_text(notice: &NodeNotice) -> String {
 }
 
 fn notice_json(notice: &NodeNotice) -> Value {
-    json!({
-        "node": notice.node,
-        "back": notice.back,
-        "since": text::iso_time(notice.since_ms),
-        "why": json::some(&notice.why),
-        "runs": notice.runs,
-    })
+    object!(notice => node, back, since: text::iso_time(notice.since_ms), why?, runs)
 }
 
 /// The hints about a reason, to stand after it.

@@ -6,6 +6,7 @@ use std::io::Write as _;
 
 use nero_model::safe::Safe;
 use nero_views::{Column, columns, json, text, totals};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{BatchView, ExperimentView, Totals, WatchEvent, WatchRequest, Window};
 
 use super::status::{asked_facts, column_names};
@@ -48,9 +49,7 @@ pub async fn run(session: &mut Session, args: &Status, picked: &[String]) -> Res
     'asking: loop {
         let client = session.client().await?;
         let mut events = client
-            .call(READ_DEADLINE, asked.clone(), async |man, request| {
-                man.watch(request).await
-            })
+            .call(READ_DEADLINE, asked.clone(), ManClient::watch)
             .await?;
         loop {
             match client.next(&mut events).await? {

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use nero_web::{CallAnswer, LineRequest, LineResult, Refusal, ViewCall};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{LogChunk, LogsRequest, WatchRequest};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinSet, LocalSet};
@@ -48,15 +49,7 @@ pub async fn answer(session: &Session, mut calls: mpsc::Receiver<ViewCall>, auth
 async fn make(mut session: Session, places: &LinePlaces, call: ViewCall) {
     macro_rules! call {
         ($asked:expr, $answer:expr, $method:ident) => {{
-            let asked = async {
-                let client = session.client().await?;
-                client
-                    .call(READ_DEADLINE, $asked, async |man, request| {
-                        man.$method(request).await
-                    })
-                    .await
-            };
-            reply($answer, asked).await;
+            reply($answer, session.read($asked, ManClient::$method)).await;
         }};
     }
     match call {
@@ -117,11 +110,7 @@ async fn log(
     most: usize,
 ) -> Result<Vec<LogChunk>, Fault> {
     let client = session.client().await?;
-    let mut stream = client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.logs(request).await
-        })
-        .await?;
+    let mut stream = client.call(READ_DEADLINE, asked, ManClient::logs).await?;
     let (mut chunks, mut left) = (Vec::new(), most);
     while let Next::Message(mut chunk) = client.next(&mut stream).await? {
         if chunk.data.len() > left {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{ListRequest, WatchEvent, WatchRequest, Window};
 
 use crate::connect::{Next, READ_DEADLINE};
@@ -32,10 +33,7 @@ pub async fn check(session: &mut Session, picked: &str) -> Result<(), Fault> {
         window: Some(Window::default()),
         ..ListRequest::default()
     };
-    let client = session.client().await?;
-    let listed = client.call(READ_DEADLINE, asked, async |man, request| {
-        man.list(request).await
-    });
+    let listed = session.read(asked, ManClient::list);
     listed.await.map(drop)
 }
 
@@ -69,9 +67,7 @@ async fn stream(
 ) -> Result<(), Fault> {
     let client = session.client().await?;
     let mut stream = client
-        .call(READ_DEADLINE, asked.clone(), async |man, request| {
-            man.watch(request).await
-        })
+        .call(READ_DEADLINE, asked.clone(), ManClient::watch)
         .await?;
     while let Next::Message(event) = client.next(&mut stream).await? {
         tell(RowsMessage::Rows(Box::new(event))).await;

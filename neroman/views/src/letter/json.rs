@@ -4,20 +4,16 @@ use nero_model::safe::Safe;
 use serde_json::{Map, Value, json};
 
 use super::{EventKind, LetterEvent};
+use crate::object;
 use crate::text::iso_time;
 
 /// One event. Fields are added over time and never change their meaning.
 pub fn event_json(event: &LetterEvent) -> Value {
     let (name, fields) = of_kind(&event.kind);
-    let mut object = json!({
-        "format": 1,
-        "event": name,
-        "run": event.run,
-        "name": event.name,
-        "collection": event.collection,
-        "node": event.node,
-        "time": iso_time(event.at_ms),
-    });
+    let mut object = object!(event =>
+        format: 1, event: name, run, name, collection, node,
+        time: iso_time(event.at_ms),
+    );
     if let (Value::Object(object), Value::Object(fields)) = (&mut object, fields) {
         object.extend(fields);
     }

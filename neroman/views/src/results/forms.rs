@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Best, Groups, ResultGroup, Rows, Runs};
 use crate::columns::{Column, sheet};
+use crate::object;
 use crate::{Fact, Value as Known, csv, json};
 
 impl Rows {
@@ -145,13 +146,12 @@ fn json_group(groups: &Groups, group: &ResultGroup) -> Value {
             });
             (name.clone(), value)
         });
-    json!({
-        "parameters": Value::Object(params.collect::<Map<_, _>>()),
-        "n": group.ids.len(),
-        "finished": group.finished,
-        "ids": group.ids,
-        "metrics": Value::Object(metrics.collect::<Map<_, _>>()),
-    })
+    object!(group =>
+        parameters: Value::Object(params.collect::<Map<_, _>>()),
+        n: group.ids.len(),
+        finished, ids,
+        metrics: Value::Object(metrics.collect::<Map<_, _>>()),
+    )
 }
 
 fn number(value: Option<f64>) -> csv::Cell {

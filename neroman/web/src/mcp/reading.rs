@@ -1,7 +1,7 @@
 //! Tools that read.
 
 use nero_plot::{CurvePoint, thinned};
-use nero_views::{columns, json};
+use nero_views::{columns, json, object};
 use nero_wire::v1::metrics_reply::Series;
 use nero_wire::v1::{LogsRequest, MetricsRequest};
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ pub(super) async fn status(
                 .map_or(Value::Null, |column| column.value(view).json());
             (name.clone(), value)
         });
-        let mut row = json!({"id": view.id, "name": view.name, "state": view.state});
+        let mut row = object!(view => id, name, state);
         row.as_object_mut()
             .into_iter()
             .for_each(|row| row.extend(cells.clone()));
@@ -76,13 +76,12 @@ pub(super) async fn logs(caller: &Caller, fields: &ToolFields) -> Result<Value, 
         ..LogsRequest::default()
     };
     let part = files::log_part(caller, asked, LOG_MAX).await?;
-    Ok(json::document(json!({
-        "text": String::from_utf8_lossy(&part.bytes),
-        "from": part.from,
-        "next": part.from + part.bytes.len() as u64,
-        "is_end": part.is_end,
-        "notice": part.notice,
-    })))
+    Ok(json::document(object!(part =>
+        text: String::from_utf8_lossy(&part.bytes),
+        from,
+        next: part.from + part.bytes.len() as u64,
+        is_end, notice,
+    )))
 }
 
 /// `metrics`.

@@ -13,6 +13,7 @@ use nero_format::ACTIONS;
 use nero_model::Home;
 use nero_wire::v1::CompleteRequest;
 use nero_wire::v1::complete_request::Kind;
+use nero_wire::v1::man_client::ManClient;
 
 use super::{CompletionWord, fitting};
 use crate::connect::{Client, Program};
@@ -183,7 +184,7 @@ async fn ask(begun: &str, kinds: &[Kind]) -> Option<Vec<CompletionWord>> {
         kinds: kinds.iter().map(|kind| (*kind).into()).collect(),
     };
     // Asked once: a daemon that ends meanwhile is not started again.
-    let asked = client.once(request, async |man, request| man.complete(request).await);
+    let asked = client.once(request, ManClient::complete);
     let words = asked.await.ok()??.words.into_iter();
     Some(words.map(|one| (one.word, one.about)).collect())
 }

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::args::Import;
 use crate::fault::{Fault, Stop, code};
 use crate::say::Out;
-use crate::verb::template::check_beside;
+use crate::verb::change::template::check_beside;
 
 /// A file of ours, and what of its source is not in it.
 #[derive(Default)]

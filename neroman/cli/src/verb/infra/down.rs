@@ -2,12 +2,13 @@
 
 use nero_model::safe::quoted;
 use nero_views::text;
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{AbortRequest, NodePutAwayRequest, NodesReply, Selection};
 
 use super::{Board, LOCAL, Member, members, on_each, on_node, sum_up};
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, author, request};
-use crate::verb::abort;
+use crate::verb::change::abort;
 
 /// Runs the verb.
 pub async fn run(
@@ -31,10 +32,7 @@ pub async fn run(
     };
     let requests = members.iter().map(request).collect();
     let board = Board::new(session.out.screen, is_json, "put away", &members);
-    let mut board = on_each(session, board, requests, async |man, request| {
-        man.node_put_away(request).await
-    })
-    .await?;
+    let mut board = on_each(session, board, requests, ManClient::node_put_away).await?;
     for (host, member) in board.hosts.iter_mut().zip(&members) {
         if let Some(fault) = host.failed.as_mut()
             && fault.exit_code == code::NO_NODE

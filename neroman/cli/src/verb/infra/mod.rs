@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use futures_util::future::join_all;
 use nero_config::LOCAL;
 use nero_model::safe::{Safe, quoted};
-use nero_views::json;
+use nero_views::{json, object};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{
     NodeAddRequest, NodeEvent, NodeImageReply, NodeImageRequest, NodeReadyRequest, NodesReply,
@@ -22,7 +22,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::on_node::{self, NamedNodes};
 use super::status;
 use crate::args::{InfraVerb, Json};
-use crate::connect::{CHANGE_DEADLINE, Next, READ_DEADLINE};
+use crate::connect::{CHANGE_DEADLINE, Next};
 use crate::fault::{Fault, Stop, code};
 use crate::session::Session;
 use board::Board;
@@ -155,10 +155,7 @@ async fn update(session: &mut Session, name: &str, now: bool, is_json: bool) -> 
     };
     let requests = members.iter().map(request).collect();
     let board = Board::new(session.out.screen, is_json, "up to date", &members);
-    let board = on_each(session, board, requests, async |man, request| {
-        man.node_ready(request).await
-    })
-    .await?;
+    let board = on_each(session, board, requests, ManClient::node_ready).await?;
     sum_up(session, &board, name, is_json)
 }
 
@@ -179,13 +176,9 @@ async fn show(session: &mut Session, name: &str, as_json: &Json) -> Result<u8, S
         .collect();
     if as_json.json {
         let image = |(member, image): &(&Member, &NodeImageReply)| {
-            json!({
-                "node": member.node,
-                "image": image.image,
-                "runtime": json::some(&image.runtime),
-                "digest": json::some(&image.digest),
-                "why_not": json::some(&image.why_not),
-            })
+            object!(image =>
+                node: member.node, image, runtime?, digest?, why_not?,
+            )
         };
         let images = images.iter().map(image).collect();
         let more = vec![("images", images)];
@@ -208,10 +201,5 @@ async fn image(session: &Session, node: &str) -> Result<NodeImageReply, Fault> {
         name: node.to_owned(),
     };
     let mut session = session.beside();
-    let client = session.client().await?;
-    client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.node_image(request).await
-        })
-        .await
+    session.read(asked, ManClient::node_image).await
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use nero_config::{Mistakes, MlframeworkHosts, check_name};
 use nero_model::safe::quoted;
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{NodeAddRequest, NodeReadyRequest, NodesReply, Remedy};
 
 use super::{Board, LOCAL, Member, members, on_each, on_node, sum_up};
@@ -32,10 +33,7 @@ pub async fn run(session: &mut Session, args: &InfraUp) -> Result<u8, Stop> {
         "hosts that are ready stay so; the same command goes on".to_owned(),
     ));
     let board = Board::new(session.out.screen, args.json.json, "ready", &members);
-    let mut board = on_each(session, board, requests, async |man, request| {
-        man.node_ready(request).await
-    })
-    .await?;
+    let mut board = on_each(session, board, requests, ManClient::node_ready).await?;
     for (host, member) in board.hosts.iter_mut().zip(&members) {
         if let Some(fault) = &mut host.failed {
             hint_by_person(fault, member);

@@ -2,24 +2,22 @@
 
 use nero_model::ids;
 use nero_model::safe::Safe;
-use nero_views::json::{self, some};
-use nero_views::text::{self, iso_time, local_time};
+use nero_views::text::{self, iso_time};
+use nero_views::{json, object};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{MailDelivery, MailListReply, MailListRequest, MailRetryRequest};
 use serde_json::{Value, json};
 
-use crate::connect::{Change, READ_DEADLINE};
+use crate::connect::Change;
 use crate::fault::{Stop, code};
 use crate::say::Screen;
-use crate::say::table::{self, Cell};
+use crate::say::table::{self, Cell, Column};
 use crate::session::Session;
 
 /// `mail list`.
 pub(super) async fn list(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
-    let client = session.client().await?;
-    let reply = client
-        .call(READ_DEADLINE, MailListRequest {}, async |man, request| {
-            man.mail_list(request).await
-        })
+    let reply = session
+        .read(MailListRequest {}, ManClient::mail_list)
         .await?;
     if as_json {
         session.out.json(&document(&reply))?
@@ -34,11 +32,8 @@ pub(super) async fn retry(session: &mut Session, as_json: bool) -> Result<u8, St
     let asked = MailRetryRequest {
         request: ids::random::<16>().to_vec(),
     };
-    let client = session.client().await?;
-    let reply = client
-        .change(Change::Other, asked, async |man, request| {
-            man.mail_retry(request).await
-        })
+    let reply = session
+        .change(Change::Other, asked, ManClient::mail_retry)
         .await?;
     let count = usize::try_from(reply.deliveries).unwrap_or(usize::MAX);
     match as_json {
@@ -57,17 +52,7 @@ pub(super) async fn retry(session: &mut Session, as_json: bool) -> Result<u8, St
 fn as_text(screen: &Screen, reply: &MailListReply) -> String {
     let mut said = String::new();
     if !reply.deliveries.is_empty() {
-        let header = [
-            "made",
-            "way",
-            "to",
-            "subject",
-            "state",
-            "since or next",
-            "words",
-        ];
-        let rows: Vec<Vec<Cell>> = reply.deliveries.iter().map(row).collect();
-        said.push_str(&table::print(screen, &header.map(str::to_owned), &rows).0);
+        said.push_str(&table::list(screen, COLUMNS, &reply.deliveries));
     }
     if reply.notices > 0 {
         let count = usize::try_from(reply.notices).unwrap_or(usize::MAX);
@@ -88,44 +73,32 @@ fn as_text(screen: &Screen, reply: &MailListReply) -> String {
     said
 }
 
-fn row(one: &MailDelivery) -> Vec<Cell> {
-    let at = match one.state.as_str() {
-        "blocked" => String::new(),
-        _ => local_time(one.at_ms),
-    };
-    vec![
-        Cell::text(&local_time(one.made_ms)),
-        Cell::text(&one.way),
-        Cell::text(&one.to),
-        Cell::text(&one.subject),
-        Cell::text(&one.state),
-        Cell::text(&at),
-        Cell::text(&one.words),
-    ]
-}
+const COLUMNS: &[Column<'_, MailDelivery>] = &[
+    ("made", &|one| Cell::time(one.made_ms)),
+    ("way", &|one| Cell::text(&one.way)),
+    ("to", &|one| Cell::text(&one.to)),
+    ("subject", &|one| Cell::text(&one.subject)),
+    ("state", &|one| Cell::text(&one.state)),
+    ("since or next", &|one| match one.state.as_str() {
+        "blocked" => Cell::default(),
+        _ => Cell::time(one.at_ms),
+    }),
+    ("words", &|one| Cell::text(&one.words)),
+];
 
 fn document(reply: &MailListReply) -> Value {
     let deliveries: Vec<Value> = reply.deliveries.iter().map(delivery).collect();
-    json::document(json!({
-        "deliveries": deliveries,
-        "notices": reply.notices,
-        "waits": some(&reply.waits),
-        "off": reply.off,
-    }))
+    json::document(object!(reply => deliveries: deliveries, notices, waits?, off))
 }
 
 fn delivery(one: &MailDelivery) -> Value {
-    json!({
-        "way": one.way,
-        "to": some(&one.to),
-        "subject": one.subject,
-        "made": iso_time(one.made_ms),
-        "state": one.state,
-        "words": some(&one.words),
-        "at": iso_time(one.at_ms),
-        "tries": one.tries,
-        "message_id": some(&one.message_id),
-    })
+    object!(one =>
+        way, to?, subject,
+        made: iso_time(one.made_ms),
+        state, words?,
+        at: iso_time(one.at_ms),
+        tries, message_id?,
+    )
 }
 
 fn deliveries(count: usize) -> String {

@@ -2,10 +2,10 @@
 
 use std::process::{ExitStatus, Stdio};
 
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{NodeConnectRequest, NodeLoginRequest, Remedy};
 
 use super::events::{self, How};
-use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::session::Session;
 use crate::verb::exec::os_words;
@@ -33,10 +33,7 @@ pub async fn follow(session: &mut Session, how: How, name: &str) -> Result<u8, S
     let asked = NodeConnectRequest {
         name: name.to_owned(),
     };
-    events::follow(session, how, asked, async |man, request| {
-        man.node_connect(request).await
-    })
-    .await
+    events::follow(session, how, asked, ManClient::node_connect).await
 }
 
 /// Opens the way, unless it is open already.
@@ -58,12 +55,7 @@ async fn by_ssh(session: &mut Session, name: &str) -> Result<Option<ExitStatus>,
     let asked = NodeLoginRequest {
         name: name.to_owned(),
     };
-    let client = session.client().await?;
-    let reply = client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.node_login(request).await
-        })
-        .await?;
+    let reply = session.read(asked, ManClient::node_login).await?;
     if reply.open || reply.argv.is_empty() {
         return Ok(None);
     }

@@ -1,7 +1,7 @@
 //! Following a verb that works on a node: its steps, findings and transfers.
 
 use nero_model::safe::Safe;
-use nero_views::{json, text};
+use nero_views::{json, object, text};
 use nero_wire::v1::finding::Level;
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::node_event::Event;
@@ -182,12 +182,7 @@ fn ready(node: &NodeView, has_bad: bool) -> String {
 
 /// A finding for `--json`.
 pub fn finding_as_json(one: &Finding) -> Value {
-    json!({
-        "level": word(one.level()),
-        "what": one.what,
-        "text": one.text,
-        "hint": json::some(&one.hint),
-    })
+    object!(one => level: word(one.level()), what, text, hint?)
 }
 
 fn document(heard: &NodeEvents) -> Value {

@@ -1,7 +1,8 @@
 //! `node rm` and `node gone`: list the runs concerned, ask, act.
 
 use nero_model::safe::Safe;
-use nero_views::{json, text};
+use nero_views::{json, object, text};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::node_gone_reply::{One, Outcome};
 use nero_wire::v1::{NodeGoneReply, NodeGoneRequest, NodeRemoveReply, NodeRemoveRequest};
 use serde_json::json;
@@ -54,10 +55,9 @@ pub async fn remove(
     }
     let done = if dry_run { "would forget" } else { "forgot" };
     if as_json {
-        session.out.json(&json::document(json!({
-            "node": name, "runs": reply.runs, "live": reply.live,
-            "notes": reply.notes, "dry_run": dry_run,
-        })))?;
+        session.out.json(&json::document(
+            object!(reply => node: name, runs, live, notes, dry_run: dry_run),
+        ))?;
     } else {
         session.out.notes(&reply.notes);
         session.out.line(&format!("{done} {}", Safe::line(name)))?;
@@ -92,11 +92,8 @@ async fn call_remove(
     session: &mut Session,
     asked: NodeRemoveRequest,
 ) -> Result<NodeRemoveReply, Fault> {
-    let client = session.client().await?;
-    client
-        .change(Change::Other, asked, async |man, request| {
-            man.node_remove(request).await
-        })
+    session
+        .change(Change::Other, asked, ManClient::node_remove)
         .await
 }
 
@@ -176,11 +173,8 @@ async fn may_go_on(session: &Session, name: &str, reply: &NodeGoneReply) -> Resu
 }
 
 async fn call_gone(session: &mut Session, asked: NodeGoneRequest) -> Result<NodeGoneReply, Fault> {
-    let client = session.client().await?;
-    client
-        .change(Change::Other, asked, async |man, request| {
-            man.node_gone(request).await
-        })
+    session
+        .change(Change::Other, asked, ManClient::node_gone)
         .await
 }
 

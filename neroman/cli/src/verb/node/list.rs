@@ -1,24 +1,19 @@
 //! `node list` and `status nodes`: the machines and how they do.
 
 use nero_views::{json, text};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{NodeView, NodesReply, NodesRequest, Remedy};
 use serde_json::json;
 
-use crate::connect::READ_DEADLINE;
 use crate::fault::{Stop, code};
 use crate::say::Screen;
-use crate::say::table::{self, Cell};
+use crate::say::table::{self, Cell, Column};
 use crate::session::Session;
 
 /// Asks the nodes and shows them.
 pub async fn show(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
-    let client = session.client().await?;
-    let reply = client
-        .call(
-            READ_DEADLINE,
-            NodesRequest::default(),
-            async |man, request| man.nodes(request).await,
-        )
+    let reply = session
+        .read(NodesRequest::default(), ManClient::nodes)
         .await?;
     session.warn_of_broken_config();
     if as_json {
@@ -45,7 +40,7 @@ pub async fn show(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
 
 /// The table, and below it the remarks that do not fit.
 pub fn as_text(screen: &Screen, reply: &NodesReply) -> String {
-    let mut said = nodes_text(screen, &reply.nodes);
+    let mut said = table::list(screen, COLUMNS, &reply.nodes);
     for node in &reply.nodes {
         for line in remarks(node) {
             let line = format!("{}: {line}", node.name);
@@ -191,49 +186,50 @@ fn remarks(node: &NodeView) -> Vec<String> {
 }
 
 /// The original's node table, with the free resources.
-pub fn nodes_text(screen: &Screen, nodes: &[NodeView]) -> String {
-    let header = [
-        "name", "type", "address", "load", "mem", "disk", "cpus", "free", "live", "waiting", "says",
-    ]
-    .map(str::to_owned);
-    let share = |value: f64| format!("{:.0}%", value * 100.0);
-    let rows: Vec<Vec<Cell>> = nodes
-        .iter()
-        .map(|node| {
-            let is_known = node.connected || node.known_old;
-            let measured = |text: String| {
-                if is_known {
-                    Cell::right(&text::marked(&text, node.known_old))
-                } else {
-                    Cell::right("")
-                }
-            };
-            let has_scheduler = !["", "none"].contains(&&*node.warden);
-            let own = |text: String| if has_scheduler { String::new() } else { text };
-            let is_away = node.unreachable_since_ms != 0;
-            let counted =
-                |count: u32| Cell::right(&text::marked(&count.to_string(), is_away && count > 0));
-            vec![
-                Cell::text(&node.name),
-                Cell::text(if node.warden.is_empty() {
-                    "none"
-                } else {
-                    &node.warden
-                }),
-                Cell::text(&node.address),
-                measured(text::number(node.load_15)),
-                measured(share(node.memory_used)),
-                measured(share(node.disk_used)),
-                // Of a cluster these are figures of one of its hosts.
-                measured(own(text::number(node.cpus))),
-                measured(own(text::number(node.cpus_free))),
-                counted(node.live),
-                counted(node.waiting),
-                Cell::text(&says(node)),
-            ]
-        })
-        .collect();
-    table::print(screen, &header, &rows).0
+const COLUMNS: &[Column<'_, NodeView>] = &[
+    ("name", &|node| Cell::text(&node.name)),
+    ("type", &|node| {
+        let warden = json::some(&node.warden);
+        Cell::text(warden.unwrap_or("none"))
+    }),
+    ("address", &|node| Cell::text(&node.address)),
+    ("load", &|node| measured(node, text::number(node.load_15))),
+    ("mem", &|node| measured(node, share(node.memory_used))),
+    ("disk", &|node| measured(node, share(node.disk_used))),
+    ("cpus", &|node| of_host(node, node.cpus)),
+    ("free", &|node| of_host(node, node.cpus_free)),
+    ("live", &|node| counted(node, node.live)),
+    ("waiting", &|node| counted(node, node.waiting)),
+    ("says", &|node| Cell::text(&says(node))),
+];
+
+fn share(value: f64) -> String {
+    format!("{:.0}%", value * 100.0)
+}
+
+/// A figure of a node that was described, in brackets when it is an old one.
+fn measured(node: &NodeView, figure: String) -> Cell {
+    if node.connected || node.known_old {
+        Cell::right(&text::marked(&figure, node.known_old))
+    } else {
+        Cell::right("")
+    }
+}
+
+/// Of a cluster these are figures of one of its hosts, and left out.
+fn of_host(node: &NodeView, value: f64) -> Cell {
+    let has_scheduler = !["", "none"].contains(&&*node.warden);
+    let figure = if has_scheduler {
+        String::new()
+    } else {
+        text::number(value)
+    };
+    measured(node, figure)
+}
+
+fn counted(node: &NodeView, count: u32) -> Cell {
+    let is_away = node.unreachable_since_ms != 0;
+    Cell::right(&text::marked(&count.to_string(), is_away && count > 0))
 }
 
 /// A word or two; the full text stands below the table.

@@ -10,6 +10,7 @@ mod take_over;
 mod welcome;
 
 use nero_model::names::TOOLKITS;
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::node_event::Event;
 use nero_wire::v1::{NodeAddRequest, NodeDoctorRequest, NodeEvent, Remedy};
 
@@ -41,10 +42,7 @@ pub async fn run(session: &mut Session, args: &NodeVerb) -> Result<u8, Stop> {
             } else {
                 How::Everything.or_json(json.json)
             };
-            events::follow(session, how, asked, async |man, request| {
-                man.node_doctor(request).await
-            })
-            .await
+            events::follow(session, how, asked, ManClient::node_doctor).await
         }
         NodeVerb::Connect { name, json } => {
             connect::run(session, How::Troubles.or_json(json.json), name).await
@@ -143,10 +141,7 @@ async fn add(session: &mut Session, args: &NodeAdd) -> Result<u8, Stop> {
 }
 
 async fn try_add(session: &mut Session, how: How, asked: NodeAddRequest) -> Result<u8, Stop> {
-    events::follow(session, how, asked, async |man, request| {
-        man.node_add(request).await
-    })
-    .await
+    events::follow(session, how, asked, ManClient::node_add).await
 }
 
 /// Whether the user has to type something before the node can be tried.
@@ -161,9 +156,7 @@ fn needs_terminal(fault: &Fault, args: &NodeAdd) -> bool {
 /// Keeps the node without a word.
 async fn drain(client: &mut Client, asked: NodeAddRequest) -> Result<(), Stop> {
     let mut events = client
-        .call(CHANGE_DEADLINE, asked, async |man, request| {
-            man.node_add(request).await
-        })
+        .call(CHANGE_DEADLINE, asked, ManClient::node_add)
         .await?;
     loop {
         match client.next(&mut events).await? {

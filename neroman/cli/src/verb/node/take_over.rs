@@ -3,10 +3,10 @@
 
 use nero_model::safe::Safe;
 use nero_views::text;
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{ListRequest, NodeTakeOverRequest};
 
 use super::events::{self, How};
-use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, request, selection};
 
@@ -27,10 +27,7 @@ pub async fn run(
         deployment: deployment.unwrap_or_default().to_owned(),
         dry_run,
     };
-    let ended = events::follow(session, how, asked, async |man, request| {
-        man.node_take_over(request).await
-    })
-    .await?;
+    let ended = events::follow(session, how, asked, ManClient::node_take_over).await?;
     if ended == code::OK && !dry_run {
         until_heard(session, name).await?;
     }
@@ -47,12 +44,7 @@ async fn until_heard(session: &mut Session, name: &str) -> Result<(), Fault> {
             settle: true,
             ..ListRequest::default()
         };
-        let client = session.client().await?;
-        let reply = client
-            .call(READ_DEADLINE, asked, async |man, request| {
-                man.list(request).await
-            })
-            .await?;
+        let reply = session.read(asked, ManClient::list).await?;
         unread = reply.experiments.iter().filter(|view| view.unread).count();
         if unread == 0 {
             return Ok(());

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use nero_config::Edit;
 use nero_model::names::JOINED;
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{NodeAddRequest, NodeLoginRequest, NodesRequest};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -124,11 +125,7 @@ async fn keep(session: &mut Session, guest: &Guest) -> Result<(), Stop> {
     let address = format!("{}@{}", guest.user, guest.host());
     let client = session.client().await?;
     let asked = NodesRequest { as_known: true };
-    let known = client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.nodes(request).await
-        })
-        .await?;
+    let known = client.call(READ_DEADLINE, asked, ManClient::nodes).await?;
     let name = &guest.name;
     match known.nodes.iter().find(|node| node.name == *name) {
         Some(node) if node.address == address => return limit(guest),
@@ -252,12 +249,7 @@ async fn free_words(
         let asked = NodeLoginRequest {
             name: guest.name.clone(),
         };
-        let client = session.client().await?;
-        let reply = client
-            .call(READ_DEADLINE, asked, async |man, request| {
-                man.node_login(request).await
-            })
-            .await?;
+        let reply = session.read(asked, ManClient::node_login).await?;
         let words = os_words(&reply.argv);
         let is_taken = words.is_empty() || words.iter().any(|word| word == "-O");
         if !is_taken {

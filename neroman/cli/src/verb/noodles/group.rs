@@ -4,16 +4,18 @@ use std::fs;
 use std::path::Path;
 
 use nero_noodles::{CommandGroup, Experiment, Server, script};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{Assignment, ExperimentView, RunView, ShowRequest, StartRequest};
 use serde_json::{Value, json};
 
 use super::drive::Drive;
 use super::kept::private;
 use super::shell::{self, ShellEnd, Streams};
-use crate::connect::{READ_DEADLINE, for_jobs};
+use crate::connect::for_jobs;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Left, selection};
-use crate::verb::{start, wait};
+use crate::verb::change::start;
+use crate::verb::wait;
 
 /// How a group ended.
 pub(super) struct GroupEnd {
@@ -272,10 +274,7 @@ impl Drive<'_> {
             what: run.clone(),
             ..ShowRequest::default()
         };
-        let client = self.session.client().await?;
-        let shown = client.call(READ_DEADLINE, asked, async |man, request| {
-            man.show(request).await
-        });
+        let shown = self.session.read(asked, ManClient::show);
         let shown = shown.await?.run;
         self.session
             .on_interrupt(Left::text(format!("{} goes on", self.kept.resume())));

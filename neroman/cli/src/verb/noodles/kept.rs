@@ -9,7 +9,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nero_model::RequestId;
 use nero_noodles::{Finding, NoodlesSpec, Severity, list_text};
-use nero_views::text::local_time;
 use serde_json::{Value, json};
 
 use super::drive::{Drive, make_folder};
@@ -18,9 +17,9 @@ use super::log::Log;
 use super::{caller, place, understood};
 use crate::args::Noodles;
 use crate::fault::{Fault, Stop, code};
-use crate::say::table::{self, Cell};
+use crate::say::table::{self, Cell, Column};
 use crate::session::{Left, Session, home};
-use crate::verb::template;
+use crate::verb::change::template;
 
 /// A flow that was asked for.
 pub struct AskedFlow<'a> {
@@ -271,24 +270,29 @@ pub fn list(session: &Session) -> Result<u8, Stop> {
         .filter_map(|id| Some(KeptFlow::read(&id).ok()?.0))
         .collect();
     flows.sort_by_key(|flow| std::cmp::Reverse(flow.started_ms));
-    let row = |flow: &KeptFlow| {
+    let with_state = |flow: KeptFlow| {
         let state = FlowJournal::state(&flow.root.join("journal"))?;
-        let started = i64::try_from(flow.started_ms).unwrap_or(i64::MAX);
-        Some(vec![
-            Cell::text(&hex(&flow.id)),
-            Cell::text(state),
-            Cell::text(&local_time(started)),
-            Cell::text(&format!("{} {}", flow.command_type, flow.spec_path)),
-            Cell::text(&flow.folder.to_string_lossy()),
-        ])
+        Some((flow, state))
     };
-    let rows: Vec<Vec<Cell>> = flows.iter().filter_map(row).collect();
-    if rows.is_empty() {
+    let flows: Vec<_> = flows.into_iter().filter_map(with_state).collect();
+    if flows.is_empty() {
         session.out.note("no flow of this home can go on");
         return Ok(code::OK);
     }
-    let header = ["flow", "state", "started", "spec", "folder"].map(str::to_owned);
-    let (text, _) = table::print(&session.out.screen, &header, &rows);
+    let columns: [Column<'_, (KeptFlow, &str)>; 5] = [
+        ("flow", &|(flow, _)| Cell::text(&hex(&flow.id))),
+        ("state", &|(_, state)| Cell::text(state)),
+        ("started", &|(flow, _)| {
+            Cell::time(i64::try_from(flow.started_ms).unwrap_or(i64::MAX))
+        }),
+        ("spec", &|(flow, _)| {
+            Cell::text(&format!("{} {}", flow.command_type, flow.spec_path))
+        }),
+        ("folder", &|(flow, _)| {
+            Cell::text(&flow.folder.to_string_lossy())
+        }),
+    ];
+    let text = table::list(&session.out.screen, &columns, &flows);
     session.out.text(&text)?;
     Ok(code::OK)
 }

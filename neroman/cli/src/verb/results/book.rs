@@ -9,10 +9,10 @@ use nero_views::book::{self, BookParts, NoBook, ResultBook};
 use nero_views::json::run_id;
 use nero_views::results::Runs;
 use nero_views::series::ThinSeries;
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{ExperimentView, MetricsRequest};
 
 use crate::args::Results;
-use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, selection};
 
@@ -70,12 +70,7 @@ async fn series(session: &mut Session, views: &[ExperimentView]) -> Result<Vec<T
             names: Vec::new(),
             ..MetricsRequest::default()
         };
-        let client = session.client().await?;
-        let reply = client
-            .call(READ_DEADLINE, asked, async |man, request| {
-                man.metrics(request).await
-            })
-            .await?;
+        let reply = session.read(asked, ManClient::metrics).await?;
         series.extend(
             reply
                 .series

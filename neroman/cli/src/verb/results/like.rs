@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{ExperimentView, LogsRequest};
 
 use super::{beside, cannot_write, check_ours, replace, wrote};
@@ -119,11 +120,7 @@ impl<'w, W: Write> LogLines<'w, W> {
                 ..LogsRequest::default()
             };
             let client = session.client().await?;
-            let mut chunks = client
-                .call(READ_DEADLINE, asked, async |man, request| {
-                    man.logs(request).await
-                })
-                .await?;
+            let mut chunks = client.call(READ_DEADLINE, asked, ManClient::logs).await?;
             loop {
                 match client.next(&mut chunks).await? {
                     Next::Message(chunk) => {

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use nero_model::written;
 use nero_views::columns;
 use nero_views::results::{self, Best, NoRows, Rows, Runs};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{ExperimentView, ListRequest};
 
 use crate::args::{OtherSystem, Results};
@@ -67,11 +68,7 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
         );
     }
     // The daemon waits, bounded, until ended runs have all their records.
-    let reply = client
-        .call(CHANGE_DEADLINE, asked, async |man, request| {
-            man.list(request).await
-        })
-        .await?;
+    let reply = client.call(CHANGE_DEADLINE, asked, ManClient::list).await?;
     session.out.notes(&reply.notes);
     let ran: Vec<ExperimentView> = reply
         .experiments

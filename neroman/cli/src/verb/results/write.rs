@@ -96,7 +96,7 @@ fn shown_groups(groups: &Groups) -> (Vec<String>, Vec<Vec<Cell>>) {
                 .map(|stats| Cell::right(&spread(stats, runs))),
         );
         if !all_finished {
-            row.push(Cell::right(&group.finished.to_string()));
+            row.push(Cell::whole(group.finished));
         }
         row
     });

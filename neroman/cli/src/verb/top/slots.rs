@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use nero_top::{Ask, Event, LogRequest};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{
     CompleteRequest, ListRequest, LogsRequest, MetricsRequest, NodesRequest, RuleListRequest,
     ShowRequest, complete_request,
@@ -147,14 +148,7 @@ async fn detail(session: &mut Session, id: u64) -> Event {
         what: id.to_string(),
         zone: zone(),
     };
-    let reply = async {
-        let client = session.client().await?;
-        client
-            .call(READ_DEADLINE, asked, async |man, request| {
-                man.show(request).await
-            })
-            .await
-    };
+    let reply = session.read(asked, ManClient::show);
     let plain = Screen {
         color: false,
         ..Screen::find()
@@ -181,18 +175,9 @@ async fn curves(session: &mut Session, ids: &[u64], names: &[String], width: u32
             width: width * DOTS,
             ..MetricsRequest::default()
         };
-        let client = session.client().await?;
-        let metrics = client
-            .call(READ_DEADLINE, asked, async |man, request| {
-                man.metrics(request).await
-            })
-            .await?;
+        let metrics = session.read(asked, ManClient::metrics).await?;
         let asked = RuleListRequest { selection: picked };
-        let rules = client
-            .call(READ_DEADLINE, asked, async |man, request| {
-                man.rule_list(request).await
-            })
-            .await?;
+        let rules = session.read(asked, ManClient::rule_list).await?;
         Ok((metrics, rules.rules))
     };
     Event::Curves(
@@ -205,16 +190,7 @@ async fn curves(session: &mut Session, ids: &[u64], names: &[String], width: u32
 }
 
 async fn nodes(session: &mut Session) -> Event {
-    let reply = async {
-        let client = session.client().await?;
-        client
-            .call(
-                READ_DEADLINE,
-                NodesRequest { as_known: true },
-                async |man, request| man.nodes(request).await,
-            )
-            .await
-    };
+    let reply = session.read(NodesRequest { as_known: true }, ManClient::nodes);
     Event::Nodes(
         reply
             .await
@@ -229,14 +205,7 @@ async fn compare(mut session: Session, ids: Vec<u64>, events: mpsc::Sender<Event
         selection: Some(selection(&typed)),
         ..ListRequest::default()
     };
-    let reply = async {
-        let client = session.client().await?;
-        client
-            .call(READ_DEADLINE, asked, async |man, request| {
-                man.list(request).await
-            })
-            .await
-    };
+    let reply = session.read(asked, ManClient::list);
     let views = reply
         .await
         .map(|reply| reply.experiments)
@@ -254,14 +223,7 @@ async fn complete(mut session: Session, begun: String, events: mpsc::Sender<Even
         begun: begun.clone(),
         kinds: kinds.map(|kind| kind as i32).to_vec(),
     };
-    let reply = async {
-        let client = session.client().await?;
-        client
-            .call(READ_DEADLINE, asked, async |man, request| {
-                man.complete(request).await
-            })
-            .await
-    };
+    let reply = session.read(asked, ManClient::complete);
     if let Ok(reply) = reply.await {
         let words = reply.words.into_iter().map(|word| word.word);
         let words = words.take(WORDS_MAX).collect();
@@ -304,9 +266,7 @@ async fn follow(
 ) -> Result<bool, Fault> {
     let client = session.client().await?;
     let mut stream = client
-        .call(READ_DEADLINE, asked.clone(), async |man, request| {
-            man.logs(request).await
-        })
+        .call(READ_DEADLINE, asked.clone(), ManClient::logs)
         .await?;
     let mut begins = true;
     loop {

@@ -7,7 +7,7 @@ use nero_web::{Caller, Door, DoorError, Site, ViewSettings};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::open;
+use super::files::open;
 use crate::args;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, absolute, selection};

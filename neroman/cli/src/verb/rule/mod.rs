@@ -1,28 +1,32 @@
 //! `rule list|add|rm`: standing rules.
 
+mod backtest;
+mod why;
+
 use nero_format::ACTIONS;
 use nero_model::safe::Safe;
-use nero_views::{json, text};
+use nero_views::{json, object, text};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::rule_state::Ran;
 use nero_wire::v1::{
-    RuleAddRequest, RuleChangeReply, RuleListRequest, RuleRemoveRequest, RuleState,
+    self, RuleAddRequest, RuleChangeReply, RuleListRequest, RuleRemoveRequest, RuleState,
 };
 use serde_json::json;
 
 use crate::args::Rule;
-use crate::connect::{Change, READ_DEADLINE};
+use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
 use crate::say::Screen;
-use crate::say::table::{self, Cell};
+use crate::say::table::{self, Cell, Column};
 use crate::session::{Session, author, request, selection};
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Rule) -> Result<u8, Stop> {
     match args {
         Rule::List { picked, json } => list(session, picked, json.json).await,
-        Rule::Why { picked, json } => super::why::run(session, picked, json.json).await,
+        Rule::Why { picked, json } => why::run(session, picked, json.json).await,
         Rule::Add { picked, rule, json } => add(session, picked, rule, json.json).await,
-        Rule::Backtest(args) => super::backtest::run(session, args).await,
+        Rule::Backtest(args) => backtest::run(session, args).await,
         Rule::Rm { picked, rule, json } => remove(session, picked, *rule, json.json).await,
     }
 }
@@ -31,12 +35,7 @@ async fn list(session: &mut Session, picked: &[String], as_json: bool) -> Result
     let asked = RuleListRequest {
         selection: Some(selection(picked)),
     };
-    let client = session.client().await?;
-    let reply = client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.rule_list(request).await
-        })
-        .await?;
+    let reply = session.read(asked, ManClient::rule_list).await?;
     if as_json {
         let rules: Vec<_> = reply.rules.iter().map(json::rule).collect();
         session.out.json(&json::document(
@@ -60,11 +59,8 @@ async fn add(session: &mut Session, picked: &str, rule: &str, as_json: bool) -> 
         text: text.to_owned(),
         author: author(),
     };
-    let client = session.client().await?;
-    let reply = client
-        .change(Change::Other, asked, async |man, request| {
-            man.rule_add(request).await
-        })
+    let reply = session
+        .change(Change::Other, asked, ManClient::rule_add)
         .await?;
     changed(session, &reply, "added", as_json)
 }
@@ -75,11 +71,8 @@ async fn remove(session: &mut Session, picked: &str, rule: u64, as_json: bool) -
         selection: Some(selection(&[picked.to_owned()])),
         rule,
     };
-    let client = session.client().await?;
-    let reply = client
-        .change(Change::Other, asked, async |man, request| {
-            man.rule_remove(request).await
-        })
+    let reply = session
+        .change(Change::Other, asked, ManClient::rule_remove)
         .await?;
     changed(session, &reply, "removed", as_json)
 }
@@ -137,13 +130,7 @@ fn changed(
         let changed: Vec<_> = reply
             .changed
             .iter()
-            .map(|one| {
-                json!({
-                    "id": one.experiment,
-                    "rule": one.rule,
-                    "note": json::some(&one.note),
-                })
-            })
+            .map(|one| object!(one => id: one.experiment, rule, note?))
             .collect();
         session.out.json(&json::document(
             json!({"changed": changed, "notes": reply.notes}),
@@ -204,27 +191,54 @@ pub fn as_text(screen: &Screen, rules: &[RuleState], with_experiments: bool) -> 
             None => groups.push((vec![state], key)),
         }
     }
-    let mut header: Vec<String> = [
-        "rule", "where", "action", "when", "fired", "last", "values", "notes",
-    ]
-    .map(str::to_owned)
-    .to_vec();
-    if with_experiments {
-        header.insert(0, "id".into());
-    }
-    let rows: Vec<Vec<Cell>> = groups
-        .iter()
-        .map(|(those, _)| row(those, with_experiments))
-        .collect();
-    table::print(screen, &header, &rows).0
+    let groups = groups.into_iter().map(|(those, _)| {
+        let rule = those[0].rule.clone().unwrap_or_default();
+        (those, rule)
+    });
+    let columns: [Column<'_, (Vec<&RuleState>, v1::Rule)>; 9] = [
+        ("id", &|(those, _)| Cell::text(&experiments(those))),
+        ("rule", &|(_, rule)| Cell::whole(rule.id)),
+        ("where", &|(those, _)| Cell::text(&those[0].place)),
+        ("action", &|(_, rule)| Cell::text(&action(rule))),
+        ("when", &|(_, rule)| Cell::text(&rule.text)),
+        ("fired", &|(those, _)| Cell::whole(those[0].fired)),
+        ("last", &|(those, _)| Cell::text(&last_fired(those))),
+        ("values", &|(those, _)| Cell::text(values(those))),
+        ("notes", &|(those, rule)| Cell::text(&notes(those, rule))),
+    ];
+    let columns = &columns[usize::from(!with_experiments)..];
+    table::list(screen, columns, &groups.collect::<Vec<_>>())
 }
 
-fn row(those: &[&RuleState], with_experiments: bool) -> Vec<Cell> {
+fn experiments(those: &[&RuleState]) -> String {
+    let ids: Vec<u64> = those.iter().map(|state| state.experiment).collect();
+    text::ids(&ids)
+}
+
+/// `abort`, `signal USR1`.
+pub fn action(rule: &v1::Rule) -> String {
+    match rule.argument.as_str() {
+        "" => rule.action.clone(),
+        argument => format!("{} {argument}", rule.action),
+    }
+}
+
+fn last_fired(those: &[&RuleState]) -> String {
+    match those.iter().map(|state| state.last_fired_ms).max() {
+        Some(at) if at != 0 => text::local_time(at),
+        _ => String::new(),
+    }
+}
+
+/// The values that all of them have.
+fn values<'a>(those: &[&'a RuleState]) -> &'a str {
+    let first = &those[0].last_values;
+    let is_one = those.iter().all(|state| state.last_values == *first);
+    if is_one { first } else { "" }
+}
+
+fn notes(those: &[&RuleState], rule: &v1::Rule) -> String {
     let state = those[0];
-    let rule = state.rule.clone().unwrap_or_default();
-    let last = those.iter().map(|state| state.last_fired_ms).max();
-    let mut values = those.iter().map(|one| &one.last_values);
-    let is_one = values.all(|values| *values == state.last_values);
     let names = state.names.iter();
     let mut notes: Vec<String> = names
         .filter(|name| name.written != name.exact)
@@ -240,28 +254,7 @@ fn row(those: &[&RuleState], with_experiments: bool) -> Vec<Cell> {
     }
     notes.extend([state.problem.clone(), rule.origin.clone()]);
     notes.retain(|note| !note.is_empty());
-    let done = match rule.argument.as_str() {
-        "" => rule.action.clone(),
-        argument => format!("{} {argument}", rule.action),
-    };
-    let mut row = vec![
-        Cell::right(&rule.id.to_string()),
-        Cell::text(&state.place),
-        Cell::text(&done),
-        Cell::text(&rule.text),
-        Cell::right(&state.fired.to_string()),
-        Cell::text(&match last {
-            Some(at) if at != 0 => text::local_time(at),
-            _ => String::new(),
-        }),
-        Cell::text(if is_one { &state.last_values } else { "" }),
-        Cell::text(&notes.join("; ")),
-    ];
-    if with_experiments {
-        let ids: Vec<u64> = those.iter().map(|state| state.experiment).collect();
-        row.insert(0, Cell::text(&text::ids(&ids)));
-    }
-    row
+    notes.join("; ")
 }
 
 /// How a command ended, with the last line that it printed.

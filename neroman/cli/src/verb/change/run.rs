@@ -5,13 +5,15 @@
 use std::collections::BTreeMap;
 
 use nero_views::text;
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{AddRequest, Selection, StartReply, StartRequest};
 
-use super::{add, start, template, wait};
+use super::{add, start, template};
 use crate::args::RunCommand;
 use crate::connect::{Change, for_jobs};
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, absolute, request, selection};
+use crate::verb::wait;
 
 /// Most experiments of one command.
 const ROWS_MAX: usize = 100_000;
@@ -40,12 +42,7 @@ pub async fn run(session: &mut Session, args: &RunCommand) -> Result<u8, Stop> {
         node: args.node.clone().unwrap_or_default(),
         ..AddRequest::default()
     };
-    let client = session.client().await?;
-    let added = client
-        .change(Change::Last, asked, async |man, request| {
-            man.add(request).await
-        })
-        .await?;
+    let added = session.change(Change::Last, asked, ManClient::add).await?;
     session.out.notes(&added.notes);
     if args.dry_run {
         let text = add::as_text(&session.out.screen, &added, true);

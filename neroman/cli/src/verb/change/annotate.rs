@@ -1,8 +1,9 @@
 //! `note SEL TEXT` and `tag SEL +a -b`: what a person says of experiments.
 
 use nero_model::safe::Safe;
-use nero_views::{json, text};
+use nero_views::{json, object, text};
 use nero_wire::v1::annotate_reply::One;
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{AnnotateReply, AnnotateRequest};
 use serde_json::{Value, json};
 
@@ -61,11 +62,8 @@ fn signed(tags: &[String]) -> Result<(Vec<String>, Vec<String>), Fault> {
 }
 
 async fn call(session: &mut Session, asked: AnnotateRequest) -> Result<AnnotateReply, Fault> {
-    let client = session.client().await?;
-    client
-        .change(Change::Other, asked, async |man, request| {
-            man.annotate(request).await
-        })
+    session
+        .change(Change::Other, asked, ManClient::annotate)
         .await
 }
 
@@ -114,15 +112,7 @@ fn line(reply: &AnnotateReply, ids: &[u64], done: &str, dry_run: bool) -> String
 }
 
 fn json_of(reply: &AnnotateReply, dry_run: bool) -> Value {
-    let one = |one: &One| {
-        json!({
-            "id": one.experiment,
-            "name": one.name,
-            "note": json::some(&one.note),
-            "tags": one.tags,
-            "changed": one.changed,
-        })
-    };
+    let one = |one: &One| object!(one => id: one.experiment, name, note?, tags, changed);
     json::document(json!({
         "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),
         "notes": reply.notes,

@@ -2,12 +2,13 @@
 //! experiment it lists them and asks; it aborts exactly the listed ones.
 
 use nero_model::safe::Safe;
-use nero_views::{json, text};
+use nero_views::{json, object, text};
 use nero_wire::v1::abort_reply::{One, Outcome};
-use nero_wire::v1::{AbortReply, AbortRequest, Selection};
+use nero_wire::v1::man_client::ManClient;
+use nero_wire::v1::{AbortReply, AbortRequest};
 use serde_json::{Value, json};
 
-use super::start::{may_go_on, skips};
+use super::rehearsal::{Rehearsal, ending, is_one_id, skips};
 use crate::args::Abort;
 use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
@@ -30,18 +31,15 @@ pub async fn run(session: &mut Session, args: &Abort) -> Result<u8, Stop> {
             ..asked.clone()
         };
         let reply = call(session, trial).await?;
-        let touched = touched(&reply);
-        if !may_go_on(&session.out, "abort", &touched, reply.explicit).await? {
-            session.out.note("nothing was done");
+        let rehearsal = Rehearsal {
+            noun: "live run",
+            list: touched(&reply),
+            explicit: reply.explicit,
+        };
+        if !rehearsal.agreed(&session.out, "abort").await? {
             return Ok(code::FAILED);
         }
-        if session.out.screen.can_ask && touched.len() > 1 {
-            let ids: Vec<u64> = touched.iter().map(|(id, _)| *id).collect();
-            asked.selection = Some(Selection {
-                text: text::ids(&ids),
-                ..Selection::default()
-            });
-        }
+        asked.selection = rehearsal.listed(&session.out).or(asked.selection);
     }
     let reply = call(session, asked).await?;
     if args.json.json {
@@ -73,17 +71,7 @@ pub async fn one(session: &mut Session, picked: &str) -> Result<(), Stop> {
 /// # Errors
 /// The daemon refuses, or is not there.
 pub async fn call(session: &mut Session, asked: AbortRequest) -> Result<AbortReply, Fault> {
-    let client = session.client().await?;
-    client
-        .change(Change::Other, asked, async |man, request| {
-            man.abort(request).await
-        })
-        .await
-}
-
-/// A single id touches one experiment at most: no question is needed.
-pub fn is_one_id(words: &[String]) -> bool {
-    matches!(words, [only] if only.parse::<u64>().is_ok())
+    session.change(Change::Other, asked, ManClient::abort).await
 }
 
 /// The experiments that an abort touches.
@@ -120,13 +108,8 @@ pub fn as_text(reply: &AbortReply, dry_run: bool) -> String {
             text.push_str(&format!(" · {} {count}", Safe::line(&word)));
         }
     }
-    if !short.is_empty() {
-        text.push_str(&format!(" · skipped {short}"));
-    }
-    if reply.experiments.is_empty() && reply.notes.is_empty() {
-        text.push_str(" · the selector picks nothing");
-    }
-    text.push('\n');
+    let is_unexplained = reply.experiments.is_empty() && reply.notes.is_empty();
+    text.push_str(&ending(&short, is_unexplained));
     for one in unconfirmed {
         let line = format!(
             "  {}.{} {}: {}\n",
@@ -145,13 +128,11 @@ fn unconfirmed(reply: &AbortReply) -> Vec<&One> {
 
 fn as_json(reply: &AbortReply, dry_run: bool) -> Value {
     let one = |one: &One| {
-        json!({
-            "id": one.experiment,
-            "name": one.name,
-            "run": json::run_id(one.experiment, one.run),
-            "outcome": one.outcome,
-            "why": json::some(&one.why),
-        })
+        object!(one =>
+            id: one.experiment, name,
+            run: json::run_id(one.experiment, one.run),
+            outcome, why?,
+        )
     };
     json::document(json!({
         "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),

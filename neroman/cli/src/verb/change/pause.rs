@@ -1,13 +1,13 @@
 //! `pause SEL` and `resume SEL`: stop live runs for a while, and let them go on.
 
 use nero_model::safe::Safe;
-use nero_views::json;
+use nero_views::{json, object};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::pause_reply::{One, Outcome};
-use nero_wire::v1::{PauseReply, PauseRequest, Selection};
+use nero_wire::v1::{PauseReply, PauseRequest};
 use serde_json::{Value, json};
 
-use super::abort::is_one_id;
-use super::start::{may_go_on, skips};
+use super::rehearsal::{Rehearsal, ending, is_one_id, skips};
 use crate::args::Pause;
 use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
@@ -51,18 +51,15 @@ pub async fn run(session: &mut Session, args: &Pause, which: PauseChange) -> Res
             ..asked.clone()
         };
         let reply = call(session, trial).await?;
-        let touched = touched(&reply);
-        if !may_go_on(&session.out, which.word(), &touched, reply.explicit).await? {
-            session.out.note("nothing was done");
+        let rehearsal = Rehearsal {
+            noun: "live run",
+            list: touched(&reply),
+            explicit: reply.explicit,
+        };
+        if !rehearsal.agreed(&session.out, which.word()).await? {
             return Ok(code::FAILED);
         }
-        if session.out.screen.can_ask && touched.len() > 1 {
-            let ids: Vec<u64> = touched.iter().map(|(id, _)| *id).collect();
-            asked.selection = Some(Selection {
-                text: nero_views::text::ids(&ids),
-                ..Selection::default()
-            });
-        }
+        asked.selection = rehearsal.listed(&session.out).or(asked.selection);
     }
     let reply = call(session, asked).await?;
     if args.json.json {
@@ -76,12 +73,7 @@ pub async fn run(session: &mut Session, args: &Pause, which: PauseChange) -> Res
 }
 
 async fn call(session: &mut Session, asked: PauseRequest) -> Result<PauseReply, Fault> {
-    let client = session.client().await?;
-    client
-        .change(Change::Other, asked, async |man, request| {
-            man.pause(request).await
-        })
-        .await
+    session.change(Change::Other, asked, ManClient::pause).await
 }
 
 fn with(reply: &PauseReply, outcome: Outcome) -> impl Iterator<Item = &One> {
@@ -107,13 +99,8 @@ fn as_text(reply: &PauseReply, which: PauseChange, dry_run: bool) -> String {
     if failed > 0 {
         text.push_str(&format!(" · failed {failed}"));
     }
-    if !short.is_empty() {
-        text.push_str(&format!(" · skipped {short}"));
-    }
-    if reply.experiments.is_empty() && reply.notes.is_empty() {
-        text.push_str(" · the selector picks nothing");
-    }
-    text.push('\n');
+    let is_unexplained = reply.experiments.is_empty() && reply.notes.is_empty();
+    text.push_str(&ending(&short, is_unexplained));
     text
 }
 
@@ -125,13 +112,12 @@ fn as_json(reply: &PauseReply, dry_run: bool) -> Value {
         Outcome::Failed => "failed",
     };
     let one = |one: &One| {
-        json!({
-            "id": one.experiment,
-            "name": one.name,
-            "run": json::run_id(one.experiment, one.run),
-            "outcome": word(one),
-            "why": json::some(&one.why),
-        })
+        object!(one =>
+            id: one.experiment, name,
+            run: json::run_id(one.experiment, one.run),
+            outcome: word(one),
+            why?,
+        )
     };
     json::document(json!({
         "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),

@@ -1,8 +1,9 @@
 //! `set SEL k=v…` and `copy ID NAME`: values in place of the source's, and copies.
 
 use nero_model::safe::Safe;
-use nero_views::{json, text};
+use nero_views::{json, object, text};
 use nero_wire::v1::edit_reply::One;
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{Assignment, EditReply, EditRequest};
 use serde_json::{Value, json};
 
@@ -70,12 +71,7 @@ pub fn assignments(words: &[String]) -> Result<Vec<Assignment>, Fault> {
 }
 
 async fn call(session: &mut Session, asked: EditRequest) -> Result<EditReply, Fault> {
-    let client = session.client().await?;
-    client
-        .change(Change::Other, asked, async |man, request| {
-            man.edit(request).await
-        })
-        .await
+    session.change(Change::Other, asked, ManClient::edit).await
 }
 
 fn say(
@@ -125,12 +121,10 @@ fn as_text(reply: &EditReply, done: &str) -> String {
 
 fn json_of(reply: &EditReply, dry_run: bool) -> Value {
     let one = |one: &One| {
-        json!({
-            "id": one.experiment,
-            "name": one.name,
-            "changes": one.changes,
-            "overrides": json::overrides(&one.overrides),
-        })
+        object!(one =>
+            id: one.experiment, name, changes,
+            overrides: json::overrides(&one.overrides),
+        )
     };
     json::document(json!({
         "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),

@@ -1,13 +1,13 @@
 //! `rm SEL`: hides experiments; `--undo` brings them back. With more than one
 //! experiment it lists them and asks; it removes exactly the listed ones.
 
-use nero_views::{json, text};
+use nero_views::{json, object, text};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::remove_reply::One;
-use nero_wire::v1::{RemoveReply, RemoveRequest, Selection};
-use serde_json::{Value, json};
+use nero_wire::v1::{RemoveReply, RemoveRequest};
+use serde_json::Value;
 
-use super::abort::is_one_id;
-use super::start::{may_touch, skips};
+use super::rehearsal::{Rehearsal, ending, is_one_id, skips};
 use crate::args::Remove;
 use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
@@ -28,25 +28,15 @@ pub async fn run(session: &mut Session, args: &Remove) -> Result<u8, Stop> {
             ..asked.clone()
         };
         let reply = call(session, trial).await?;
-        let touched = touched(&reply);
-        let go_on = may_touch(
-            &session.out,
-            "remove",
-            "experiment",
-            &touched,
-            reply.explicit,
-        );
-        if !go_on.await? {
-            session.out.note("nothing was done");
+        let rehearsal = Rehearsal {
+            noun: "experiment",
+            list: touched(&reply),
+            explicit: reply.explicit,
+        };
+        if !rehearsal.agreed(&session.out, "remove").await? {
             return Ok(code::FAILED);
         }
-        if session.out.screen.can_ask && touched.len() > 1 {
-            let ids: Vec<u64> = touched.iter().map(|(id, _)| *id).collect();
-            asked.selection = Some(Selection {
-                text: text::ids(&ids),
-                ..Selection::default()
-            });
-        }
+        asked.selection = rehearsal.listed(&session.out).or(asked.selection);
     }
     let reply = call(session, asked).await?;
     if args.json.json {
@@ -60,11 +50,8 @@ pub async fn run(session: &mut Session, args: &Remove) -> Result<u8, Stop> {
 }
 
 async fn call(session: &mut Session, asked: RemoveRequest) -> Result<RemoveReply, Fault> {
-    let client = session.client().await?;
-    client
-        .change(Change::Other, asked, async |man, request| {
-            man.remove(request).await
-        })
+    session
+        .change(Change::Other, asked, ManClient::remove)
         .await
 }
 
@@ -91,13 +78,8 @@ fn as_text(reply: &RemoveReply, args: &Remove) -> String {
         (true, true) => "would bring back",
     };
     text.push_str(&format!("{done} {}", ids.len()));
-    if !short.is_empty() {
-        text.push_str(&format!(" · skipped {short}"));
-    }
-    if reply.experiments.is_empty() && reply.notes.is_empty() {
-        text.push_str(" · the selector picks nothing");
-    }
-    text.push('\n');
+    let is_unexplained = reply.experiments.is_empty() && reply.notes.is_empty();
+    text.push_str(&ending(&short, is_unexplained));
     if !ids.is_empty() && !args.undo && !args.dry_run {
         text.push_str(&format!(
             "for 30 days: neroman rm --undo {}\n",
@@ -108,18 +90,10 @@ fn as_text(reply: &RemoveReply, args: &Remove) -> String {
 }
 
 fn as_json(reply: &RemoveReply, args: &Remove) -> Value {
-    let one = |one: &One| {
-        json!({
-            "id": one.experiment,
-            "name": one.name,
-            "skipped": json::some(&one.skipped),
-        })
-    };
-    json::document(json!({
-        "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),
-        "touched": touched(reply).len(),
-        "notes": reply.notes,
-        "undo": args.undo,
-        "dry_run": args.dry_run,
-    }))
+    let one = |one: &One| object!(one => id: one.experiment, name, skipped?);
+    json::document(object!(args =>
+        experiments: reply.experiments.iter().map(one).collect::<Vec<_>>(),
+        touched: touched(reply).len(),
+        notes: reply.notes, undo, dry_run,
+    ))
 }

@@ -1,8 +1,9 @@
 //! `adopt NODE JOBID…`: takes jobs into the books that their owner submitted by hand.
 
 use nero_model::safe::Safe;
-use nero_views::json;
+use nero_views::{json, object};
 use nero_wire::v1::adopt_reply::One;
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{AdoptReply, AdoptRequest};
 use serde_json::{Value, json};
 
@@ -23,11 +24,8 @@ pub async fn run(session: &mut Session, args: &Adopt) -> Result<u8, Stop> {
         jobs: args.jobs.clone(),
         log: args.log.clone().unwrap_or_default(),
     };
-    let client = session.client().await?;
-    let reply = client
-        .change(Change::Last, asked, async |man, request| {
-            man.adopt(request).await
-        })
+    let reply = session
+        .change(Change::Last, asked, ManClient::adopt)
         .await?;
     let notes = notes(&reply);
     if args.json.json {
@@ -96,15 +94,15 @@ fn as_json(reply: &AdoptReply, notes: &[String]) -> Value {
     };
     let one = |one: &One| {
         let is_there = one.problem.is_empty();
-        json!({
-            "job": one.asked,
-            "outcome": outcome(one),
-            "why": json::some(&one.problem),
-            "id": is_there.then_some(one.experiment),
-            "name": json::some(&one.name),
-            "run": is_there.then(|| json::run_id(one.experiment, one.run)),
-            "log": json::some(&one.log),
-        })
+        object!(one =>
+            job: one.asked,
+            outcome: outcome(one),
+            why: json::some(&one.problem),
+            id: is_there.then_some(one.experiment),
+            name?,
+            run: is_there.then(|| json::run_id(one.experiment, one.run)),
+            log?,
+        )
     };
     json::document(json!({
         "jobs": reply.jobs.iter().map(one).collect::<Vec<_>>(),

@@ -3,9 +3,10 @@
 
 use std::io::{self, Read as _};
 
-use nero_views::{json, text};
+use nero_views::{json, object, text};
 use nero_wire::v1::add_reply::One;
 use nero_wire::v1::add_reply::one::What;
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{AddReply, AddRequest, FolderTaken};
 use serde_json::{Value, json};
 
@@ -49,11 +50,8 @@ pub async fn run(session: &mut Session, args: &Add) -> Result<u8, Stop> {
         offset: args.offset,
         node: String::new(),
     };
-    let client = session.client().await?;
-    let reply = client
-        .change(Change::Last, request, async |man, request| {
-            man.add(request).await
-        })
+    let reply = session
+        .change(Change::Last, request, ManClient::add)
         .await?;
     if args.json.json {
         session.out.json(&as_json(&reply, args.dry_run))?;
@@ -146,7 +144,7 @@ fn lines(screen: &Screen, those: &[&One]) -> String {
         said.extend(one.notes.iter().cloned());
         vec![
             Cell::text(word(one.what())),
-            Cell::right(&one.experiment.to_string()),
+            Cell::whole(one.experiment),
             Cell::text(&text::full_name(&one.collection, &one.name)),
             Cell::text(&said.join("; ")),
         ]
@@ -187,35 +185,24 @@ pub fn taken(folders: &[FolderTaken]) -> Vec<String> {
 
 /// The same as JSON.
 pub fn taken_json(folders: &[FolderTaken]) -> Value {
-    let one = |one: &FolderTaken| {
-        json!({
-            "folder": one.folder,
-            "files": one.files,
-            "bytes": one.bytes,
-            "left_out": one.left_out,
-        })
-    };
+    let one = |one: &FolderTaken| object!(one => folder, files, bytes, left_out);
     folders.iter().map(one).collect()
 }
 
 fn as_json(reply: &AddReply, dry_run: bool) -> Value {
     let one = |one: &One| {
-        json!({
-            "id": one.experiment,
-            "name": one.name,
-            "collection": json::some(&one.collection),
-            "what": word(one.what()),
-            "changes": one.changes,
-            "notes": one.notes,
-        })
+        object!(one =>
+            id: one.experiment, name, collection?,
+            what: word(one.what()),
+            changes, notes,
+        )
     };
-    let mut document = json::document(json!({
-        "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),
-        "notes": reply.notes,
-        "range": json::some(&reply.range),
-        "folders": taken_json(&reply.folders),
-        "dry_run": dry_run,
-    }));
+    let mut document = json::document(object!(reply =>
+        experiments: reply.experiments.iter().map(one).collect::<Vec<_>>(),
+        notes, range?,
+        folders: taken_json(&reply.folders),
+        dry_run: dry_run,
+    ));
     if !reply.rows.is_empty() {
         document["rows"] = json!(reply.rows);
     }

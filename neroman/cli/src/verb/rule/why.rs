@@ -1,12 +1,13 @@
 //! `rule why`: every part of the rules of runs.
 
 use nero_model::safe::Safe;
-use nero_views::{json, text};
+use nero_views::{json, object, text};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::rule_why_reply::{Part, Value, Why};
 use nero_wire::v1::{RuleListRequest, RuleWhyReply};
 use serde_json::json;
 
-use crate::connect::READ_DEADLINE;
+use super::action;
 use crate::fault::{Stop, code};
 use crate::say::Screen;
 use crate::say::table::{self, Cell};
@@ -17,12 +18,7 @@ pub async fn run(session: &mut Session, picked: &[String], as_json: bool) -> Res
     let asked = RuleListRequest {
         selection: Some(selection(picked)),
     };
-    let client = session.client().await?;
-    let reply = client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.rule_why(request).await
-        })
-        .await?;
+    let reply = session.read(asked, ManClient::rule_why).await?;
     if as_json {
         let rules: Vec<_> = reply.rules.iter().map(in_json).collect();
         session.out.json(&json::document(
@@ -48,20 +44,11 @@ fn in_json(why: &Why) -> serde_json::Value {
 }
 
 fn part_in_json(part: &Part) -> serde_json::Value {
-    let values = part.values.iter().map(|value| {
-        json!({
-            "written": value.written,
-            "means": json::some(&value.means),
-            "shown": value.shown,
-            "at": text::iso_time(value.at_ms),
-        })
-    });
-    json!({
-        "depth": part.depth,
-        "text": part.text,
-        "holds": part.holds,
-        "values": values.collect::<Vec<_>>(),
-    })
+    let values = part
+        .values
+        .iter()
+        .map(|value| object!(value => written, means?, shown, at: text::iso_time(value.at_ms)));
+    object!(part => depth, text, holds, values: values.collect::<Vec<_>>())
 }
 
 fn as_text(screen: &Screen, reply: &RuleWhyReply) -> String {
@@ -75,10 +62,6 @@ fn as_text(screen: &Screen, reply: &RuleWhyReply) -> String {
             0 => state.experiment.to_string(),
             run => format!("{}.{run}", state.experiment),
         };
-        let action = match rule.argument.as_str() {
-            "" => rule.action.clone(),
-            argument => format!("{} {argument}", rule.action),
-        };
         let mut text = format!(
             "{id}  {}  {}  rule {}, {}: {} {}\n",
             Safe::line(&why.name),
@@ -88,7 +71,7 @@ fn as_text(screen: &Screen, reply: &RuleWhyReply) -> String {
                 "daemon" => "evaluated by neroman",
                 _ => "evaluated beside the job",
             },
-            Safe::line(&action),
+            Safe::line(&action(&rule)),
             Safe::line(&rule.text),
         );
         if state.fired > 0 {

@@ -4,16 +4,17 @@
 use std::collections::BTreeSet;
 
 use nero_model::safe::Safe;
-use nero_views::{json, text};
+use nero_views::{json, object, text};
 use nero_wire::v1::clean_ask_reply::{OnNode, One};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{CleanAskReply, CleanAskRequest, Selection};
 use serde_json::{Value, json};
 
-use super::start::skips;
 use crate::args::Clean;
 use crate::connect::{Change, Whose};
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, refuse_empty, request, selection};
+use crate::verb::change::rehearsal::{ending, skips};
 
 /// That many run numbers of any length fit into one selector.
 const RUNS_AT_ONCE: usize = 2000;
@@ -81,11 +82,8 @@ async fn call(session: &mut Session, asked: CleanAskRequest) -> Result<CleanAskR
         (node, _) => Whose::Node(node.to_owned()),
     };
     let mut silence = session.silence(whose).await?;
-    let client = session.client().await?;
     silence
-        .over(client.change(Change::Other, asked, async |man, request| {
-            man.clean(request).await
-        }))
+        .over(session.change(Change::Other, asked, ManClient::clean))
         .await
 }
 
@@ -203,10 +201,7 @@ fn as_text(reply: &CleanAskReply, dry_run: bool) -> String {
         text::plural(going(reply).count(), "run"),
         text::bytes(freed(reply))
     ));
-    if !short.is_empty() {
-        said.push_str(&format!(" · skipped {short}"));
-    }
-    said.push('\n');
+    said.push_str(&ending(&short, false));
     said
 }
 
@@ -230,26 +225,13 @@ fn line(node: &OnNode, dry_run: bool) -> String {
 
 fn as_json(reply: &CleanAskReply, dry_run: bool) -> Value {
     let run = |one: &One| {
-        json!({
-            "id": one.experiment,
-            "run": json::run_id(one.experiment, one.run),
-            "node": one.node,
-            "bytes": one.bytes,
-            "skipped": json::some(&one.skipped),
-            "not_home": one.not_home,
-            "not_home_files": one.not_home_files,
-            "not_home_bytes": one.not_home_bytes,
-        })
+        object!(one =>
+            id: one.experiment,
+            run: json::run_id(one.experiment, one.run),
+            node, bytes, skipped?, not_home, not_home_files, not_home_bytes,
+        )
     };
-    let node = |node: &OnNode| {
-        json!({
-            "node": node.node,
-            "freed_bytes": node.freed_bytes,
-            "store_bytes": node.store_bytes,
-            "failed": json::some(&node.failed),
-            "notes": node.notes,
-        })
-    };
+    let node = |node: &OnNode| object!(node => node, freed_bytes, store_bytes, failed?, notes);
     json::document(json!({
         "runs": reply.runs.iter().map(run).collect::<Vec<_>>(),
         "nodes": reply.nodes.iter().map(node).collect::<Vec<_>>(),

@@ -4,24 +4,22 @@
 use std::path::Path;
 
 use nero_model::safe::Safe;
-use nero_views::{json, text};
+use nero_views::{json, object, text};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::start_reply::One;
 use nero_wire::v1::{BatchScript, Selection, StartReply, StartRequest};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::add::{taken, taken_json};
-use super::wait;
+use super::rehearsal::{ending, skips};
 use crate::args::{Launch, Start};
 use crate::connect::{Change, for_jobs};
 use crate::fault::{Fault, Stop, code};
-use crate::say::Out;
 use crate::session::{Session, absolute, request, selection};
+use crate::verb::wait;
 
 /// More started runs than this are only counted.
 const NAMED_MAX: usize = 5;
-
-/// Longest reason that stands in the line of counts.
-const SHORT_REASON: usize = 32;
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Start) -> Result<u8, Stop> {
@@ -107,10 +105,7 @@ pub async fn launch(
 }
 
 pub async fn send(session: &mut Session, asked: StartRequest) -> Result<StartReply, Fault> {
-    let client = session.client().await?;
-    let started = client.change(Change::Last, asked, async |man, request| {
-        man.start(request).await
-    });
+    let started = session.change(Change::Last, asked, ManClient::start);
     started.await
 }
 
@@ -145,16 +140,9 @@ pub fn as_text(reply: &StartReply, dry_run: bool, verb: &str) -> String {
         (_, true) => "would start",
     };
     let (long, short) = skips(skipped.map(|one| (one.experiment, &*one.skipped_as, &*one.skipped)));
-    text.push_str(&long);
-    text.push_str(&format!("{done} {}", made.len()));
-    if !short.is_empty() {
-        text.push_str(&format!(" · skipped {short}"));
-    }
-    if reply.experiments.is_empty() && reply.notes.is_empty() {
-        text.push_str(" · the selector picks nothing");
-    }
-    text.push('\n');
-    text
+    let is_unexplained = reply.experiments.is_empty() && reply.notes.is_empty();
+    let ending = ending(&short, is_unexplained);
+    format!("{text}{long}{done} {}{ending}", made.len())
 }
 
 /// Each batch script as it would be submitted, below a line that tells whose it is.
@@ -179,71 +167,26 @@ fn scripts_as_text(reply: &StartReply) -> String {
 }
 
 fn script_as_json(one: &BatchScript) -> Value {
-    json!({
-        "node": one.node,
-        "experiments": one.experiments,
-        "command": json::some(&one.command),
-        "script": json::some(&one.script),
-        "problem": json::some(&one.problem),
-    })
-}
-
-/// Reasons for skipping, each with an id, its label and its text: those with more text
-/// than a label as lines of their own, and the counts by label. A reason without a label
-/// is its own if it is short.
-pub fn skips<'a>(skipped: impl Iterator<Item = (u64, &'a str, &'a str)>) -> (String, String) {
-    let mut groups: Vec<(&str, &str, Vec<u64>)> = Vec::new();
-    for (id, label, why) in skipped {
-        let is_short = why.chars().count() <= SHORT_REASON;
-        let label = match label {
-            "" if is_short => why,
-            "" => "for other reasons",
-            label => label,
-        };
-        let mut known = groups.iter_mut();
-        match known.find(|(one, other, _)| (*one, *other) == (label, why)) {
-            Some((_, _, ids)) => ids.push(id),
-            None => groups.push((label, why, vec![id])),
-        }
-    }
-    let mut lines = String::new();
-    let mut counts: Vec<(usize, String)> = Vec::new();
-    for (label, why, ids) in groups {
-        if label != why {
-            lines.push_str(&format!(
-                "skipped {}: {}\n",
-                text::ids(&ids),
-                nero_model::safe::Safe::line(why)
-            ));
-        }
-        match counts.iter_mut().find(|(_, known)| known == label) {
-            Some((count, _)) => *count += ids.len(),
-            None => counts.push((ids.len(), label.to_owned())),
-        }
-    }
-    let counts = text::counted(&counts);
-    (lines, nero_model::safe::Safe::line(&counts).to_string())
+    object!(one => node, experiments, command?, script?, problem?)
 }
 
 pub fn as_json(reply: &StartReply, dry_run: bool) -> Value {
     let one = |one: &One| {
-        json!({
-            "id": one.experiment,
-            "name": one.name,
-            "run": json::run_id(one.experiment, one.run),
-            "skipped": json::some(&one.skipped),
-        })
+        object!(one =>
+            id: one.experiment, name,
+            run: json::run_id(one.experiment, one.run),
+            skipped?,
+        )
     };
     let started = started(reply).count();
-    let mut document = json::document(json!({
-        "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),
-        "started": started,
-        "skipped": reply.experiments.len() - started,
-        "notes": reply.notes,
-        "folders": taken_json(&reply.folders),
-        "batch": json::some(&reply.batch),
-        "dry_run": dry_run,
-    }));
+    let mut document = json::document(object!(reply =>
+        experiments: reply.experiments.iter().map(one).collect::<Vec<_>>(),
+        started: started,
+        skipped: reply.experiments.len() - started,
+        notes,
+        folders: taken_json(&reply.folders),
+        batch?, dry_run: dry_run,
+    ));
     if !reply.scripts.is_empty() {
         document["scripts"] = reply.scripts.iter().map(script_as_json).collect();
     }
@@ -283,55 +226,4 @@ fn begins_as_path(word: &str) -> bool {
         || ["/", "./", "../", "~/"]
             .iter()
             .any(|begin| word.starts_with(begin))
-}
-
-/// Lists the live runs that a destructive verb would touch and asks, when it
-/// reaches more than one experiment.
-///
-/// # Errors
-/// When the user cannot be asked, and the selector is not explicit and `--yes`
-/// is not given.
-pub async fn may_go_on(
-    out: &Out,
-    what: &str,
-    touched: &[(u64, String)],
-    explicit: bool,
-) -> Result<bool, Stop> {
-    may_touch(out, what, "live run", touched, explicit).await
-}
-
-/// The same for other things than live runs.
-///
-/// # Errors
-/// As [`may_go_on`].
-pub async fn may_touch(
-    out: &Out,
-    what: &str,
-    noun: &str,
-    touched: &[(u64, String)],
-    explicit: bool,
-) -> Result<bool, Stop> {
-    if touched.len() <= 1 {
-        return Ok(true);
-    }
-    if out.screen.can_ask {
-        for (id, name) in touched.iter().take(20) {
-            out.note(&format!("  {id}  {name}"));
-        }
-        if touched.len() > 20 {
-            out.note(&format!("  … and {} more", touched.len() - 20));
-        }
-        let question = format!("{what} {}?", text::plural(touched.len(), noun));
-        return out.ask(&question).await;
-    }
-    if explicit {
-        return Ok(true);
-    }
-    Err(Fault::usage(format!(
-        "this would {what} {}",
-        text::plural(touched.len(), noun)
-    ))
-    .cause("the selector names no id, state or expression, and there is no terminal to ask")
-    .hint("add --yes to go on")
-    .into())
 }

@@ -27,7 +27,8 @@ use nero_yaml::Mistakes;
 use crate::args::Noodles;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, selection};
-use crate::verb::{abort, wait};
+use crate::verb::change::abort;
+use crate::verb::wait;
 
 /// More than any spec that people write.
 const SPEC_BYTES_MAX: u64 = 64 * 1024 * 1024;

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use nero_model::safe::Safe;
-use nero_views::{json, text};
+use nero_views::{json, object, text};
 use nero_wire::v1::fetch_event::{Event, One};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{FetchEvent, FetchRequest};
 use serde_json::{Value, json};
 
@@ -38,9 +39,7 @@ pub async fn run(session: &mut Session, args: &Fetch) -> Result<u8, Stop> {
         let mut silence = session.silence(whose).await?;
         let client = session.client().await?;
         let mut events = client
-            .call(CHANGE_DEADLINE, asked.clone(), async |man, request| {
-                man.fetch(request).await
-            })
+            .call(CHANGE_DEADLINE, asked.clone(), ManClient::fetch)
             .await?;
         loop {
             match silence.over(client.next(&mut events)).await? {
@@ -140,16 +139,11 @@ fn counts(done: &[One], dry_run: bool) -> String {
 
 fn as_json(done: &[One], notes: &[String], dry_run: bool) -> Value {
     let one = |one: &One| {
-        json!({
-            "id": one.experiment,
-            "run": json::run_id(one.experiment, one.run),
-            "folder": json::some(&one.folder),
-            "files": one.files,
-            "bytes": one.bytes,
-            "unchanged": one.unchanged,
-            "notes": one.notes,
-            "failed": json::some(&one.failed),
-        })
+        object!(one =>
+            id: one.experiment,
+            run: json::run_id(one.experiment, one.run),
+            folder?, files, bytes, unchanged, notes, failed?,
+        )
     };
     json::document(json!({
         "runs": done.iter().map(one).collect::<Vec<_>>(),

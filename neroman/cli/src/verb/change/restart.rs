@@ -1,12 +1,13 @@
 //! `restart SEL`: a new run of each picked experiment. Live runs are stopped
 //! first, so it asks before it stops more than one.
 
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{AbortRequest, StartRequest};
 
 use super::edit::assignments;
+use super::rehearsal::{Rehearsal, is_one_id};
 use super::start;
 use crate::args::Restart;
-use crate::connect::READ_DEADLINE;
 use crate::fault::{Stop, code};
 use crate::session::{Session, request, selection};
 
@@ -17,7 +18,6 @@ pub async fn run(session: &mut Session, args: &Restart) -> Result<u8, Stop> {
         session.client().await?.edits("--set and --same-code")?;
     }
     if !args.yes && !args.launch.dry_run && !may_stop_live_ones(session, args).await? {
-        session.out.note("nothing was done");
         return Ok(code::FAILED);
     }
     let asked = StartRequest {
@@ -35,7 +35,7 @@ pub async fn run(session: &mut Session, args: &Restart) -> Result<u8, Stop> {
 /// Asks before live runs are stopped: those that an abort of the same selector
 /// would touch.
 async fn may_stop_live_ones(session: &mut Session, args: &Restart) -> Result<bool, Stop> {
-    if super::abort::is_one_id(&args.picked) {
+    if is_one_id(&args.picked) {
         return Ok(true);
     }
     let trial = AbortRequest {
@@ -44,12 +44,11 @@ async fn may_stop_live_ones(session: &mut Session, args: &Restart) -> Result<boo
         dry_run: true,
         ..AbortRequest::default()
     };
-    let client = session.client().await?;
-    let reply = client
-        .call(READ_DEADLINE, trial, async |man, request| {
-            man.abort(request).await
-        })
-        .await?;
-    let touched = super::abort::touched(&reply);
-    start::may_go_on(&session.out, "stop and restart", &touched, reply.explicit).await
+    let reply = session.read(trial, ManClient::abort).await?;
+    let rehearsal = Rehearsal {
+        noun: "live run",
+        list: super::abort::touched(&reply),
+        explicit: reply.explicit,
+    };
+    rehearsal.agreed(&session.out, "stop and restart").await
 }

@@ -1,13 +1,13 @@
 //! `path SEL`: where results lie, one path a line.
 
 use nero_config::Config;
-use nero_views::json;
+use nero_views::{json, object};
 use nero_wire::v1::PathsRequest;
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::paths_reply::One;
 use serde_json::json;
 
 use crate::args::Paths;
-use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, home, selection};
 
@@ -17,21 +17,14 @@ pub async fn run(session: &mut Session, args: &Paths) -> Result<u8, Stop> {
         selection: Some(selection(&args.picked)),
         work: args.work,
     };
-    let client = session.client().await?;
-    let reply = client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.paths(request).await
-        })
-        .await?;
+    let reply = session.read(asked, ManClient::paths).await?;
     if args.json.json {
         let paths = reply.paths.iter().map(|one| {
-            json!({
-                "id": one.experiment,
-                "run": json::run_id(one.experiment, one.run),
-                "path": json::some(&one.path),
-                "node": json::some(&one.node),
-                "note": json::some(&one.note),
-            })
+            object!(one =>
+                id: one.experiment,
+                run: json::run_id(one.experiment, one.run),
+                path?, node?, note?,
+            )
         });
         let paths: Vec<_> = paths.collect();
         session.out.json(&json::document(json!({"paths": paths})))?;

@@ -1,17 +1,18 @@
 //! `du [NODE]`: which files lie where, and their sizes.
 
 use nero_model::safe::Safe;
-use nero_views::{json, text};
+use nero_views::{json, object, text};
 use nero_wire::v1::disk_usage_reply::Run;
 use nero_wire::v1::du_reply::OnNode;
-use nero_wire::v1::{DuReply, DuRequest};
+use nero_wire::v1::man_client::ManClient;
+use nero_wire::v1::{DiskUsageReply, DuReply, DuRequest};
 use serde_json::{Value, json};
 
 use crate::args::Du;
 use crate::connect::{CHANGE_DEADLINE, Whose};
 use crate::fault::{Stop, code};
 use crate::say::Screen;
-use crate::say::table::{self, Cell};
+use crate::say::table::{self, Cell, Column};
 use crate::session::Session;
 
 /// Runs the verb.
@@ -22,11 +23,8 @@ pub async fn run(session: &mut Session, args: &Du) -> Result<u8, Stop> {
     };
     let whose = args.node.clone().map_or(Whose::All, Whose::Node);
     let mut silence = session.silence(whose).await?;
-    let client = session.client().await?;
     let reply = silence
-        .over(client.call(CHANGE_DEADLINE, asked, async |man, request| {
-            man.du(request).await
-        }))
+        .over(session.call(CHANGE_DEADLINE, asked, ManClient::du))
         .await?;
     if args.json.json {
         session.out.json(&as_json(&reply))?;
@@ -38,19 +36,22 @@ pub async fn run(session: &mut Session, args: &Du) -> Result<u8, Stop> {
 }
 
 fn as_text(screen: &Screen, reply: &DuReply) -> String {
-    let header = [
-        "node",
-        "runs",
-        "code",
-        "of it unused",
-        "trash",
-        "programs",
-        "of them unused",
-        "images",
-        "free",
-    ]
-    .map(str::to_owned);
-    let mut rows = Vec::new();
+    let columns: [Column<'_, (&OnNode, &DiskUsageReply)>; 9] = [
+        ("node", &|(node, _)| Cell::text(&node.node)),
+        ("runs", &|(_, usage)| Cell::bytes(usage.runs_bytes)),
+        ("code", &|(_, usage)| Cell::bytes(usage.store_bytes)),
+        ("of it unused", &|(_, usage)| {
+            Cell::bytes(usage.store_unused_bytes)
+        }),
+        ("trash", &|(_, usage)| Cell::bytes(usage.trash_bytes)),
+        ("programs", &|(_, usage)| Cell::bytes(usage.agents_bytes)),
+        ("of them unused", &|(_, usage)| {
+            Cell::bytes(usage.agents_unused_bytes)
+        }),
+        ("images", &|(_, usage)| Cell::bytes(usage.images_bytes)),
+        ("free", &|(_, usage)| Cell::bytes(usage.free_bytes)),
+    ];
+    let mut measured = Vec::new();
     let mut below = String::new();
     for node in &reply.nodes {
         let Some(usage) = node.usage.as_ref().filter(|_| node.failed.is_empty()) else {
@@ -61,23 +62,12 @@ fn as_text(screen: &Screen, reply: &DuReply) -> String {
             ));
             continue;
         };
-        let bytes = |count: u64| Cell::right(&text::bytes(count));
-        rows.push(vec![
-            Cell::text(&node.node),
-            bytes(usage.runs_bytes),
-            bytes(usage.store_bytes),
-            bytes(usage.store_unused_bytes),
-            bytes(usage.trash_bytes),
-            bytes(usage.agents_bytes),
-            bytes(usage.agents_unused_bytes),
-            bytes(usage.images_bytes),
-            bytes(usage.free_bytes),
-        ]);
+        measured.push((node, usage));
         for run in &usage.runs {
             below.push_str(&run_line(&node.node, run));
         }
     }
-    let mut said = table::print(screen, &header, &rows).0;
+    let mut said = table::list(screen, &columns, &measured);
     said.push_str(&below);
     said.push_str(&format!(
         "here: frozen code {}, results {}, databases {}\n",
@@ -104,36 +94,21 @@ fn run_line(node: &str, run: &Run) -> String {
 fn as_json(reply: &DuReply) -> Value {
     let run = |run: &Run| {
         let id = run.run.clone().unwrap_or_default();
-        json!({
-            "id": id.experiment,
-            "run": json::run_id(id.experiment, id.number),
-            "bytes": run.bytes,
-            "live": run.live,
-            "folder": run.folder,
-        })
+        object!(run =>
+            id: id.experiment,
+            run: json::run_id(id.experiment, id.number),
+            bytes, live, folder,
+        )
     };
     let node = |node: &OnNode| {
         let usage = node.usage.as_ref().map(|usage| {
-            json!({
-                "runs_bytes": usage.runs_bytes,
-                "store_bytes": usage.store_bytes,
-                "store_files": usage.store_files,
-                "store_unused_bytes": usage.store_unused_bytes,
-                "trash_bytes": usage.trash_bytes,
-                "agents_bytes": usage.agents_bytes,
-                "agents_unused_bytes": usage.agents_unused_bytes,
-                "images_bytes": usage.images_bytes,
-                "free_bytes": usage.free_bytes,
-                "total_bytes": usage.total_bytes,
-                "runs": usage.runs.iter().map(run).collect::<Vec<_>>(),
-            })
+            object!(usage =>
+                runs_bytes, store_bytes, store_files, store_unused_bytes, trash_bytes,
+                agents_bytes, agents_unused_bytes, images_bytes, free_bytes, total_bytes,
+                runs: usage.runs.iter().map(run).collect::<Vec<_>>(),
+            )
         });
-        json!({
-            "node": node.node,
-            "usage": usage,
-            "failed": json::some(&node.failed),
-            "as_of": text::iso_time(node.as_of_ms),
-        })
+        object!(node => node, usage: usage, failed?, as_of: text::iso_time(node.as_of_ms))
     };
     json::document(json!({
         "nodes": reply.nodes.iter().map(node).collect::<Vec<_>>(),

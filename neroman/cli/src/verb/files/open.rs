@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use nero_views::json;
 use nero_wire::v1::PathsRequest;
+use nero_wire::v1::man_client::ManClient;
 use serde_json::json;
 use tokio::process::Command;
 
 use crate::args::OpenResults;
-use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, selection};
 
@@ -32,12 +32,7 @@ pub async fn run(session: &mut Session, args: &OpenResults) -> Result<u8, Stop> 
         selection: Some(selection(&args.picked)),
         work: false,
     };
-    let client = session.client().await?;
-    let reply = client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.paths(request).await
-        })
-        .await?;
+    let reply = session.read(asked, ManClient::paths).await?;
     for one in reply.paths.iter().filter(|one| !one.note.is_empty()) {
         let note = format!("note: {}: {}", one.experiment, one.note);
         session.out.note(&note);
@@ -86,7 +81,7 @@ pub async fn run(session: &mut Session, args: &OpenResults) -> Result<u8, Stop> 
 }
 
 /// Why there is no desktop here.
-pub(super) fn no_desktop() -> Option<String> {
+pub fn no_desktop() -> Option<String> {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     if cfg!(target_os = "macos") || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY") {
         return None;
@@ -95,7 +90,7 @@ pub(super) fn no_desktop() -> Option<String> {
 }
 
 /// Opens a folder or an address; why it could not be opened.
-pub(super) async fn open(what: &str) -> Option<String> {
+pub async fn open(what: &str) -> Option<String> {
     let mut command = Command::new(OPENER);
     command.arg(what).stdin(Stdio::null());
     command.stdout(Stdio::null()).stderr(Stdio::null());

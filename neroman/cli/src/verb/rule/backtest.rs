@@ -1,17 +1,16 @@
 //! `rule backtest`: what a rule would have done to past runs.
 
 use nero_model::safe::Safe;
-use nero_views::{json, text};
+use nero_views::{json, object, text};
+use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::rule_backtest_reply::Run;
 use nero_wire::v1::{RuleBacktestReply, RuleBacktestRequest};
-use serde_json::json;
 
-use super::rule::split;
+use super::split;
 use crate::args::BacktestArgs;
-use crate::connect::READ_DEADLINE;
 use crate::fault::{Stop, code};
 use crate::say::Screen;
-use crate::say::table::{self, Cell};
+use crate::say::table::{self, Cell, Column};
 use crate::session::{Session, selection};
 
 /// Runs the verb.
@@ -23,12 +22,7 @@ pub async fn run(session: &mut Session, args: &BacktestArgs) -> Result<u8, Stop>
         text: text.to_owned(),
         best: args.best.clone().unwrap_or_default(),
     };
-    let client = session.client().await?;
-    let reply = client
-        .call(READ_DEADLINE, asked, async |man, request| {
-            man.rule_backtest(request).await
-        })
-        .await?;
+    let reply = session.read(asked, ManClient::rule_backtest).await?;
     if args.json.json {
         session.out.json(&json::document(as_json(&reply)))?;
     } else {
@@ -50,30 +44,25 @@ fn id(run: &Run) -> String {
 fn as_json(reply: &RuleBacktestReply) -> serde_json::Value {
     let seconds = |ms: u64| ms as f64 / 1000.0;
     let runs = reply.runs.iter().map(|run| {
-        json!({
-            "id": run.experiment,
-            "run": id(run),
-            "name": run.name,
-            "state": run.state,
-            "runtime_s": seconds(run.ran_ms),
-            "fired_s": run.fired_ms.map(seconds),
-            "step": run.step.filter(|_| run.fired_ms.is_some()),
-            "values": json::some(&run.values),
-            "best": run.best.filter(|best| best.is_finite()),
-            "good": run.good,
-            "lost": run.lost,
-            "problem": json::some(&run.problem),
-        })
+        object!(run =>
+            id: run.experiment,
+            run: id(run),
+            name, state,
+            runtime_s: seconds(run.ran_ms),
+            fired_s: run.fired_ms.map(seconds),
+            step: run.step.filter(|_| run.fired_ms.is_some()),
+            values?,
+            best: run.best.filter(|best| best.is_finite()),
+            good, lost, problem?,
+        )
     });
     let direction = if reply.more_is_better { "max" } else { "min" };
-    json!({
-        "rule": reply.text,
-        "ends": reply.ends,
-        "best": json::some(&reply.best),
-        "direction": (!reply.best.is_empty()).then_some(direction),
-        "runs": runs.collect::<Vec<_>>(),
-        "notes": reply.notes,
-    })
+    object!(reply =>
+        rule: reply.text, ends, best?,
+        direction: (!reply.best.is_empty()).then_some(direction),
+        runs: runs.collect::<Vec<_>>(),
+        notes,
+    )
 }
 
 /// The runs that it would have concerned, and what that comes to.
@@ -86,20 +75,27 @@ fn as_text(screen: &Screen, reply: &RuleBacktestReply) -> String {
     let mut shown = String::new();
     if !fired.is_empty() {
         let when = if reply.ends { "ends at" } else { "fires at" };
-        let mut header = vec!["run", "name", "state", "ran", when, "step"];
-        header.extend(reply.ends.then_some("saved"));
-        let best = if reply.more_is_better {
-            format!("max({})", reply.best)
-        } else {
-            format!("min({})", reply.best)
-        };
-        if !reply.best.is_empty() {
-            header.extend([best.as_str(), "lost"]);
+        let side = if reply.more_is_better { "max" } else { "min" };
+        let best = format!("{side}({})", reply.best);
+        let lost = |run: &&Run| Cell::text(if reply.ends && run.lost { "good" } else { "" });
+        let always: [Column<'_, &Run>; 6] = [
+            ("run", &|run| Cell::text(&id(run))),
+            ("name", &|run| Cell::text(&run.name)),
+            ("state", &|run| Cell::text(&run.state)),
+            ("ran", &|run| duration(run.ran_ms)),
+            (when, &|run| duration(run.fired_ms.unwrap_or(0))),
+            ("step", &|run| Cell::number(run.step)),
+        ];
+        let mut columns = always.to_vec();
+        if reply.ends {
+            columns.push(("saved", &|run| duration(saved_ms(run))));
         }
-        header.push("values");
-        let header: Vec<String> = header.into_iter().map(str::to_owned).collect();
-        let rows: Vec<Vec<Cell>> = fired.iter().map(|run| row(run, reply)).collect();
-        shown.push_str(&table::print(screen, &header, &rows).0);
+        if !reply.best.is_empty() {
+            columns.push((&best, &|run| Cell::number(run.best)));
+            columns.push(("lost", &lost));
+        }
+        columns.push(("values", &|run| Cell::text(&run.values)));
+        shown.push_str(&table::list(screen, &columns, &fired));
     }
     shown.push_str(&summary(reply, &fired));
     for run in reply.runs.iter().filter(|run| !run.problem.is_empty()) {
@@ -108,24 +104,8 @@ fn as_text(screen: &Screen, reply: &RuleBacktestReply) -> String {
     shown
 }
 
-fn row(run: &Run, reply: &RuleBacktestReply) -> Vec<Cell> {
-    let duration = |ms: u64| Cell::right(&text::duration(ms as f64 / 1000.0));
-    let number = |number: Option<f64>| Cell::right(&number.map(text::number).unwrap_or_default());
-    let mut row = vec![
-        Cell::text(&id(run)),
-        Cell::text(&run.name),
-        Cell::text(&run.state),
-        duration(run.ran_ms),
-        duration(run.fired_ms.unwrap_or(0)),
-        number(run.step),
-    ];
-    row.extend(reply.ends.then(|| duration(saved_ms(run))));
-    if !reply.best.is_empty() {
-        row.push(number(run.best));
-        row.push(Cell::text(if reply.ends && run.lost { "good" } else { "" }));
-    }
-    row.push(Cell::text(&run.values));
-    row
+fn duration(ms: u64) -> Cell {
+    Cell::right(&text::duration(ms as f64 / 1000.0))
 }
 
 fn summary(reply: &RuleBacktestReply, fired: &[&Run]) -> String {

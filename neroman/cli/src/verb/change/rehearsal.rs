@@ -1,0 +1,122 @@
+//! The experiments that a verb touches: the question before, and the counts after.
+
+use nero_model::safe::Safe;
+use nero_views::text;
+use nero_wire::v1::Selection;
+
+use crate::fault::{Fault, Stop};
+use crate::say::Out;
+
+/// Experiments that are listed before the question.
+const LISTED_MAX: usize = 20;
+
+/// Longest reason that stands in the line of counts.
+const SHORT_REASON: usize = 32;
+
+/// The experiments that a rehearsal names.
+pub struct Rehearsal {
+    /// What each of them is, as in `2 live runs`.
+    pub noun: &'static str,
+    /// Their ids and names.
+    pub list: Vec<(u64, String)>,
+    /// Whether the selector names an id, a state or an expression.
+    pub explicit: bool,
+}
+
+impl Rehearsal {
+    /// Asks before a verb touches more than one. Returns whether the verb goes on.
+    ///
+    /// # Errors
+    /// When the user cannot be asked, and the selector is not explicit and `--yes`
+    /// is not given.
+    pub async fn agreed(&self, out: &Out, verb: &str) -> Result<bool, Stop> {
+        if self.list.len() <= 1 {
+            return Ok(true);
+        }
+        let what = format!("{verb} {}", text::plural(self.list.len(), self.noun));
+        if out.screen.can_ask {
+            for (id, name) in self.list.iter().take(LISTED_MAX) {
+                out.note(&format!("  {id}  {name}"));
+            }
+            if self.list.len() > LISTED_MAX {
+                out.note(&format!("  … and {} more", self.list.len() - LISTED_MAX));
+            }
+            let goes_on = out.ask(&format!("{what}?")).await?;
+            if !goes_on {
+                out.note("nothing was done");
+            }
+            return Ok(goes_on);
+        }
+        if self.explicit {
+            return Ok(true);
+        }
+        Err(Fault::usage(format!("this would {what}"))
+            .cause("the selector names no id, state or expression, and there is no terminal to ask")
+            .hint("add --yes to go on")
+            .into())
+    }
+
+    /// Exactly those that a person was asked about; none when nobody was.
+    pub fn listed(&self, out: &Out) -> Option<Selection> {
+        let ids: Vec<u64> = self.list.iter().map(|(id, _)| *id).collect();
+        (out.screen.can_ask && ids.len() > 1).then(|| Selection {
+            text: text::ids(&ids),
+            ..Selection::default()
+        })
+    }
+}
+
+/// A single id touches one experiment at most: no question is needed.
+pub fn is_one_id(words: &[String]) -> bool {
+    matches!(words, [only] if only.parse::<u64>().is_ok())
+}
+
+/// Reasons for skipping, each with an id, its label and its text: those with more text
+/// than a label as lines of their own, and the counts by label. A reason without a label
+/// is its own if it is short.
+pub fn skips<'a>(skipped: impl Iterator<Item = (u64, &'a str, &'a str)>) -> (String, String) {
+    let mut groups: Vec<(&str, &str, Vec<u64>)> = Vec::new();
+    for (id, label, why) in skipped {
+        let is_short = why.chars().count() <= SHORT_REASON;
+        let label = match label {
+            "" if is_short => why,
+            "" => "for other reasons",
+            label => label,
+        };
+        let mut known = groups.iter_mut();
+        match known.find(|(one, other, _)| (*one, *other) == (label, why)) {
+            Some((_, _, ids)) => ids.push(id),
+            None => groups.push((label, why, vec![id])),
+        }
+    }
+    let mut lines = String::new();
+    let mut counts: Vec<(usize, String)> = Vec::new();
+    for (label, why, ids) in groups {
+        if label != why {
+            lines.push_str(&format!(
+                "skipped {}: {}\n",
+                text::ids(&ids),
+                Safe::line(why)
+            ));
+        }
+        match counts.iter_mut().find(|(_, known)| known == label) {
+            Some((count, _)) => *count += ids.len(),
+            None => counts.push((ids.len(), label.to_owned())),
+        }
+    }
+    let counts = text::counted(&counts);
+    (lines, Safe::line(&counts).to_string())
+}
+
+/// The end of the line of counts: who was skipped, and that nothing was picked where no note
+/// tells why.
+pub fn ending(skipped: &str, is_unexplained: bool) -> String {
+    let mut text = String::new();
+    if !skipped.is_empty() {
+        text.push_str(&format!(" · skipped {skipped}"));
+    }
+    if is_unexplained {
+        text.push_str(" · the selector picks nothing");
+    }
+    text + "\n"
+}

@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use nero_model::Home;
 use nero_views::{json, text};
 use nero_wire::v1::BackupRequest;
+use nero_wire::v1::man_client::ManClient;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
 use zip::ZipArchive;
@@ -37,33 +38,33 @@ pub async fn run(session: &mut Session, args: &Backup) -> Result<u8, Stop> {
     let file = absolute(&args.file)?;
     check_ours(Path::new(&file))?;
     let asked = BackupRequest { file };
-    let client = session.client().await?;
-    let reply = client
-        .change(Change::Other, asked, async |man, request| {
-            man.backup(request).await
-        })
+    let reply = session
+        .change(Change::Other, asked, ManClient::backup)
         .await?;
+    let told = Contents {
+        files: reply.files,
+        bytes: reply.bytes,
+    };
     if args.json.json {
-        let document = json!({
-            "file": args.file,
-            "restored": false,
-            "files": reply.files,
-            "bytes": reply.bytes,
-            "made_at": null,
-            "host": null,
-        });
-        session.out.json(&json::document(document))?;
+        session.out.json(&document(args, &told, &Value::Null))?;
     } else {
-        let files = usize::try_from(reply.files).unwrap_or(usize::MAX);
-        session.out.line(&format!(
-            "{} · {}",
-            text::plural(files, "file"),
-            text::bytes(reply.bytes)
-        ))?;
+        session.out.line(&told.text(" · "))?;
         let note = "results beside experiments, and what nodes have, are no part of it";
         session.out.note(note);
     }
     Ok(code::OK)
+}
+
+/// The document of both; `note` is that of a backup that was restored.
+fn document(args: &Backup, told: &Contents, note: &Value) -> Value {
+    json::document(json!({
+        "file": args.file,
+        "restored": args.restore,
+        "files": told.files,
+        "bytes": told.bytes,
+        "made_at": note["made_ms"].as_i64().map(text::iso_time),
+        "host": note["host"].as_str().and_then(json::some),
+    }))
 }
 
 /// Refuses to replace a file that is no backup.
@@ -114,34 +115,25 @@ fn restore(session: &Session, args: &Backup) -> Result<u8, Stop> {
             .hint("the home is no home yet: type the command again")
     };
     let lock = locked(&home)?;
-    let restored = if is_whole(&home, &note) {
-        counted(&mut archive)
+    let told = if is_whole(&home, &note) {
+        Ok(())
     } else {
         begin(&home)?;
         unpack(&mut archive, &home)
     };
-    let restored = restored.map_err(|error| failed(&error))?;
-    finish(&home).map_err(|error| failed(&error))?;
+    let told = told
+        .and_then(|()| finish(&home))
+        .and_then(|()| contents(&mut archive));
+    let told = told.map_err(|error| failed(&error))?;
     drop(lock);
-    let host = note["host"].as_str().unwrap_or_default();
-    let made_ms = note["made_ms"].as_i64().unwrap_or(0);
     if args.json.json {
-        let document = json!({
-            "file": args.file,
-            "restored": true,
-            "files": restored.files,
-            "bytes": restored.bytes,
-            "made_at": text::iso_time(made_ms),
-            "host": json::some(host),
-        });
-        session.out.json(&json::document(document))?;
+        session.out.json(&document(args, &told, &note))?;
     } else {
-        let files = usize::try_from(restored.files).unwrap_or(usize::MAX);
         session.out.text(&format!(
-            "restored what {host} had on {}: {}, {}\n",
-            text::local_time(made_ms),
-            text::plural(files, "file"),
-            text::bytes(restored.bytes)
+            "restored what {} had on {}: {}\n",
+            note["host"].as_str().unwrap_or_default(),
+            text::local_time(note["made_ms"].as_i64().unwrap_or(0)),
+            told.text(", ")
         ))?;
         session.out.note(
             "what waited then starts when its nodes told what they know; `neroman status` shows it",
@@ -212,15 +204,21 @@ fn begin(home: &Home) -> Result<(), Fault> {
     fs::write(&begun, "").map_err(|error| cannot_use(&begun, &error))
 }
 
-#[derive(Default)]
-struct Unpacked {
+/// What a backup has.
+struct Contents {
     files: u64,
     bytes: u64,
 }
 
+impl Contents {
+    fn text(&self, between: &str) -> String {
+        let files = usize::try_from(self.files).unwrap_or(usize::MAX);
+        text::plural(files, "file") + between + &text::bytes(self.bytes)
+    }
+}
+
 /// Writes everything, and the database last.
-fn unpack(archive: &mut ZipArchive<File>, home: &Home) -> io::Result<Unpacked> {
-    let mut done = Unpacked::default();
+fn unpack(archive: &mut ZipArchive<File>, home: &Home) -> io::Result<()> {
     let mut state = None;
     for at in 0..archive.len() {
         let mut entry = archive.by_index(at)?;
@@ -251,8 +249,7 @@ fn unpack(archive: &mut ZipArchive<File>, home: &Home) -> io::Result<Unpacked> {
         options.write(true).create_new(true);
         let mode = entry.unix_mode().unwrap_or(0o600) & 0o777;
         let mut file = options.mode(mode).open(&to)?;
-        done.bytes += io::copy(&mut entry, &mut file)?;
-        done.files += 1;
+        io::copy(&mut entry, &mut file)?;
         if is_state {
             state = Some(to);
         }
@@ -261,18 +258,16 @@ fn unpack(archive: &mut ZipArchive<File>, home: &Home) -> io::Result<Unpacked> {
     // In one go: thousands of files synced one by one take minutes.
     rustix::fs::syncfs(File::open(&home.data)?)?;
     // A daemon that began meanwhile made a database of its own, which stays.
-    fs::hard_link(&state, home.state_db())?;
-    Ok(done)
+    fs::hard_link(&state, home.state_db())
 }
 
-/// What a whole backup has.
-fn counted(archive: &mut ZipArchive<File>) -> io::Result<Unpacked> {
-    let mut done = Unpacked::default();
+fn contents(archive: &mut ZipArchive<File>) -> io::Result<Contents> {
+    let mut bytes = 0;
     for at in 0..archive.len() {
-        done.bytes += archive.by_index(at)?.size();
-        done.files += 1;
+        bytes += archive.by_index(at)?.size();
     }
-    Ok(done)
+    let files = archive.len() as u64;
+    Ok(Contents { files, bytes })
 }
 
 /// Syncs the names of a whole home. One that stays beside it is no reason to fail.

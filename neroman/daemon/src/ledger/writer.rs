@@ -7,9 +7,8 @@ use nero_model::{RequestId, RunId, RunToken};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::durable::CommitCounts;
-use super::{
-    Bell, DecisionFunction, Listener, Message, NoRoom, NoteChanges, WantsNotice, WriteResult,
-};
+use super::message::{DecisionFunction, Message, NoteChanges, WriteResult};
+use super::{Bell, Listener, NoRoom, WantsNotice};
 use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::folding::{Folding, OwnedPart, PartsOutcome};

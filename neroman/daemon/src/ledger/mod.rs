@@ -2,7 +2,8 @@
 //!
 //! All messages that arrived during a commit are decided in order, over one
 //! working copy of the state, and committed together; only then are the callers
-//! answered, the new state published and the nodes told. If a commit fails, the
+//! answered, the new state published and the nodes told, by a task of the runtime
+//! ([`delivery`]) that gets each batch in one message. If a commit fails, the
 //! working copy is dropped and nothing has changed.
 //!
 //! If it failed because the disk is full, people's requests are refused, and
@@ -11,6 +12,7 @@
 
 pub(crate) mod author;
 mod decision;
+mod delivery;
 mod durable;
 mod message;
 mod reads;
@@ -33,6 +35,7 @@ use crate::failure::Failure;
 use crate::folding::{Folding, OwnedPart, PartsOutcome};
 use crate::keep::Keep;
 pub(crate) use decision::{Decision, Late};
+use delivery::Outbox;
 use durable::CommitCounts;
 use message::{DecisionFunction, Message, NoteChanges, WriteResult};
 use writer::Writer;
@@ -91,7 +94,8 @@ impl LedgerThread {
 }
 
 impl Ledger {
-    /// Starts the writer over what the databases hold.
+    /// Starts the writer over what the databases hold. Called in a runtime, which gets what the
+    /// writer hands over.
     ///
     /// # Errors
     /// When the thread cannot be made.
@@ -107,6 +111,7 @@ impl Ledger {
         let (tell_full, full) = watch::channel(None);
         let (ring, again) = watch::channel(());
         let durable = CommitCounts::new(keep.home());
+        let (outbox, deliveries) = Outbox::new();
         let writer = Writer {
             durable: Arc::clone(&durable),
             full: tell_full,
@@ -117,13 +122,17 @@ impl Ledger {
             keep,
             state,
             clock,
-            publish,
-            listener,
+            outbox,
             wants_notice,
         };
         let thread = std::thread::Builder::new()
             .name("ledger".to_owned())
             .spawn(move || writer.run(rx))?;
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "it ends with the writer; if it ends before, the state has no publisher any more"
+        )]
+        tokio::spawn(delivery::deliver(deliveries, publish, listener));
         let ledger = Self {
             tx,
             state: published,

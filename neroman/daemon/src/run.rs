@@ -164,7 +164,8 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
         });
     #[expect(clippy::disallowed_methods, reason = "the loop below awaits it")]
     let mut server = tokio::spawn(server);
-    let mut ledger_gone = ledger.watch();
+    let ledger_gone = ledger.ended();
+    tokio::pin!(ledger_gone);
     tracing::info!(version = nero_model::VERSION, "daemon ready");
     let failed = loop {
         tokio::select! {
@@ -183,9 +184,7 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
             _ = &mut keeping => break Some("folders that are not kept"),
             _ = &mut acts => break Some("commands of rules and steps"),
             _ = &mut server => break Some("server"),
-            changed = ledger_gone.changed() => if changed.is_err() {
-                break Some("ledger");
-            },
+            () = &mut ledger_gone => break Some("ledger"),
         }
     };
     tracing::info!(failed, "daemon stops");

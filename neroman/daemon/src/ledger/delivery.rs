@@ -6,10 +6,12 @@
 
 use std::sync::Arc;
 
+use nero_life::change::ChangeKinds;
 use nero_life::state::State;
 use nero_model::RunId;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 
+use super::news::Publisher;
 use super::{Bell, Listener};
 
 /// Everything that one batch leaves to the runtime.
@@ -17,6 +19,8 @@ use super::{Bell, Listener};
 pub(super) struct Delivery {
     /// The new state, if something was committed.
     pub(super) state: Option<Arc<State>>,
+    /// The kinds of changes that it has.
+    pub(super) kinds: ChangeKinds,
     replies: Vec<Box<dyn FnOnce() + Send>>,
     pub(super) bells: Vec<(RunId, Bell)>,
 }
@@ -34,6 +38,7 @@ impl Delivery {
     /// Adds what a later batch left.
     fn append(&mut self, later: Self) {
         self.state = later.state.or(self.state.take());
+        self.kinds.add(later.kinds);
         self.replies.extend(later.replies);
         self.bells.extend(later.bells);
     }
@@ -53,6 +58,11 @@ impl Outbox {
         (Self(tx), rx)
     }
 
+    /// Whether nobody takes deliveries any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
     /// Hands a delivery over. When the runtime is gone, so are all callers.
     pub(super) fn send(&self, delivery: Delivery) {
         if !delivery.is_empty() {
@@ -65,7 +75,7 @@ impl Outbox {
 /// ends: a caller that has its answer finds its change in the state.
 pub(super) async fn deliver(
     mut deliveries: mpsc::UnboundedReceiver<Delivery>,
-    publish: watch::Sender<Arc<State>>,
+    publisher: Publisher,
     listener: Listener,
 ) {
     while let Some(mut delivery) = deliveries.recv().await {
@@ -73,12 +83,11 @@ pub(super) async fn deliver(
             delivery.append(later);
         }
         if let Some(state) = delivery.state {
-            publish.send_replace(state);
+            publisher.publish(state, delivery.kinds);
         }
         for reply in delivery.replies {
             reply();
         }
-        let state = Arc::clone(&publish.borrow());
-        listener(&state, &delivery.bells);
+        listener(&publisher.state(), &delivery.bells);
     }
 }

@@ -15,6 +15,7 @@ mod decision;
 mod delivery;
 mod durable;
 mod message;
+mod news;
 mod reads;
 mod upkeep;
 mod writer;
@@ -29,6 +30,7 @@ use nero_life::state::State;
 use nero_life::waits::Waits;
 use nero_model::{ExperimentId, RequestId, RunId};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 
 use crate::clock::Clock;
 use crate::failure::Failure;
@@ -38,6 +40,8 @@ pub(crate) use decision::{Decision, Late};
 use delivery::Outbox;
 use durable::CommitCounts;
 use message::{DecisionFunction, Message, NoteChanges, WriteResult};
+pub(crate) use news::{Audience, StateWatch};
+use news::{News, Publisher};
 use writer::Writer;
 
 /// Messages that wait for the writer. More than all clients and nodes send at
@@ -73,7 +77,7 @@ pub(crate) struct NoRoom {
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     tx: mpsc::Sender<Message>,
-    state: watch::Receiver<Arc<State>>,
+    news: News,
     full: watch::Receiver<Option<NoRoom>>,
     /// Rung when the messages that wait for room are to be tried again.
     again: watch::Receiver<()>,
@@ -107,7 +111,7 @@ impl Ledger {
         wants_notice: WantsNotice,
     ) -> std::io::Result<(Self, LedgerThread)> {
         let (tx, rx) = mpsc::channel(MAILBOX);
-        let (publish, published) = watch::channel(Arc::new(state.clone()));
+        let (publisher, news) = Publisher::new(Arc::new(state.clone()));
         let (tell_full, full) = watch::channel(None);
         let (ring, again) = watch::channel(());
         let durable = CommitCounts::new(keep.home());
@@ -132,10 +136,10 @@ impl Ledger {
             clippy::disallowed_methods,
             reason = "it ends with the writer; if it ends before, the state has no publisher any more"
         )]
-        tokio::spawn(delivery::deliver(deliveries, publish, listener));
+        tokio::spawn(delivery::deliver(deliveries, publisher, listener));
         let ledger = Self {
             tx,
-            state: published,
+            news,
             full,
             again,
             durable,
@@ -154,27 +158,30 @@ impl Ledger {
 
     /// The committed state.
     pub(crate) fn state(&self) -> Arc<State> {
-        Arc::clone(&self.state.borrow())
+        self.news.state()
     }
 
-    /// Notices of every new committed state.
-    pub(crate) fn watch(&self) -> watch::Receiver<Arc<State>> {
-        self.state.clone()
+    /// Notices of the commits that concern these.
+    pub(crate) fn watch(&self, audience: Audience) -> StateWatch {
+        self.news.of(audience)
+    }
+
+    /// When something was committed last; changes with each commit.
+    pub(crate) fn commits(&self) -> watch::Receiver<Instant> {
+        self.news.last_commit.clone()
+    }
+
+    /// Returns once the writer has ended.
+    pub(crate) async fn ended(&self) {
+        let mut full = self.full.clone();
+        while full.changed().await.is_ok() {}
     }
 
     /// Waits until this holds of the committed state, as long as that is awaited.
-    pub(crate) async fn until(&self, patience: Duration, mut holds: impl FnMut(&State) -> bool) {
-        let mut states = self.watch();
-        let held = async {
-            loop {
-                let state = states.borrow_and_update().clone();
-                if holds(&state) || states.changed().await.is_err() {
-                    return;
-                }
-            }
-        };
+    pub(crate) async fn until(&self, patience: Duration, holds: impl FnMut(&State) -> bool) {
         // What is not so by then is reported as it is.
-        let _ = tokio::time::timeout(patience, held).await;
+        let mut states = self.watch(Audience::Everyone);
+        let _ = tokio::time::timeout(patience, states.wait_for(holds)).await;
     }
 
     /// Carries a person's request out: durable when this returns. A request

@@ -50,20 +50,18 @@ impl Ledger {
     /// changes, until the writer ends: a log that is lost takes its changes
     /// along.
     pub(crate) async fn empty_logs(&self) {
-        let mut states = self.watch();
+        let mut commits = self.commits();
         // The logs may contain changes of an earlier daemon.
-        states.mark_changed();
-        while states.changed().await.is_ok() {
+        commits.mark_changed();
+        while commits.changed().await.is_ok() {
             let latest = Instant::now() + BURST_MAX;
+            // No commit of a burst wakes this task.
             loop {
-                let quiet = tokio::time::sleep_until(latest.min(Instant::now() + QUIET));
-                tokio::select! {
-                    biased;
-                    () = quiet => break,
-                    changed = states.changed() => if changed.is_err() {
-                        return;
-                    },
+                let quiet = latest.min(*commits.borrow_and_update() + QUIET);
+                if quiet <= Instant::now() {
+                    break;
                 }
+                tokio::time::sleep_until(quiet).await;
             }
             if self.send(Message::EmptyLogs).await.is_err() {
                 return;
@@ -76,32 +74,33 @@ impl Ledger {
 mod tests {
     use std::sync::Arc;
 
-    use nero_life::state::State;
+    use nero_life::change::ChangeKinds;
     use nero_model::Home;
     use tokio::sync::{mpsc, watch};
 
     use super::*;
     use crate::ledger::MAILBOX;
     use crate::ledger::durable::CommitCounts;
+    use crate::ledger::news::Publisher;
 
     /// A ledger whose messages the test gets in the writer's place.
-    fn unwritten(home: &Home) -> (Ledger, mpsc::Receiver<Message>, watch::Sender<Arc<State>>) {
+    fn unwritten(home: &Home) -> (Ledger, mpsc::Receiver<Message>, Publisher) {
         let (tx, rx) = mpsc::channel(MAILBOX);
-        let (states, state) = watch::channel(Arc::default());
+        let (publisher, news) = Publisher::new(Arc::default());
         let ledger = Ledger {
             tx,
-            state,
+            news,
             full: watch::channel(None).1,
             again: watch::channel(()).1,
             durable: CommitCounts::new(home),
         };
-        (ledger, rx, states)
+        (ledger, rx, publisher)
     }
 
     #[tokio::test(start_paused = true)]
     async fn logs_are_emptied_a_second_after_a_burst_and_after_30_seconds_of_one() {
         let folder = tempfile::tempdir().unwrap();
-        let (ledger, mut messages, states) = unwritten(&Home::below(folder.path()));
+        let (ledger, mut messages, publisher) = unwritten(&Home::below(folder.path()));
         let emptying = ledger.empty_logs();
         let story = async {
             let mut next = async || {
@@ -113,7 +112,7 @@ mod tests {
             let began = Instant::now();
             let busy = async {
                 loop {
-                    states.send_replace(Arc::default());
+                    publisher.publish(Arc::default(), ChangeKinds::default());
                     tokio::time::sleep(QUIET / 2).await;
                 }
             };

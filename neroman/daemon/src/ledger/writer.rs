@@ -202,7 +202,7 @@ impl Writer {
         if empty && self.full.borrow().is_none() {
             self.keep.empty_logs();
         }
-        stop || self.keep.is_broken()
+        stop || self.keep.is_broken() || self.outbox.is_closed()
     }
 
     /// Decides a request, unless it was answered before: then it gets the same answer.
@@ -384,6 +384,7 @@ impl Writer {
                 let mut delivery = Delivery::default();
                 if !batch.is_empty() {
                     delivery.state = Some(Arc::new(self.state.clone()));
+                    delivery.kinds = batch.kinds();
                 }
                 answers.tell(&mut delivery);
                 for run in touched {
@@ -426,6 +427,7 @@ impl Writer {
                 take(&mut work, &mut batch, decided.changes);
                 self.state = work;
                 delivery.state = Some(Arc::new(self.state.clone()));
+                delivery.kinds.add(batch.kinds());
                 let touched = batch.touched().into_iter();
                 delivery.bells.extend(touched.map(|run| (run, Bell::Node)));
                 decided.answer

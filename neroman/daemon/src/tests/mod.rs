@@ -39,7 +39,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use crate::clock::Clock;
 use crate::connect::{Connect, NodeConnector};
 use crate::keep::Keep;
-use crate::ledger::{Ledger, LedgerThread, Listener};
+use crate::ledger::{Audience, Ledger, LedgerThread, Listener};
 use crate::node::{Inboxes, Nodes, Settings, Setup};
 use crate::outside::{Agents, Freezer};
 use crate::results::{Pace, Places};
@@ -319,12 +319,12 @@ impl Rig {
         what: &str,
         wanted: impl Fn(&v1::ExperimentView) -> bool,
     ) -> v1::ExperimentView {
-        let mut states = self.man.ledger.watch();
+        let mut states = self.man.ledger.watch(Audience::Everyone);
         let mut nodes = self.man.nodes.watch();
         let mut last = None;
         let seen = tokio::time::timeout(DEADLINE, async {
             loop {
-                states.borrow_and_update();
+                states.mark_unchanged();
                 nodes.borrow_and_update();
                 let view = self.view(id).await;
                 if wanted(&view) {

@@ -4,7 +4,6 @@
 //! take, or that are held until a person acts, here or at their node's scheduler.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -14,6 +13,7 @@ use tokio::time::Instant;
 
 use super::unschedulable::{self, StuckRuns};
 use crate::failure::Failure;
+use crate::ledger::Audience;
 use crate::service::nodes::unseen::SilentNodes;
 use crate::service::select::{self, ChosenRun};
 use crate::service::views::view::{self, Sight};
@@ -59,12 +59,12 @@ impl Man {
     ) -> Result<(), Failure> {
         let zone = select::zone_of(request.selection.as_ref());
         let selection = self.selection(request.selection, "").await?;
-        let mut states = self.ledger.watch();
+        let mut states = self.ledger.watch(Audience::Waits);
         let mut nodes = self.nodes.watch();
         let mut unseen = SilentNodes::default();
         let mut stuck = StuckRuns::default();
         let mut asked = HashSet::new();
-        let state = Arc::clone(&states.borrow_and_update());
+        let state = states.state();
         let (chosen, _) = selection.choose_from(&state).await?;
         let mut awaited: Vec<AwaitedRun> = chosen
             .into_iter()
@@ -75,7 +75,7 @@ impl Man {
             awaited.retain(|one| one.chosen.run.is_some());
         }
         loop {
-            let state = Arc::clone(&states.borrow_and_update());
+            let state = states.state();
             nodes.borrow_and_update();
             let now = Instant::now();
             let ended = take_ended(&mut awaited, &state, request.settle, now);

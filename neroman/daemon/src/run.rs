@@ -17,6 +17,7 @@ use tonic::transport::Server;
 
 use crate::cells::{self, Books, Desk};
 use crate::clock::Clock;
+use crate::config_file::{ConfigFile, STAMP_AGE_MAX};
 use crate::door::Door;
 use crate::error::DaemonError;
 use crate::keep::{Keep, LoadError};
@@ -256,12 +257,13 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
             inboxes.ring(state, rings);
         })
     };
+    let config = Arc::new(ConfigFile::new(home.config.clone(), STAMP_AGE_MAX));
     let (ledger, thread) = Ledger::start(
         keep,
         state,
         clock,
         listener,
-        mail::watching(home.config.clone()),
+        mail::watching(Arc::clone(&config)),
     )
     .map_err(DaemonError::Runtime)?;
     let (leave, stop) = watch::channel(false);
@@ -281,7 +283,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
     let sockets = sockets.unwrap_or_else(|| home.sockets.clone());
     let agents = Agents::new(&sockets.join("ssh"), deployment, tenure);
     let (nodes, driving) = Nodes::new(Setup {
-        config: home.config.clone(),
+        config,
         contacts: home.contacts(),
         settings,
         ledger: ledger.clone(),

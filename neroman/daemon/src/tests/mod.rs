@@ -37,6 +37,7 @@ use nero_wire::v1;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::clock::Clock;
+use crate::config_file::ConfigFile;
 use crate::connect::{Connect, NodeConnector};
 use crate::keep::Keep;
 use crate::ledger::{Audience, Ledger, LedgerThread, Listener};
@@ -129,7 +130,8 @@ impl Rig {
                 inboxes.ring(state, rings);
             })
         };
-        let wants_notice = crate::mail::watching(home.config.clone());
+        let config = Arc::new(ConfigFile::new(home.config.clone(), Duration::ZERO));
+        let wants_notice = crate::mail::watching(Arc::clone(&config));
         let (ledger, thread) = Ledger::start(keep, state, clock, listener, wants_notice).unwrap();
         let (leave, stop) = watch::channel(false);
         let settings = Settings {
@@ -151,7 +153,7 @@ impl Rig {
             clock,
         };
         let (nodes, driving) = Nodes::new(Setup {
-            config: home.config.clone(),
+            config,
             contacts: home.contacts(),
             settings,
             ledger: ledger.clone(),

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::blocking::blocking;
 use crate::clock::Clock;
 use crate::failure::Failure;
-use crate::ledger::{Late, Ledger};
+use crate::ledger::{Audience, Late, Ledger};
 use crate::pasts;
 
 /// The least time between two looks at all cohorts.
@@ -25,7 +25,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 
 /// Folds cohorts until the daemon stops.
 pub(crate) async fn run(ledger: Ledger, home: Home, clock: Clock) {
-    let mut states = ledger.watch();
+    let mut states = ledger.watch(Audience::Peers);
     states.mark_changed();
     let mut cohorts = Cohorts::default();
     let mut due: Option<Instant> = None;
@@ -34,7 +34,7 @@ pub(crate) async fn run(ledger: Ledger, home: Home, clock: Clock) {
             changed = states.changed() => if changed.is_err() { return },
             () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
         }
-        let state = Arc::clone(&states.borrow_and_update());
+        let state = states.state();
         let began = Instant::now();
         due = match look(&ledger, &home, clock, &mut cohorts, state).await {
             Ok(wait) => wait.map(|wait| Instant::now() + wait),

@@ -19,6 +19,7 @@ mod blocking;
 mod cells;
 mod clock;
 mod cohorts;
+mod config_file;
 mod connect;
 mod door;
 mod error;

@@ -17,6 +17,7 @@ use tonic::transport::Server;
 
 use crate::cells::{self, Books, Desk};
 use crate::clock::Clock;
+use crate::config_file::{ConfigFile, STAMP_AGE_MAX};
 use crate::door::Door;
 use crate::error::DaemonError;
 use crate::keep::{Keep, LoadError};
@@ -164,7 +165,8 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
         });
     #[expect(clippy::disallowed_methods, reason = "the loop below awaits it")]
     let mut server = tokio::spawn(server);
-    let mut ledger_gone = ledger.watch();
+    let ledger_gone = ledger.ended();
+    tokio::pin!(ledger_gone);
     tracing::info!(version = nero_model::VERSION, "daemon ready");
     let failed = loop {
         tokio::select! {
@@ -183,9 +185,7 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
             _ = &mut keeping => break Some("folders that are not kept"),
             _ = &mut acts => break Some("commands of rules and steps"),
             _ = &mut server => break Some("server"),
-            changed = ledger_gone.changed() => if changed.is_err() {
-                break Some("ledger");
-            },
+            () = &mut ledger_gone => break Some("ledger"),
         }
     };
     tracing::info!(failed, "daemon stops");
@@ -257,12 +257,13 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
             inboxes.ring(state, rings);
         })
     };
+    let config = Arc::new(ConfigFile::new(home.config.clone(), STAMP_AGE_MAX));
     let (ledger, thread) = Ledger::start(
         keep,
         state,
         clock,
         listener,
-        mail::watching(home.config.clone()),
+        mail::watching(Arc::clone(&config)),
     )
     .map_err(DaemonError::Runtime)?;
     let (leave, stop) = watch::channel(false);
@@ -282,7 +283,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
     let sockets = sockets.unwrap_or_else(|| home.sockets.clone());
     let agents = Agents::new(&sockets.join("ssh"), deployment, tenure);
     let (nodes, driving) = Nodes::new(Setup {
-        config: home.config.clone(),
+        config,
         contacts: home.contacts(),
         settings,
         ledger: ledger.clone(),

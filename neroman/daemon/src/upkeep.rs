@@ -5,15 +5,14 @@
 //! and never writes to them. A failure is logged and ends nothing.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use nero_model::Home;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::clock::Clock;
 use crate::ledger::Ledger;
-use nero_life::state::State;
 
 /// Between two copies.
 const EVERY: Duration = Duration::from_secs(3600);
@@ -23,7 +22,7 @@ const QUIET: Duration = Duration::from_secs(60);
 
 /// Works until the daemon stops, which drops it.
 pub(crate) async fn run(home: Home, clock: Clock, ledger: Ledger, check_owed: bool) {
-    let copying = copies(home, clock, ledger.watch(), check_owed);
+    let copying = copies(home, clock, ledger.commits(), check_owed);
     tokio::join!(
         copying,
         ledger.look_for_room(),
@@ -32,12 +31,7 @@ pub(crate) async fn run(home: Home, clock: Clock, ledger: Ledger, check_owed: bo
     );
 }
 
-async fn copies(
-    home: Home,
-    clock: Clock,
-    mut states: watch::Receiver<Arc<State>>,
-    check_owed: bool,
-) {
+async fn copies(home: Home, clock: Clock, mut commits: watch::Receiver<Instant>, check_owed: bool) {
     if check_owed {
         let home = home.clone();
         match tokio::task::spawn_blocking(move || nero_store::scrub(&home)).await {
@@ -48,11 +42,11 @@ async fn copies(
             Err(error) => tracing::error!(%error, "the check of the store ended"),
         }
     }
-    states.mark_unchanged();
-    while states.changed().await.is_ok() {
+    commits.mark_unchanged();
+    while commits.changed().await.is_ok() {
         let age = newest_copy(&nero_store::backup_folder(&home)).unwrap_or(EVERY);
         tokio::time::sleep(EVERY.saturating_sub(age).max(QUIET)).await;
-        states.mark_unchanged();
+        commits.mark_unchanged();
         let (from, now_ms) = (home.clone(), clock.now_ms());
         match tokio::task::spawn_blocking(move || nero_store::backup(&from, now_ms)).await {
             Ok(Ok(path)) => tracing::info!(path = %path.display(), "facts copied"),
@@ -87,21 +81,21 @@ mod tests {
             let copies = std::fs::read_dir(nero_store::backup_folder(&home));
             copies.map_or(0, Iterator::count)
         };
-        let (states, seen) = watch::channel(Arc::new(State::default()));
+        let (commits, seen) = watch::channel(Instant::now());
         let clock = Clock::stepped(0);
         let copying = copies(home.clone(), clock, seen, false);
         let story = async {
             let second = Duration::from_secs(1);
             sleep(2 * EVERY).await;
             assert_eq!(count(), 0, "nothing has changed");
-            states.send_replace(Arc::default());
+            commits.send_replace(Instant::now());
             sleep(QUIET - second).await;
             assert_eq!(count(), 0, "a person may be typing");
             sleep(2 * second).await;
             assert_eq!(count(), 1);
             // The name of a copy has the time, which the pause does not move.
             clock.step(3_600_000);
-            states.send_replace(Arc::default());
+            commits.send_replace(Instant::now());
             sleep(EVERY - QUIET).await;
             assert_eq!(count(), 1, "the newest copy is young");
             sleep(QUIET + second).await;

@@ -23,6 +23,7 @@ use tokio::process::Command;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use crate::ledger::Audience;
 use crate::service::Man;
 
 mod folders;
@@ -40,15 +41,15 @@ const RESPONSES_MAX: usize = 8;
 /// Works until the daemon stops, which drops it.
 pub(crate) async fn run(man: Man) {
     let (home, ledger, clock) = (man.home.clone(), man.ledger.clone(), man.clock);
-    let mut states = ledger.watch();
+    let mut states = ledger.watch(Audience::Commands);
     let mut at_work: JoinSet<(LocalCommand, Ran)> = JoinSet::new();
     let mut begun: BTreeMap<RunId, Vec<LocalCommand>> = BTreeMap::new();
     let mut rooms: BTreeMap<String, Arc<Semaphore>> = BTreeMap::new();
     states.mark_changed();
-    let state = Arc::clone(&states.borrow());
+    let state = ledger.state();
     sweep(&home, &state).await;
     loop {
-        let state = Arc::clone(&states.borrow_and_update());
+        let state = states.state();
         let wanted = state.unacted.iter();
         let wanted: BTreeSet<_> = wanted.flat_map(|id| acts::commands(&state, *id)).collect();
         for command in &wanted {

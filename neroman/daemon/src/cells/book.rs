@@ -21,6 +21,7 @@ use super::shown::{Columns, RowValues, ShownRow};
 use super::{BookNow, BookObstacle, Desk, live};
 use crate::blocking::blocking;
 use crate::failure::Failure;
+use crate::ledger::Audience;
 use crate::pasts;
 use crate::service::experiments::tables;
 use nero_life::cells::{CellRecord, WrittenCell, WrittenColumn};
@@ -97,7 +98,7 @@ impl From<UnreadableTable> for StepFailure {
 
 /// Brings results into a table until it has no columns for them any more.
 pub(super) async fn keep(desk: Desk, origin: u64) {
-    let mut states = desk.ledger.watch();
+    let mut states = desk.ledger.watch(Audience::Tables);
     states.mark_changed();
     let mut book: Option<Book> = None;
     let mut rest = Rest::News;
@@ -117,7 +118,7 @@ pub(super) async fn keep(desk: Desk, origin: u64) {
             () = tokio::time::sleep(EVERY), if rest == Rest::NextTry => {}
         }
         tokio::time::sleep_until(earliest.max(Instant::now() + FIRST)).await;
-        let state = Arc::clone(&states.borrow_and_update());
+        let state = states.state();
         let Some(source) = state.origins.get(&origin).cloned() else {
             return;
         };

@@ -18,7 +18,7 @@ use nero_table::child::OpenElsewhere;
 use tokio::task::JoinSet;
 
 use crate::clock::Clock;
-use crate::ledger::Ledger;
+use crate::ledger::{Audience, Ledger};
 use crate::node::Nodes;
 use nero_life::state::State;
 
@@ -79,7 +79,7 @@ impl Books {
 
 /// Keeps a task for each table with columns for results, until the daemon stops.
 pub(crate) async fn run(desk: Desk) {
-    let mut states = desk.ledger.watch();
+    let mut states = desk.ledger.watch(Audience::Sources);
     let mut tasks = JoinSet::new();
     let mut origins = HashMap::new();
     states.mark_changed();
@@ -102,7 +102,7 @@ pub(crate) async fn run(desk: Desk) {
                 }
             }
         }
-        let bound = bound(&states.borrow_and_update());
+        let bound = bound(&states.state());
         for origin in bound {
             if !origins.values().any(|known| *known == origin) {
                 let task = tasks.spawn(book::keep(desk.clone(), origin));

@@ -6,7 +6,7 @@ use nero_journal::SegmentId;
 use nero_model::{ExperimentId, RequestId, RunId};
 use nero_store::Request;
 
-use nero_life::change::Change;
+use nero_life::change::{Change, ChangeKinds};
 use nero_life::fold::{Notable, Position, Taken};
 
 /// What was folded of one run since the last commit.
@@ -27,6 +27,7 @@ pub(crate) struct RunFolded {
 pub(crate) struct Batch {
     /// Whether a person or a node is told about the commit: it is then synced.
     pub durable: bool,
+    pub(super) kinds: ChangeKinds,
     pub(super) changes: Vec<Change>,
     pub(super) dispatches: BTreeSet<RunId>,
     pub(super) journals: BTreeSet<RunId>,
@@ -38,6 +39,7 @@ pub(crate) struct Batch {
 impl Batch {
     /// Adds a change. For a run, only its final state is written.
     pub(crate) fn push(&mut self, change: Change) {
+        self.kinds.add(ChangeKinds::of(&[change.kind()]));
         match change {
             Change::Dispatch { run, .. } => {
                 self.dispatches.insert(run);
@@ -103,6 +105,11 @@ impl Batch {
             && self.journals.is_empty()
             && self.requests.is_empty()
             && self.folded.is_empty()
+    }
+
+    /// The kinds of its changes.
+    pub(crate) fn kinds(&self) -> ChangeKinds {
+        self.kinds
     }
 
     /// The runs that changed.

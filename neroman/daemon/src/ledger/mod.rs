@@ -2,7 +2,8 @@
 //!
 //! All messages that arrived during a commit are decided in order, over one
 //! working copy of the state, and committed together; only then are the callers
-//! answered, the new state published and the nodes told. If a commit fails, the
+//! answered, the new state published and the nodes told, by a task of the runtime
+//! ([`delivery`]) that gets each batch in one message. If a commit fails, the
 //! working copy is dropped and nothing has changed.
 //!
 //! If it failed because the disk is full, people's requests are refused, and
@@ -10,158 +11,42 @@
 //! acknowledged before.
 
 pub(crate) mod author;
+mod decision;
+mod delivery;
 mod durable;
+mod message;
+mod news;
+mod reads;
+mod upkeep;
 mod writer;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use nero_model::{ExperimentId, RequestId, RunId};
-use nero_store::{Event, RunKey};
-use nero_wire::v1;
-use prost::Message as _;
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::Instant;
-
-use crate::clock::Clock;
-use crate::failure::Failure;
-use crate::folding::{Folding, OwnedPart, PartsOutcome, Stand};
-use crate::keep::{Keep, WriteFailure};
-use durable::CommitCounts;
-use nero_life::cells::CellRecord;
 use nero_life::change::Change;
 use nero_life::input::Input;
 use nero_life::notices::NoticeKind;
 use nero_life::state::State;
 use nero_life::waits::Waits;
-use nero_life::{LateInputError, standing, steps};
+use nero_model::{ExperimentId, RequestId, RunId};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+use crate::clock::Clock;
+use crate::failure::Failure;
+use crate::folding::{Folding, OwnedPart, PartsOutcome};
+use crate::keep::Keep;
+pub(crate) use decision::{Decision, Late};
+use delivery::Outbox;
+use durable::CommitCounts;
+use message::{DecisionFunction, Message, NoteChanges, WriteResult};
+pub(crate) use news::{Audience, StateWatch};
+use news::{News, Publisher};
 use writer::Writer;
 
 /// Messages that wait for the writer. More than all clients and nodes send at
 /// once; when it is full, senders wait.
 const MAILBOX: usize = 1024;
-/// How often the messages that wait for room are tried again; no event reports
-/// room.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How often rules of the daemon are looked at that time alone can make hold.
-const RULES_EVERY: Duration = Duration::from_secs(2);
-/// A burst of changes is over when none came for this long.
-const QUIET: Duration = Duration::from_secs(1);
-/// A burst that does not end is treated as ended after this long.
-const BURST_MAX: Duration = Duration::from_secs(30);
-
-/// The result of a decision.
-#[derive(Debug, Default)]
-pub(crate) struct Decision<T> {
-    pub answer: T,
-    pub changes: Vec<Change>,
-}
-
-impl<T> Decision<T> {
-    /// Changes nothing here: only the answer is remembered.
-    pub(crate) fn of(answer: T) -> Self {
-        let changes = Vec::new();
-        Self { answer, changes }
-    }
-}
-
-/// What an input means that does not fit its run any more.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Late {
-    /// The run went on meanwhile, for this reason, and the input is ignored.
-    Passes(&'static str),
-    /// A mistake of ours: the input was found to fit, or fits always.
-    Never,
-}
-
-impl Late {
-    /// The changes of inputs of runs; the others are logged.
-    pub(crate) fn steps(
-        self,
-        state: &State,
-        inputs: &[(RunId, Input)],
-        now_ms: i64,
-    ) -> Vec<Change> {
-        let inputs = inputs.iter().map(|(id, input)| (*id, input));
-        steps(state, inputs, now_ms, |error| self.log(&error))
-    }
-
-    /// Logs one input that does not fit.
-    pub(crate) fn log(self, error: &LateInputError) {
-        match self {
-            Self::Passes(why) => tracing::debug!(%error, why, "ignored"),
-            Self::Never => tracing::error!(%error, "please report this mistake of neroman"),
-        }
-    }
-}
-
-type NoteChanges = Box<dyn FnMut(&State, i64) -> Vec<Change> + Send>;
-/// Success, or what was not written, with the reason.
-type WriteResult<T, W> = Result<T, (W, WriteFailure)>;
-/// Runs with a `T` each, or why it cannot be read.
-type PerRun<T> = Vec<(RunId, Result<T, Failure>)>;
-
-type DecisionFunction = Box<dyn FnOnce(&State, i64) -> Result<Decision<Vec<u8>>, Failure> + Send>;
-
-enum Message {
-    /// A request of a person: durable before it is answered.
-    Ask {
-        request: Option<RequestId>,
-        decide: DecisionFunction,
-        /// Decided instead, in memory alone, when there is no room to write.
-        unwritten: Option<DecisionFunction>,
-        reply: oneshot::Sender<Result<Vec<u8>, Failure>>,
-    },
-    /// A report of a node, which the node can repeat.
-    Note {
-        durable: bool,
-        note: NoteChanges,
-        reply: oneshot::Sender<WriteResult<(), NoteChanges>>,
-    },
-    /// Journal bytes.
-    Parts {
-        parts: Vec<OwnedPart>,
-        reply: oneshot::Sender<WriteResult<PartsOutcome, Vec<OwnedPart>>>,
-    },
-    /// The encoded specs of runs.
-    Specs {
-        runs: Vec<RunId>,
-        reply: oneshot::Sender<Result<PerRun<Vec<u8>>, Failure>>,
-    },
-    /// The positions of both databases in the segments of a run.
-    Positions {
-        runs: Vec<RunId>,
-        reply: oneshot::Sender<Vec<(RunId, Vec<Stand>)>>,
-    },
-    /// The keys of runs in the database of series.
-    Keys {
-        runs: Vec<RunId>,
-        reply: oneshot::Sender<Vec<(RunId, RunKey)>>,
-    },
-    /// The history of an experiment.
-    Events {
-        experiment: ExperimentId,
-        reply: oneshot::Sender<Result<Vec<Event>, Failure>>,
-    },
-    /// What was written into the cells of experiments, or the last part of each cell.
-    Cells {
-        experiments: Vec<ExperimentId>,
-        is_newest: bool,
-        reply: oneshot::Sender<Result<Vec<CellRecord>, Failure>>,
-    },
-    /// The bytes that a delivery sends.
-    Letter {
-        delivery: u64,
-        reply: oneshot::Sender<Result<Vec<u8>, Failure>>,
-    },
-    /// Looks at rules of these runs that the daemon evaluates: time alone makes them hold.
-    RulesDue(Vec<RunId>),
-    /// Checks whether a full disk has room again.
-    LookForRoom,
-    /// Moves the logs of the databases into them.
-    EmptyLogs,
-    Stop,
-}
 
 /// Called with all runs that one commit changed, after it. They come together, so that
 /// a scheduler gets what one command started as one submission.
@@ -192,7 +77,7 @@ pub(crate) struct NoRoom {
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     tx: mpsc::Sender<Message>,
-    state: watch::Receiver<Arc<State>>,
+    news: News,
     full: watch::Receiver<Option<NoRoom>>,
     /// Rung when the messages that wait for room are to be tried again.
     again: watch::Receiver<()>,
@@ -213,7 +98,8 @@ impl LedgerThread {
 }
 
 impl Ledger {
-    /// Starts the writer over what the databases hold.
+    /// Starts the writer over what the databases hold. Called in a runtime, which gets what the
+    /// writer hands over.
     ///
     /// # Errors
     /// When the thread cannot be made.
@@ -225,10 +111,11 @@ impl Ledger {
         wants_notice: WantsNotice,
     ) -> std::io::Result<(Self, LedgerThread)> {
         let (tx, rx) = mpsc::channel(MAILBOX);
-        let (publish, published) = watch::channel(Arc::new(state.clone()));
+        let (publisher, news) = Publisher::new(Arc::new(state.clone()));
         let (tell_full, full) = watch::channel(None);
         let (ring, again) = watch::channel(());
         let durable = CommitCounts::new(keep.home());
+        let (outbox, deliveries) = Outbox::new();
         let writer = Writer {
             durable: Arc::clone(&durable),
             full: tell_full,
@@ -239,16 +126,20 @@ impl Ledger {
             keep,
             state,
             clock,
-            publish,
-            listener,
+            outbox,
             wants_notice,
         };
         let thread = std::thread::Builder::new()
             .name("ledger".to_owned())
             .spawn(move || writer.run(rx))?;
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "it ends with the writer; if it ends before, the state has no publisher any more"
+        )]
+        tokio::spawn(delivery::deliver(deliveries, publisher, listener));
         let ledger = Self {
             tx,
-            state: published,
+            news,
             full,
             again,
             durable,
@@ -267,27 +158,30 @@ impl Ledger {
 
     /// The committed state.
     pub(crate) fn state(&self) -> Arc<State> {
-        Arc::clone(&self.state.borrow())
+        self.news.state()
     }
 
-    /// Notices of every new committed state.
-    pub(crate) fn watch(&self) -> watch::Receiver<Arc<State>> {
-        self.state.clone()
+    /// Notices of the commits that concern these.
+    pub(crate) fn watch(&self, audience: Audience) -> StateWatch {
+        self.news.of(audience)
+    }
+
+    /// When something was committed last; changes with each commit.
+    pub(crate) fn commits(&self) -> watch::Receiver<Instant> {
+        self.news.last_commit.clone()
+    }
+
+    /// Returns once the writer has ended.
+    pub(crate) async fn ended(&self) {
+        let mut full = self.full.clone();
+        while full.changed().await.is_ok() {}
     }
 
     /// Waits until this holds of the committed state, as long as that is awaited.
-    pub(crate) async fn until(&self, patience: Duration, mut holds: impl FnMut(&State) -> bool) {
-        let mut states = self.watch();
-        let held = async {
-            loop {
-                let state = states.borrow_and_update().clone();
-                if holds(&state) || states.changed().await.is_err() {
-                    return;
-                }
-            }
-        };
+    pub(crate) async fn until(&self, patience: Duration, holds: impl FnMut(&State) -> bool) {
         // What is not so by then is reported as it is.
-        let _ = tokio::time::timeout(patience, held).await;
+        let mut states = self.watch(Audience::Everyone);
+        let _ = tokio::time::timeout(patience, states.wait_for(holds)).await;
     }
 
     /// Carries a person's request out: durable when this returns. A request
@@ -467,153 +361,6 @@ impl Ledger {
         again
     }
 
-    /// Has the writer look for room while the disk is full, until the writer
-    /// ends. Messages that wait for room depend on it.
-    pub(crate) async fn look_for_room(&self) {
-        let mut full = self.full.clone();
-        while full.wait_for(Option::is_some).await.is_ok() {
-            tokio::time::sleep(LOOK_EVERY).await;
-            if self.send(Message::LookForRoom).await.is_err() {
-                return;
-            }
-        }
-    }
-
-    /// Has the writer look at rules that time alone makes hold, until the writer ends.
-    pub(crate) async fn look_at_rules(&self, clock: Clock) {
-        let mut ticks = tokio::time::interval(RULES_EVERY);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            ticks.tick().await;
-            let due = standing::due(&self.state(), &clock.moment());
-            if !due.is_empty() && self.send(Message::RulesDue(due)).await.is_err() {
-                return;
-            }
-        }
-    }
-
-    /// Has the writer move the databases' logs into them after each burst of
-    /// changes, until the writer ends: a log that is lost takes its changes
-    /// along.
-    pub(crate) async fn empty_logs(&self) {
-        let mut states = self.watch();
-        // The logs may contain changes of an earlier daemon.
-        states.mark_changed();
-        while states.changed().await.is_ok() {
-            let latest = Instant::now() + BURST_MAX;
-            loop {
-                let quiet = tokio::time::sleep_until(latest.min(Instant::now() + QUIET));
-                tokio::select! {
-                    biased;
-                    () = quiet => break,
-                    changed = states.changed() => if changed.is_err() {
-                        return;
-                    },
-                }
-            }
-            if self.send(Message::EmptyLogs).await.is_err() {
-                return;
-            }
-        }
-    }
-
-    /// The specs of runs, as they were made. A damaged spec fails alone.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub(crate) async fn specs(&self, runs: Vec<RunId>) -> Result<PerRun<v1::RunSpec>, Failure> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Message::Specs { runs, reply }).await?;
-        let found: PerRun<Vec<u8>> = answer.await.map_err(|_| leaving())??;
-        let read = |(id, encoded): (RunId, Result<Vec<u8>, Failure>)| {
-            let decoded = encoded.and_then(|encoded| {
-                v1::RunSpec::decode(encoded.as_slice())
-                    .map_err(|error| Failure::bug("it is no spec").caused_by(&error))
-            });
-            let unread = |failure: Failure| {
-                Failure::failed(format!("the spec of {id} cannot be read"))
-                    .because(failure.to_string())
-                    .hint("start its experiment again: that makes a new run")
-            };
-            (id, decoded.map_err(unread))
-        };
-        Ok(found.into_iter().map(read).collect())
-    }
-
-    /// The spec of one run, as it was made, or why it cannot be read.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub(crate) async fn spec(&self, run: RunId) -> Result<Result<v1::RunSpec, Failure>, Failure> {
-        match self.specs(vec![run]).await?.pop() {
-            Some((_, spec)) => Ok(spec),
-            None => Err(Failure::bug(format!("run {run} has no spec"))),
-        }
-    }
-
-    /// The positions of both databases.
-    ///
-    /// # Errors
-    /// When they cannot be read.
-    pub(crate) async fn positions(
-        &self,
-        runs: Vec<RunId>,
-    ) -> Result<Vec<(RunId, Vec<Stand>)>, Failure> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Message::Positions { runs, reply }).await?;
-        answer.await.map_err(|_| leaving())
-    }
-
-    /// The keys of runs in the database of series.
-    ///
-    /// # Errors
-    /// When the daemon is leaving.
-    pub(crate) async fn keys(&self, runs: Vec<RunId>) -> Result<Vec<(RunId, RunKey)>, Failure> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Message::Keys { runs, reply }).await?;
-        answer.await.map_err(|_| leaving())
-    }
-
-    /// The history of an experiment, oldest first.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub(crate) async fn events(&self, experiment: ExperimentId) -> Result<Vec<Event>, Failure> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Message::Events { experiment, reply }).await?;
-        answer.await.map_err(|_| leaving())?
-    }
-
-    /// What was ever written into the cells of experiments; with `is_newest` the last part of
-    /// each cell.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub(crate) async fn cells(
-        &self,
-        experiments: Vec<ExperimentId>,
-        is_newest: bool,
-    ) -> Result<Vec<CellRecord>, Failure> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Message::Cells {
-            experiments,
-            is_newest,
-            reply,
-        })
-        .await?;
-        answer.await.map_err(|_| leaving())?
-    }
-
-    /// The bytes that a delivery sends.
-    ///
-    /// # Errors
-    /// When it came to its end, or the database cannot be read.
-    pub(crate) async fn letter(&self, delivery: u64) -> Result<Vec<u8>, Failure> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Message::Letter { delivery, reply }).await?;
-        answer.await.map_err(|_| leaving())?
-    }
-
     /// Ends the writer once everything sent before is committed.
     pub(crate) async fn stop(&self) {
         let _ = self.tx.send(Message::Stop).await;
@@ -657,56 +404,4 @@ pub(crate) fn last(ids: impl IntoIterator<Item = ExperimentId>) -> Change {
     ids.sort_unstable();
     ids.dedup();
     Change::Last(ids.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use nero_model::Home;
-
-    use super::*;
-
-    /// A ledger whose messages the test gets in the writer's place.
-    fn unwritten(home: &Home) -> (Ledger, mpsc::Receiver<Message>, watch::Sender<Arc<State>>) {
-        let (tx, rx) = mpsc::channel(MAILBOX);
-        let (states, state) = watch::channel(Arc::default());
-        let ledger = Ledger {
-            tx,
-            state,
-            full: watch::channel(None).1,
-            again: watch::channel(()).1,
-            durable: CommitCounts::new(home),
-        };
-        (ledger, rx, states)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn logs_are_emptied_a_second_after_a_burst_and_after_30_seconds_of_one() {
-        let folder = tempfile::tempdir().unwrap();
-        let (ledger, mut messages, states) = unwritten(&Home::below(folder.path()));
-        let emptying = ledger.empty_logs();
-        let story = async {
-            let mut next = async || {
-                assert!(matches!(messages.recv().await, Some(Message::EmptyLogs)));
-                Instant::now()
-            };
-            let began = Instant::now();
-            assert_eq!(next().await - began, QUIET, "of an earlier daemon");
-            let began = Instant::now();
-            let busy = async {
-                loop {
-                    states.send_replace(Arc::default());
-                    tokio::time::sleep(QUIET / 2).await;
-                }
-            };
-            let emptied = tokio::select! {
-                emptied = next() => emptied,
-                () = busy => began,
-            };
-            assert_eq!(emptied - began, BURST_MAX);
-        };
-        tokio::select! {
-            () = emptying => panic!("the logs are not emptied any more"),
-            () = story => {}
-        }
-    }
 }

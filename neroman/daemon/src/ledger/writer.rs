@@ -6,10 +6,10 @@ use std::sync::Arc;
 use nero_model::{RequestId, RunId, RunToken};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::delivery::{Delivery, Outbox};
 use super::durable::CommitCounts;
-use super::{
-    Bell, DecisionFunction, Listener, Message, NoRoom, NoteChanges, WantsNotice, WriteResult,
-};
+use super::message::{DecisionFunction, Message, NoteChanges, WriteResult};
+use super::{Bell, NoRoom, WantsNotice};
 use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::folding::{Folding, OwnedPart, PartsOutcome};
@@ -35,12 +35,11 @@ pub(super) struct Writer {
     /// What runs wait for in `state`, and in the batch that is being carried out.
     pub(super) waits: Waits,
     pub(super) clock: Clock,
-    pub(super) publish: watch::Sender<Arc<State>>,
+    pub(super) outbox: Outbox,
     pub(super) full: watch::Sender<Option<NoRoom>>,
     pub(super) again: watch::Sender<()>,
     /// Whether a write found no room since the last look.
     pub(super) refused: bool,
-    pub(super) listener: Listener,
     pub(super) durable: Arc<CommitCounts>,
     /// Whether any notice is wanted by the present configuration.
     pub(super) wants_notice: WantsNotice,
@@ -100,6 +99,7 @@ impl Writer {
         let mut work = self.state.clone();
         let mut batch = Batch::default();
         let mut answers = Replies::default();
+        let mut read = Delivery::default();
         let mut given: HashMap<RequestId, Vec<u8>> = HashMap::new();
         let (mut stop, mut look, mut empty) = (false, false, false);
         let mut due: BTreeSet<RunId> = BTreeSet::new();
@@ -152,34 +152,34 @@ impl Writer {
                         .into_iter()
                         .map(|run| Ok((run, self.keep.spec(run)?)))
                         .collect();
-                    let _ = reply.send(specs);
+                    read.reply(reply, specs);
                 }
                 Message::Positions { runs, reply } => {
                     let stands = runs
                         .into_iter()
                         .map(|run| (run, self.folding.stands(&work, &self.keep, run)))
                         .collect();
-                    let _ = reply.send(stands);
+                    read.reply(reply, stands);
                 }
                 Message::Keys { runs, reply } => {
                     let keys = runs
                         .into_iter()
                         .filter_map(|run| Some((run, self.keep.key(run)?)))
                         .collect();
-                    let _ = reply.send(keys);
+                    read.reply(reply, keys);
                 }
                 Message::Events { experiment, reply } => {
-                    let _ = reply.send(self.keep.events(experiment));
+                    read.reply(reply, self.keep.events(experiment));
                 }
                 Message::Cells {
                     experiments,
                     is_newest,
                     reply,
                 } => {
-                    let _ = reply.send(self.keep.cells(&experiments, is_newest));
+                    read.reply(reply, self.keep.cells(&experiments, is_newest));
                 }
                 Message::Letter { delivery, reply } => {
-                    let _ = reply.send(self.keep.letter(delivery));
+                    read.reply(reply, self.keep.letter(delivery));
                 }
                 Message::RulesDue(runs) => due.extend(runs),
                 Message::LookForRoom => look = true,
@@ -187,6 +187,8 @@ impl Writer {
                 Message::Stop => stop = true,
             }
         }
+        // What was only read does not wait for the disk.
+        self.outbox.send(read);
         let told = self.rules(&mut work, &mut batch, due);
         self.release(&mut work, &mut batch);
         if let Some(change) = notices::notices(&work, told, self.clock.now_ms()) {
@@ -200,7 +202,7 @@ impl Writer {
         if empty && self.full.borrow().is_none() {
             self.keep.empty_logs();
         }
-        stop || self.keep.is_broken()
+        stop || self.keep.is_broken() || self.outbox.is_closed()
     }
 
     /// Decides a request, unless it was answered before: then it gets the same answer.
@@ -379,38 +381,41 @@ impl Writer {
                 self.folding.closed(&closed);
                 self.keep.forget_positions(&closed);
                 let before = std::mem::replace(&mut self.state, work);
+                let mut delivery = Delivery::default();
                 if !batch.is_empty() {
-                    self.publish.send_replace(Arc::new(self.state.clone()));
+                    delivery.state = Some(Arc::new(self.state.clone()));
+                    delivery.kinds = batch.kinds();
                 }
-                answers.tell();
-                let mut rings = Vec::new();
+                answers.tell(&mut delivery);
                 for run in touched {
                     let (before, after) = (before.run(run), self.state.run(run));
                     if needs::changed(before, after) {
-                        rings.push((run, Bell::Node));
+                        delivery.bells.push((run, Bell::Node));
                     }
                     if needs::deferred(before, after)
                         || locks::may_free(before, after, self.state.apart > 0)
                     {
-                        rings.push((run, Bell::Placer));
+                        delivery.bells.push((run, Bell::Placer));
                     }
                 }
-                (self.listener)(&self.state, &rings);
+                self.outbox.send(delivery);
             }
             Err(unwritten) => {
                 self.folding.forget();
                 self.waits.forget();
                 self.say(&unwritten);
+                let mut delivery = Delivery::default();
                 if unwritten.no_room {
-                    self.go_on_unwritten(&mut answers);
+                    self.go_on_unwritten(&mut answers, &mut delivery);
                 }
-                answers.refuse(&unwritten);
+                answers.refuse(&unwritten, &mut delivery);
+                self.outbox.send(delivery);
             }
         }
     }
 
     /// Applies in memory the requests that must not wait for room.
-    fn go_on_unwritten(&mut self, answers: &mut Replies) {
+    fn go_on_unwritten(&mut self, answers: &mut Replies, delivery: &mut Delivery) {
         for mut asked in std::mem::take(&mut answers.asks) {
             let Some(decide) = asked.unwritten.take().filter(|_| asked.answer.is_ok()) else {
                 answers.asks.push(asked);
@@ -421,13 +426,13 @@ impl Writer {
                 let mut batch = Batch::default();
                 take(&mut work, &mut batch, decided.changes);
                 self.state = work;
-                self.publish.send_replace(Arc::new(self.state.clone()));
+                delivery.state = Some(Arc::new(self.state.clone()));
+                delivery.kinds.add(batch.kinds());
                 let touched = batch.touched().into_iter();
-                let rings: Vec<_> = touched.map(|run| (run, Bell::Node)).collect();
-                (self.listener)(&self.state, &rings);
+                delivery.bells.extend(touched.map(|run| (run, Bell::Node)));
                 decided.answer
             });
-            let _ = asked.reply.send(answer);
+            delivery.reply(asked.reply, answer);
         }
     }
 
@@ -476,30 +481,29 @@ impl Writer {
 }
 
 impl Replies {
-    fn tell(self) {
-        // The caller may be gone; the reply is kept for a repeated request.
+    fn tell(self, delivery: &mut Delivery) {
         for asked in self.asks {
-            let _ = asked.reply.send(asked.answer);
+            delivery.reply(asked.reply, asked.answer);
         }
         for (reply, _) in self.notes {
-            let _ = reply.send(Ok(()));
+            delivery.reply(reply, Ok(()));
         }
         for told in self.parts {
-            let _ = told.reply.send(Ok(told.outcome));
+            delivery.reply(told.reply, Ok(told.outcome));
         }
     }
 
     /// Returns the messages that were not written to their callers.
-    fn refuse(self, why: &WriteFailure) {
+    fn refuse(self, why: &WriteFailure, delivery: &mut Delivery) {
         for asked in self.asks {
             let answer = asked.answer.and_then(|_| Err(why.failure.clone()));
-            let _ = asked.reply.send(answer);
+            delivery.reply(asked.reply, answer);
         }
         for (reply, note) in self.notes {
-            let _ = reply.send(Err((note, why.clone())));
+            delivery.reply(reply, Err((note, why.clone())));
         }
         for told in self.parts {
-            let _ = told.reply.send(Err((told.parts, why.clone())));
+            delivery.reply(told.reply, Err((told.parts, why.clone())));
         }
     }
 }
@@ -558,8 +562,7 @@ mod tests {
             refused: false,
             folding: Folding::default(),
             waits: Waits::default(),
-            publish: watch::channel(Arc::new(state.clone())).0,
-            listener: Arc::new(|_, _| ()),
+            outbox: Outbox::new().0,
             wants_notice: Arc::new(|_| false),
             clock: Clock::system(),
             keep,

@@ -29,7 +29,7 @@ use tokio::task::JoinSet;
 
 use crate::clock::Clock;
 use crate::failure::Failure;
-use crate::ledger::Ledger;
+use crate::ledger::{Audience, Ledger};
 use crate::node::{NodeStates, Nodes};
 use compose::ComposedDelivery;
 use curves::DigestCurves;
@@ -59,12 +59,14 @@ pub(crate) struct MailDesk {
 
 /// Works until the daemon stops, which drops it.
 pub(crate) async fn run(desk: MailDesk) {
-    let mut states = desk.ledger.watch();
+    let mut notices = desk.ledger.watch(Audience::Notices);
+    let mut runs = desk.ledger.watch(Audience::Runs);
     let mut nodes = desk.nodes.watch();
     let mut task = MailTask::new(desk);
     loop {
         // Whatever changes from here on is looked at in the next turn.
-        states.mark_unchanged();
+        notices.mark_unchanged();
+        runs.mark_unchanged();
         nodes.mark_unchanged();
         let rest = match task.turn().await {
             Ok(rest) => rest,
@@ -79,12 +81,23 @@ pub(crate) async fn run(desk: MailDesk) {
                 None => std::future::pending().await,
             }
         };
-        let pause = pause(task.desk.ledger.state().post.notices.len());
+        let waiting = task.desk.ledger.state().post.notices.len();
+        // What runs do concerns digests and relays, too, but these have time.
+        let calm = if waiting == 0 {
+            PAUSE_MAX
+        } else {
+            Duration::ZERO
+        };
         let news = async {
-            tokio::time::sleep(pause).await;
+            tokio::time::sleep(pause(waiting)).await;
+            let news_of_runs = async {
+                tokio::time::sleep(calm).await;
+                runs.changed().await
+            };
             tokio::select! {
-                changed = states.changed() => changed,
+                changed = notices.changed() => changed,
                 changed = nodes.changed() => changed,
+                changed = news_of_runs => changed,
             }
         };
         tokio::select! {

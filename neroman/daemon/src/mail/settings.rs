@@ -1,6 +1,5 @@
 //! What the configuration says about notices.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nero_config::{Config, NotifyEvent};
@@ -9,8 +8,9 @@ use nero_life::state::State;
 use nero_model::Phase;
 
 use super::relay::RelayDesk;
+use crate::config_file::{ConfigFile, ConfigStamp};
 use crate::ledger::WantsNotice;
-use crate::node::{ConfigStamp, NodeNow, NodeStates, config_stamp};
+use crate::node::{NodeNow, NodeStates};
 
 /// Whether anybody is told of anything.
 pub(crate) fn is_notified(config: &Config) -> bool {
@@ -21,13 +21,16 @@ pub(crate) fn is_notified(config: &Config) -> bool {
 /// Whether anybody is told of such a thing, for the ledger. The file is read again when it changed.
 /// While it cannot be used, what it said before counts, and without that everything is noticed:
 /// nothing gets lost for a mistake in the file.
-pub(crate) fn watching(path: PathBuf) -> WantsNotice {
+pub(crate) fn watching(file: Arc<ConfigFile>) -> WantsNotice {
     let held: Mutex<(Option<ConfigStamp>, Option<Config>)> = Mutex::default();
     Arc::new(move |kind| {
         let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamp = config_stamp(&path);
+        let stamp = file.stamp();
         if held.0 != Some(stamp) {
-            let read = Config::read(&path);
+            // Taken again before the file is read: the last one may be older.
+            file.look_again();
+            let stamp = file.stamp();
+            let read = Config::read(file.path());
             *held = (Some(stamp), read.ok().or(held.1.take()));
         }
         held.1

@@ -27,7 +27,7 @@ use super::way::Way;
 use super::{Settings, open_runs, wake};
 use crate::connect::{ConnectFailure, Link, mum_client};
 use crate::failure::Failure;
-use crate::ledger::Ledger;
+use crate::ledger::{Audience, Ledger};
 use crate::restored;
 use crate::results;
 
@@ -480,10 +480,10 @@ impl Driver {
 
     /// Returns when no run was open for long enough.
     async fn idle(&self) {
-        let mut states = self.ledger.watch();
+        let mut states = self.ledger.watch(Audience::Runs);
         let mut since = Instant::now();
         loop {
-            let busy = states.borrow_and_update().on_node(&self.settings.name).open > 0;
+            let busy = states.state().on_node(&self.settings.name).open > 0;
             if busy || self.inbox.link_wanted() {
                 since = Instant::now();
                 tokio::time::sleep(self.settings.idle.min(Duration::from_secs(10))).await;

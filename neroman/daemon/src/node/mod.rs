@@ -26,5 +26,5 @@ pub(crate) use described::{BYTES_MAX, checked_usage};
 pub(crate) use handle::NodeHandle;
 pub(crate) use inbox::{Inboxes, RetryCause};
 pub(crate) use now::{Described, NodeNow, NodeStates};
-pub(crate) use registry::{ConfigStamp, Nodes, Setup, config_stamp, not_configured};
+pub(crate) use registry::{Nodes, Setup, not_configured};
 pub(crate) use settings::{Settings, open_runs};

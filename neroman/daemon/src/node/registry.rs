@@ -3,8 +3,7 @@
 //! runs report that.
 
 use std::collections::{BTreeMap, HashMap};
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +18,7 @@ use super::inbox::{Inboxes, RetryCause};
 use super::now::{NodeNow, NodeStates, StatePublisher};
 use super::way::Way;
 use super::{NodeHandle, Settings};
+use crate::config_file::{ConfigFile, ConfigStamp};
 use crate::connect::{Connect, NodeConnector};
 use crate::failure::Failure;
 use crate::ledger::Ledger;
@@ -27,7 +27,7 @@ use nero_life::state::State;
 
 /// The parts of the registry.
 pub(crate) struct Setup {
-    pub config: PathBuf,
+    pub config: Arc<ConfigFile>,
     /// The file of contact data.
     pub contacts: PathBuf,
     /// Settings of every node; each driver fills in the name.
@@ -37,27 +37,6 @@ pub(crate) struct Setup {
     pub ways: Arc<dyn NodeConnector>,
     /// True once the daemon leaves.
     pub stop: watch::Receiver<bool>,
-}
-
-/// A cheap fingerprint of the file, its rights and its folder's; `None` if
-/// there is no file.
-pub(crate) type ConfigStamp = Option<[i64; 9]>;
-
-pub(crate) fn config_stamp(path: &Path) -> ConfigStamp {
-    let found = std::fs::metadata(path).ok()?;
-    let folder = std::fs::metadata(path.parent()?).ok()?;
-    let number = |value: u64| i64::from_ne_bytes(value.to_ne_bytes());
-    Some([
-        found.mtime(),
-        found.mtime_nsec(),
-        found.ctime(),
-        found.ctime_nsec(),
-        number(found.size()),
-        number(found.ino()),
-        i64::from(folder.mode()),
-        i64::from(folder.uid()),
-        i64::from(folder.gid()),
-    ])
 }
 
 /// One node that has a driver.
@@ -88,7 +67,7 @@ struct ConfiguredNodes {
 }
 
 struct RegistryState {
-    config: PathBuf,
+    config: Arc<ConfigFile>,
     contacts: PathBuf,
     /// The contact data that the daemon before this one stored.
     before: Contacts,
@@ -153,29 +132,38 @@ impl Nodes {
     /// # Errors
     /// When the file cannot be used; the nodes stay as they were.
     pub(crate) fn config(&self) -> Result<Arc<Config>, Failure> {
-        let mut held = self.held();
-        if held.stamp != config_stamp(&self.0.config) {
-            self.read(&mut held);
-        }
+        self.look_at_config();
+        let held = self.read_if_changed();
         match &held.problem {
             Some(problem) => Err(problem.clone()),
             None => Ok(Arc::clone(&held.config)),
         }
     }
 
-    /// The last configuration that could be used.
+    /// The last configuration that could be used. A caller that needs the file reports its fault.
     pub(crate) fn usable_config(&self) -> Arc<Config> {
-        // A caller that needs the file reports its fault.
-        match self.config() {
-            Ok(config) => config,
-            Err(_) => Arc::clone(&self.held().config),
+        Arc::clone(&self.read_if_changed().config)
+    }
+
+    /// Has the file be looked at before the next use: a person may have changed it just now.
+    pub(crate) fn look_at_config(&self) {
+        self.0.config.look_again();
+    }
+
+    fn read_if_changed(&self) -> MutexGuard<'_, ConfiguredNodes> {
+        let mut held = self.held();
+        if held.stamp != self.0.config.stamp() {
+            self.read(&mut held);
         }
+        held
     }
 
     /// Reads the file and starts and stops drivers accordingly.
     fn read(&self, held: &mut ConfiguredNodes) {
-        held.stamp = config_stamp(&self.0.config);
-        match Config::read(&self.0.config) {
+        // Taken first: a change in between is read the next time.
+        self.look_at_config();
+        held.stamp = self.0.config.stamp();
+        match Config::read(self.0.config.path()) {
             Ok(config) => {
                 held.config = Arc::new(config);
                 held.problem = None;
@@ -271,10 +259,7 @@ impl Nodes {
 
     /// The states of all nodes.
     pub(crate) fn known(&self) -> NodeStates {
-        let mut held = self.held();
-        if held.stamp != config_stamp(&self.0.config) {
-            self.read(&mut held);
-        }
+        let held = self.read_if_changed();
         NodeStates {
             nodes: held
                 .nodes

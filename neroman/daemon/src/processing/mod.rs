@@ -31,7 +31,7 @@ use tokio::time::Instant;
 
 use crate::blocking::blocking;
 use crate::failure::Failure;
-use crate::ledger::Ledger;
+use crate::ledger::{Audience, Ledger};
 use nero_life::experiment::Experiment;
 use nero_life::processed::{self, ProcessedOutputs};
 use nero_life::run::Run;
@@ -143,7 +143,7 @@ pub(crate) fn remove_calls(home: &Home) {
 
 /// Makes what is to be made of runs whose outputs came home, until the daemon stops.
 pub(crate) async fn run(modules: Modules) {
-    let mut states = modules.ledger.watch();
+    let mut states = modules.ledger.watch(Audience::Outputs);
     states.mark_changed();
     let mut deferred = DeferredRuns::default();
     modules.sweep().await;
@@ -160,7 +160,7 @@ pub(crate) async fn run(modules: Modules) {
             () = is_due => {}
         }
         loop {
-            let state = Arc::clone(&states.borrow_and_update());
+            let state = states.state();
             let version = |id: RunId| {
                 let made = state.run(id).and_then(Run::processed);
                 made.map_or(0, |made| made.version)

@@ -96,7 +96,8 @@ fn author_of<T>(request: &Request<T>) -> String {
     named.chars().filter(is_plain).take(AUTHOR_MAX).collect()
 }
 
-/// Each call is carried out by the method of `Man` with its name.
+/// Each call is carried out by the method of `Man` with its name. It finds the configuration as
+/// its file is now.
 macro_rules! edge {
     (
         answers { $($answer:ident($answer_of:ident) -> $answer_reply:ident;)* }
@@ -112,12 +113,14 @@ macro_rules! edge {
                 &self,
                 request: Request<v1::$answer_of>,
             ) -> Result<Response<v1::$answer_reply>, Status> {
+                self.nodes.look_at_config();
                 answer(self.$answer(request.into_inner()).await)
             })*
             $(async fn $change(
                 &self,
                 request: Request<v1::$change_of>,
             ) -> Result<Response<v1::$change_reply>, Status> {
+                self.nodes.look_at_config();
                 let (man, author) = (self.clone(), author_of(&request));
                 let request = request.into_inner();
                 let work = async move { man.once(&request.head(), man.$change(request)).await };
@@ -127,6 +130,7 @@ macro_rules! edge {
                 &self,
                 request: Request<v1::$action_of>,
             ) -> Result<Response<v1::$action_reply>, Status> {
+                self.nodes.look_at_config();
                 let (man, author) = (self.clone(), author_of(&request));
                 carried_out(author, async move { man.$action(request.into_inner()).await }).await
             })*
@@ -136,6 +140,7 @@ macro_rules! edge {
                 &self,
                 request: Request<v1::$told_of>,
             ) -> Result<Response<Self::$stream>, Status> {
+                self.nodes.look_at_config();
                 let man = self.clone();
                 Ok(streamed(self.leaving.clone(), |sink| async move {
                     man.$told(request.into_inner(), sink).await
@@ -207,6 +212,7 @@ edge! {
             &self,
             request: Request<v1::NodesRequest>,
         ) -> Result<Response<v1::NodesReply>, Status> {
+            self.nodes.look_at_config();
             Ok(Response::new(self.ask_nodes(request.into_inner()).await))
         }
 
@@ -214,6 +220,7 @@ edge! {
             &self,
             _: Request<v1::MailListRequest>,
         ) -> Result<Response<v1::MailListReply>, Status> {
+            self.nodes.look_at_config();
             Ok(Response::new(self.mail_list()))
         }
 
@@ -221,6 +228,7 @@ edge! {
             &self,
             request: Request<v1::DaemonStatusRequest>,
         ) -> Result<Response<v1::DaemonStatusReply>, Status> {
+            self.nodes.look_at_config();
             Ok(Response::new(self.daemon_status(request.get_ref())))
         }
 

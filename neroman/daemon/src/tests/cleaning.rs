@@ -4,6 +4,7 @@
 use super::files::Lie;
 use super::stories::begun;
 use super::transfers::{OUTPUTS, fetch, home};
+use crate::ledger::Audience;
 use std::path::Path;
 
 use nero_wire::v1;
@@ -119,11 +120,11 @@ async fn a_clean_is_recorded_when_its_client_has_left() {
     asking.abort();
     assert!(asking.await.unwrap_err().is_cancelled());
     rig.mum.files(|files| files.stalled = false);
-    let cleaned = |state: &std::sync::Arc<nero_life::state::State>| {
+    let cleaned = |state: &nero_life::state::State| {
         let run = state.run("1.1".parse().unwrap()).unwrap();
         run.cleaned_ms().is_some()
     };
-    let mut states = rig.man.ledger.watch();
+    let mut states = rig.man.ledger.watch(Audience::Everyone);
     let known = tokio::time::timeout(super::DEADLINE, states.wait_for(cleaned)).await;
     assert!(known.expect("it is written down").is_ok());
     rig.stop().await;

@@ -11,6 +11,7 @@ use nero_wire::v1::run_state::Stage;
 use super::nodes::was_told;
 use super::stories::{TWO, added, begun, sent};
 use super::{DEADLINE, select};
+use crate::ledger::Audience;
 use nero_life::run::Run;
 use nero_life::state::State;
 
@@ -154,7 +155,7 @@ async fn a_run_that_its_node_forgot_can_be_given_up() {
     rig.mum.forget(&token);
     rig.mum.cut(false);
     let forgotten = |state: &State| state.run(first).is_some_and(Run::forgotten);
-    let mut states = rig.man.ledger.watch();
+    let mut states = rig.man.ledger.watch(Audience::Everyone);
     states.wait_for(|state| forgotten(state)).await.unwrap();
     let clean = || v1::CleanAskRequest {
         selection: select("1.1"),
@@ -232,7 +233,7 @@ async fn a_run_that_is_folded_anew_after_its_end_has_ended_for_the_next_daemon_t
         number: 1,
     };
     let emptied = |run: &Run| run.journal.segments.is_empty();
-    let mut states = rig.man.ledger.watch();
+    let mut states = rig.man.ledger.watch(Audience::Everyone);
     states
         .wait_for(|state| state.run(first).is_some_and(emptied))
         .await
@@ -277,7 +278,7 @@ async fn a_run_that_is_to_end_is_over_when_its_node_lost_it_with_the_cancel() {
         });
         run.is_some_and(|run| run.cancel().is_some_and(|cancel| cancel.delivered))
     };
-    let mut states = rig.man.ledger.watch();
+    let mut states = rig.man.ledger.watch(Audience::Everyone);
     states.wait_for(|state| told(state)).await.unwrap();
     rig.mum.forget(&token);
     rig.mum.cut(false);

@@ -37,9 +37,10 @@ use nero_wire::v1;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::clock::Clock;
+use crate::config_file::ConfigFile;
 use crate::connect::{Connect, NodeConnector};
 use crate::keep::Keep;
-use crate::ledger::{Ledger, LedgerThread, Listener};
+use crate::ledger::{Audience, Ledger, LedgerThread, Listener};
 use crate::node::{Inboxes, Nodes, Settings, Setup};
 use crate::outside::{Agents, Freezer};
 use crate::results::{Pace, Places};
@@ -129,7 +130,8 @@ impl Rig {
                 inboxes.ring(state, rings);
             })
         };
-        let wants_notice = crate::mail::watching(home.config.clone());
+        let config = Arc::new(ConfigFile::new(home.config.clone(), Duration::ZERO));
+        let wants_notice = crate::mail::watching(Arc::clone(&config));
         let (ledger, thread) = Ledger::start(keep, state, clock, listener, wants_notice).unwrap();
         let (leave, stop) = watch::channel(false);
         let settings = Settings {
@@ -151,7 +153,7 @@ impl Rig {
             clock,
         };
         let (nodes, driving) = Nodes::new(Setup {
-            config: home.config.clone(),
+            config,
             contacts: home.contacts(),
             settings,
             ledger: ledger.clone(),
@@ -319,12 +321,12 @@ impl Rig {
         what: &str,
         wanted: impl Fn(&v1::ExperimentView) -> bool,
     ) -> v1::ExperimentView {
-        let mut states = self.man.ledger.watch();
+        let mut states = self.man.ledger.watch(Audience::Everyone);
         let mut nodes = self.man.nodes.watch();
         let mut last = None;
         let seen = tokio::time::timeout(DEADLINE, async {
             loop {
-                states.borrow_and_update();
+                states.mark_unchanged();
                 nodes.borrow_and_update();
                 let view = self.view(id).await;
                 if wanted(&view) {

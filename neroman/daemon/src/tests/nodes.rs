@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use super::cleaning::clean;
 use super::{DEADLINE, Rig, select};
 use crate::failure::Failure;
+use crate::ledger::Audience;
 
 const FOUR: &str = "collection: lab\ncommand: echo {x}\nparameters: {x: [1, 2, 3, 4]}\n";
 pub(super) const BOTH: &str = "nodes: {alpha: {address: a}, beta: {address: b}}\n\
@@ -267,7 +268,7 @@ async fn a_daemon_that_took_another_identity_ends_whoever_asked() {
         ..v1::RunSpec::default()
     };
     let id = nero_model::DeploymentId::random();
-    let mut states = rig.man.ledger.watch();
+    let mut states = rig.man.ledger.watch(Audience::Everyone);
     tokio::select! {
         _ = rig.man.take_over("alpha", id, 1, vec![spec], &tx) => panic!("nobody hears it"),
         adopted = states.wait_for(|state| state.runs == 1) => drop(adopted),

@@ -12,6 +12,7 @@ use super::nodes::{BOTH, connect, lose, regain, running_on, start_on};
 use super::stories::TWO;
 use super::{DEADLINE, Rig};
 use crate::clock::Clock;
+use crate::ledger::Audience;
 
 /// A program that is told of events, as `notify.command` names it.
 struct Program {
@@ -69,10 +70,10 @@ impl Program {
 
 /// Waits until something is so; every outcome of sending changes the state.
 async fn until(rig: &Rig, what: &str, so: impl Fn() -> bool) {
-    let mut states = rig.man.ledger.watch();
+    let mut states = rig.man.ledger.watch(Audience::Everyone);
     let waiting = async {
         loop {
-            states.borrow_and_update();
+            states.mark_unchanged();
             if so() {
                 return;
             }

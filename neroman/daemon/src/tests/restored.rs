@@ -6,6 +6,7 @@ use nero_wire::v1;
 
 use super::stories::{TWO, begun};
 use super::{Rig, select};
+use crate::ledger::Audience;
 
 /// The points of experiment 1.
 async fn points(rig: &Rig) -> Vec<f64> {
@@ -87,7 +88,7 @@ async fn replaced(rig: Rig, series: Option<&[u8]>) -> Rig {
 
 /// Waits until nothing is to come of runs whose points were asked for again.
 async fn all_asked_again(rig: &Rig) {
-    let mut states = rig.man.ledger.watch();
+    let mut states = rig.man.ledger.watch(Audience::Everyone);
     let over = states.wait_for(|state| {
         state
             .experiments

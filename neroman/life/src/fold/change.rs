@@ -62,7 +62,89 @@ pub enum Change {
     Ledgers(Arc<BTreeMap<String, NodeLedger>>),
 }
 
+/// What a change is of. Who waits for changes of the state is woken by these kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// A source of experiments.
+    Source,
+    /// An experiment without its runs.
+    Experiment,
+    Rule,
+    /// A run that is new.
+    Run,
+    /// What neroman did about a run.
+    Dispatch,
+    /// What a node recorded about a run.
+    Journal,
+    /// Notices and their deliveries.
+    Notices,
+    /// What nodes told: their ledgers, and their runs after a restore.
+    Nodes,
+    /// What `last` names.
+    Last,
+    /// What is only read from the database: histories, cells, the identity.
+    Stored,
+}
+
+impl ChangeKind {
+    /// All kinds.
+    pub const ALL: [Self; 10] = [
+        Self::Source,
+        Self::Experiment,
+        Self::Rule,
+        Self::Run,
+        Self::Dispatch,
+        Self::Journal,
+        Self::Notices,
+        Self::Nodes,
+        Self::Last,
+        Self::Stored,
+    ];
+}
+
+/// A set of kinds of changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChangeKinds(u16);
+
+impl ChangeKinds {
+    /// The set of these kinds.
+    pub const fn of(kinds: &[ChangeKind]) -> Self {
+        let (mut bits, mut next) = (0, 0);
+        while next < kinds.len() {
+            bits |= 1 << kinds[next] as u16;
+            next += 1;
+        }
+        Self(bits)
+    }
+
+    /// Adds all kinds of the other set.
+    pub fn add(&mut self, others: Self) {
+        self.0 |= others.0;
+    }
+
+    /// Whether both sets have a kind in common.
+    pub fn meets(self, others: Self) -> bool {
+        self.0 & others.0 != 0
+    }
+}
+
 impl Change {
+    /// What it is of.
+    pub fn kind(&self) -> ChangeKind {
+        match self {
+            Self::Origin(_) => ChangeKind::Source,
+            Self::Experiment(_) => ChangeKind::Experiment,
+            Self::Rule(_) => ChangeKind::Rule,
+            Self::Run(_) => ChangeKind::Run,
+            Self::Dispatch { .. } => ChangeKind::Dispatch,
+            Self::Journal { .. } => ChangeKind::Journal,
+            Self::Post(_) => ChangeKind::Notices,
+            Self::Restored(_) | Self::Ledgers(_) => ChangeKind::Nodes,
+            Self::Last(_) => ChangeKind::Last,
+            Self::Event { .. } | Self::Cells(_) | Self::Adopted { .. } => ChangeKind::Stored,
+        }
+    }
+
     /// The run that it changes; `None` for all but what happened to a run.
     pub fn run(&self) -> Option<RunId> {
         match self {

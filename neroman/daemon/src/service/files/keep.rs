@@ -10,6 +10,7 @@ use nero_model::RunId;
 use nero_wire::v1;
 use tokio::time::Instant;
 
+use crate::ledger::Audience;
 use crate::service::Man;
 use crate::service::select::ChosenRun;
 use nero_life::clean;
@@ -34,11 +35,11 @@ struct ExpiredRuns {
 impl Man {
     /// Removes folders until the daemon leaves.
     pub(crate) async fn remove_not_kept(self) {
-        let mut states = self.ledger.watch();
+        let mut states = self.ledger.watch(Audience::Runs);
         let mut tried: HashMap<RunId, Instant> = HashMap::new();
         loop {
             tried.retain(|_, at| at.elapsed() < AGAIN);
-            let state = states.borrow_and_update().clone();
+            let state = states.state();
             let due = due(&state, self.clock.now_ms(), &|run| tried.contains_key(&run));
             drop(state);
             for (node, runs) in due.by_node {

@@ -2,7 +2,6 @@
 //! came home.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use nero_model::RunId;
@@ -13,6 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 
 use crate::connect::mum_client;
 use crate::failure::Failure;
+use crate::ledger::Audience;
 use crate::service::nodes::unseen::SilentNodes;
 use crate::service::select::{self, ChosenRun};
 use crate::service::{Man, Sink};
@@ -73,11 +73,11 @@ impl Man {
     /// Reports when the node of a run goes out of reach, and when it is back;
     /// returns when the daemon is leaving.
     async fn tell_reach(&self, chosen: &ChosenRun, sink: &Sink<v1::LogChunk>) -> Failure {
-        let mut states = self.ledger.watch();
+        let mut states = self.ledger.watch(Audience::Runs);
         let mut nodes = self.nodes.watch();
         let mut unseen = SilentNodes::default();
         loop {
-            let state = Arc::clone(&states.borrow_and_update());
+            let state = states.state();
             nodes.borrow_and_update();
             let run = state
                 .experiment(chosen.id)
@@ -212,18 +212,18 @@ impl Man {
 
     /// Returns when a run is not live any more.
     async fn ended(&self, id: RunId) -> Result<(), Failure> {
-        let mut states = self.ledger.watch();
-        let live = |state: &Arc<State>| state.run(id).is_some_and(|run| run.phase().is_live());
-        let ended = states.wait_for(|state| !live(state)).await.map(drop);
+        let mut states = self.ledger.watch(Audience::Runs);
+        let live = |state: &State| state.run(id).is_some_and(|run| run.phase().is_live());
+        let ended = states.wait_for(|state| !live(state)).await;
         ended.map_err(|_| Failure::daemon("the daemon is leaving"))
     }
 
     /// Waits for the start of a run that is followed. Returns whether there is
     /// a log.
     async fn await_start(&self, id: RunId, follow: bool) -> Result<bool, Failure> {
-        let mut states = self.ledger.watch();
+        let mut states = self.ledger.watch(Audience::Runs);
         loop {
-            let state = Arc::clone(&states.borrow_and_update());
+            let state = states.state();
             let Some(run) = state.run(id) else {
                 return Ok(false);
             };

@@ -4,7 +4,6 @@
 //! take, or that are held until a person acts, here or at their node's scheduler.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -14,6 +13,7 @@ use tokio::time::Instant;
 
 use super::unschedulable::{self, StuckRuns};
 use crate::failure::Failure;
+use crate::ledger::Audience;
 use crate::service::nodes::unseen::SilentNodes;
 use crate::service::select::{self, ChosenRun};
 use crate::service::views::view::{self, Sight};
@@ -35,6 +35,12 @@ const PAUSE: Duration = Duration::from_micros(10);
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 /// Longest pause, by which an end is reported later.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
+/// Pause between two looks at what keeps awaited runs waiting, and so much more for each of them:
+/// ends do not wait for these looks, which walk over all awaited runs, nodes and needs.
+const AROUND: Duration = Duration::from_millis(20);
+const AROUND_EACH: Duration = Duration::from_micros(100);
+/// Longest such pause.
+const AROUND_MAX: Duration = Duration::from_millis(250);
 /// Ends in one message, so that messages stay small.
 const TOLD_MAX: usize = 2000;
 
@@ -50,6 +56,15 @@ struct AwaitedRun {
     until: Option<Instant>,
 }
 
+/// What was told about awaited runs that do not go on.
+#[derive(Default)]
+struct Obstacles {
+    unseen: SilentNodes,
+    stuck: StuckRuns,
+    /// Reasons that a person has to act on.
+    asked: HashSet<String>,
+}
+
 impl Man {
     /// Waits for the ends of the picked runs.
     pub(crate) async fn wait(
@@ -59,12 +74,12 @@ impl Man {
     ) -> Result<(), Failure> {
         let zone = select::zone_of(request.selection.as_ref());
         let selection = self.selection(request.selection, "").await?;
-        let mut states = self.ledger.watch();
+        let mut states = self.ledger.watch(Audience::Waits);
         let mut nodes = self.nodes.watch();
-        let mut unseen = SilentNodes::default();
-        let mut stuck = StuckRuns::default();
-        let mut asked = HashSet::new();
-        let state = Arc::clone(&states.borrow_and_update());
+        let mut obstacles = Obstacles::default();
+        let mut around = Instant::now();
+        let mut around_again = None;
+        let state = states.state();
         let (chosen, _) = selection.choose_from(&state).await?;
         let mut awaited: Vec<AwaitedRun> = chosen
             .into_iter()
@@ -75,25 +90,28 @@ impl Man {
             awaited.retain(|one| one.chosen.run.is_some());
         }
         loop {
-            let state = Arc::clone(&states.borrow_and_update());
-            nodes.borrow_and_update();
+            let state = states.state();
+            let is_news_of_nodes = nodes.has_changed().unwrap_or(true);
+            nodes.mark_unchanged();
             let now = Instant::now();
             let ended = take_ended(&mut awaited, &state, request.settle, now);
             let done = awaited.is_empty() || request.any && !ended.is_empty();
-            let (notices, unseen_again) = unseen.news(
-                &carried(&awaited, &state),
-                &self.nodes.known(),
-                self.clock.boot_ms(),
-            );
-            let (mut notes, stuck_again) = self.stuck(&mut stuck, &awaited, &state);
-            notes.extend(asking(&awaited, &state, &mut asked));
-            tell_notices(&sink, notices, notes, awaited.len()).await;
+            let looks_around = done || is_news_of_nodes || now >= around;
+            if looks_around {
+                around = now + around_pause(awaited.len());
+                let again = self.tell_obstacles(&sink, &mut obstacles, &awaited, &state);
+                around_again = again.await.map(|after| now + after);
+            } else {
+                around_again = Some(around_again.map_or(around, |at: Instant| at.min(around)));
+            }
             self.tell(&sink, &state, &zone, &ended, awaited.len(), done)
                 .await?;
             if done {
                 return Ok(());
             }
-            if let Some(given_up) = self.given_up(&stuck, &awaited, &state, &zone) {
+            if looks_around
+                && let Some(given_up) = self.given_up(&obstacles.stuck, &awaited, &state, &zone)
+            {
                 // An error means that the client left.
                 let _ = sink.send(Ok(given_up)).await;
                 return Ok(());
@@ -104,12 +122,7 @@ impl Man {
             let soonest = awaited
                 .iter()
                 .filter_map(|one| one.until)
-                .chain(
-                    [unseen_again, stuck_again]
-                        .into_iter()
-                        .flatten()
-                        .map(|after| now + after),
-                )
+                .chain(around_again)
                 .min();
             let timer = async {
                 match soonest {
@@ -127,6 +140,26 @@ impl Man {
                 () = timer => {}
             }
         }
+    }
+
+    /// Tells what keeps awaited runs waiting, once each; returns how soon to look again, though
+    /// nothing changed.
+    async fn tell_obstacles(
+        &self,
+        sink: &Sink<v1::WaitEvent>,
+        obstacles: &mut Obstacles,
+        awaited: &[AwaitedRun],
+        state: &State,
+    ) -> Option<Duration> {
+        let (notices, unseen_again) = obstacles.unseen.news(
+            &carried(awaited, state),
+            &self.nodes.known(),
+            self.clock.boot_ms(),
+        );
+        let (mut notes, stuck_again) = self.stuck(&mut obstacles.stuck, awaited, state);
+        notes.extend(asking(awaited, state, &mut obstacles.asked));
+        tell_notices(sink, notices, notes, awaited.len()).await;
+        [unseen_again, stuck_again].into_iter().flatten().min()
     }
 
     /// The lines about awaited runs that no node takes, and the latest time to
@@ -252,6 +285,12 @@ fn pause(awaited: usize) -> Option<Duration> {
     let runs = u32::try_from(awaited).unwrap_or(u32::MAX);
     let pause = PAUSE.saturating_mul(runs).min(PAUSE_MAX);
     (pause >= PAUSE_MIN).then_some(pause)
+}
+
+/// The pause between two looks at what keeps so many runs waiting.
+fn around_pause(awaited: usize) -> Duration {
+    let runs = u32::try_from(awaited).unwrap_or(u32::MAX);
+    (AROUND + AROUND_EACH.saturating_mul(runs)).min(AROUND_MAX)
 }
 
 /// Sends the notices; a client that left ends the call.

@@ -18,7 +18,7 @@ use super::view::{self, Sight};
 use crate::cells::{BookNow, BookObstacle};
 use crate::clock::Clock;
 use crate::failure::Failure;
-use crate::ledger::NoRoom;
+use crate::ledger::{Audience, NoRoom};
 use crate::node::{NodeNow, NodeStates};
 use crate::service::files::code;
 use crate::service::select::ChosenRun;
@@ -365,11 +365,11 @@ impl Man {
         at_most: Duration,
         is_done: impl Fn(&Run) -> bool,
     ) {
-        let mut states = self.ledger.watch();
+        let mut states = self.ledger.watch(Audience::Runs);
         let known = self.nodes.known();
         let done = async {
             loop {
-                let state = Arc::clone(&states.borrow_and_update());
+                let state = states.state();
                 let mut runs = chosen
                     .iter()
                     .filter_map(|chosen| chosen.of(state.experiment(chosen.id)?));

@@ -1,7 +1,6 @@
 //! `Watch`: the picked experiments, and then their changes.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use nero_wire::v1;
@@ -9,6 +8,7 @@ use tokio::time::Instant;
 
 use super::view::{self, Sight};
 use crate::failure::Failure;
+use crate::ledger::Audience;
 use crate::service::select::ChosenRun;
 use crate::service::select::zone_of;
 use crate::service::{Man, Sink, blocking};
@@ -33,7 +33,7 @@ impl Man {
         }
         let zone = zone_of(request.selection.as_ref());
         let interval = Duration::from_millis(u64::from(request.interval_ms)).max(INTERVAL_LEAST);
-        let mut states = self.ledger.watch();
+        let mut states = self.ledger.watch(Audience::Everyone);
         let mut nodes = self.nodes.watch();
         let mut room = self.ledger.watch_room();
         let mut noted = Vec::new();
@@ -44,7 +44,7 @@ impl Man {
         let mut pause = INTERVAL_FIRST;
         loop {
             let began = Instant::now();
-            let state = Arc::clone(&states.borrow_and_update());
+            let state = states.state();
             let clock = self.clock;
             // Evaluated anew each time: selectors on ages and states change with
             // time.

@@ -13,6 +13,7 @@ pub(crate) use rest::WalkRest;
 
 use super::list::Freshness;
 use crate::failure::Failure;
+use crate::ledger::Audience;
 use crate::service::{Man, Sink, blocking};
 
 /// What a client was sent last.
@@ -66,12 +67,12 @@ impl Man {
             totals: true,
             ..v1::ListRequest::default()
         };
-        let mut states = self.ledger.watch();
+        let mut states = self.ledger.watch(Audience::Everyone);
         let mut nodes = self.nodes.watch();
         let mut room = self.ledger.watch_room();
         let mut sent = SentRows::default();
         loop {
-            states.borrow_and_update();
+            states.mark_unchanged();
             nodes.borrow_and_update();
             room.borrow_and_update();
             let is_first = sent.rest.is_none();

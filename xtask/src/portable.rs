@@ -74,7 +74,8 @@ impl Arch {
         }
     }
 
-    fn triple(self, libc: &str) -> String {
+    /// The target of its programs for a C library, as Rust names it.
+    pub fn triple(self, libc: &str) -> String {
         format!("{}-unknown-linux-{libc}", self.name())
     }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::at;
+use crate::portable::Arch;
 use crate::steps::{PROGRAMS, Steps};
 
 /// Beginnings of the names of files that hold a licence, in capital letters.
@@ -61,7 +62,10 @@ fn linked(steps: &Steps) -> Result<BTreeMap<String, String>, String> {
 
 /// The folder of each crate.
 fn places(steps: &Steps) -> Result<BTreeMap<String, PathBuf>, String> {
-    let command = steps.cargo(&["metadata", "--locked", "--offline", "--format-version", "1"]);
+    let mut command = steps.cargo(&["metadata", "--locked", "--offline", "--format-version", "1"]);
+    // Crates for other systems were never downloaded here.
+    let own = Arch::own()?.triple("gnu");
+    command.args(["--filter-platform", &own]);
     let known: Value = serde_json::from_str(&said(command)?).map_err(|error| error.to_string())?;
     let packages = known["packages"].as_array().cloned().unwrap_or_default();
     let place = |package: &Value| {

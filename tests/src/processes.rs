@@ -14,6 +14,8 @@ pub enum Part {
     Client,
     /// neroman's daemon.
     Daemon,
+    /// A child of the daemon or of a command that reads or writes tables, or draws.
+    Office,
     /// The agent of the node.
     Mum,
     /// The agent in an allocation of a scheduler.
@@ -90,6 +92,7 @@ fn part_of(pid: i32) -> Option<Part> {
     Some(match program {
         Some(b"neroman") if has(b"daemon") && has(b"run") => Part::Daemon,
         Some(b"neroman") => Part::Client,
+        Some(b"neroman-office") => Part::Office,
         Some(b"neromum") if has(b"dial") => Part::Dial,
         Some(b"neromum") if has(b"job") => Part::Allocation,
         Some(b"neromum") => Part::Mum,

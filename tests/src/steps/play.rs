@@ -120,7 +120,8 @@ impl<'a> Play<'a> {
             let Some(answer) = self.ask(words) else {
                 return;
             };
-            if answer.code == Some(0) {
+            // A note may ask for the same command once more.
+            if answer.code == Some(0) && !answer.err.contains("` again") {
                 return (self.answered)(self, words);
             }
             // A look at the status may itself make a home.

@@ -1,7 +1,7 @@
 //! The pictures of `docs/views.md`, of a real sweep: pages of `neroman web` as PNG, screens of
 //! `neroman top` as SVG. `cargo xtask pictures` builds everything and runs this program.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -121,7 +121,27 @@ fn pages(home: &Home, out: &Path) {
 fn write(out: &Path, name: &str, bytes: &[u8]) {
     assert!(bytes.len() <= BYTES_MAX, "{name} has {} bytes", bytes.len());
     println!("{:6} {name}", bytes.len());
-    fs::write(out.join(name), bytes).expect("a file");
+    let path = out.join(name);
+    if name.ends_with(".svg") {
+        let (old, new) = (fs::read(&path).unwrap_or_default(), words(bytes));
+        let old = words(&old);
+        for (what, words) in [("new", &new - &old), ("not there any more", &old - &new)] {
+            if !words.is_empty() {
+                let words = words.into_iter().collect::<Vec<_>>().join(" ");
+                println!("       {what}: {words}");
+            }
+        }
+    }
+    fs::write(path, bytes).expect("a file");
+}
+
+/// The words of a drawing: headings of columns, states, keys. Numbers and times are none.
+fn words(svg: &[u8]) -> BTreeSet<String> {
+    let svg = String::from_utf8_lossy(svg);
+    let texts = svg.split('<').filter_map(|tag| tag.split_once('>'));
+    let words = texts.flat_map(|(_, text)| text.split(|sign: char| !sign.is_alphabetic()));
+    let words = words.filter(|word| word.len() > 1);
+    words.map(str::to_owned).collect()
 }
 
 /// The same picture with a palette of its commonest colours.

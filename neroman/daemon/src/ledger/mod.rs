@@ -41,7 +41,7 @@ use delivery::Outbox;
 use durable::CommitCounts;
 use message::{DecisionFunction, Message, NoteChanges, WriteResult};
 pub(crate) use news::{Audience, StateWatch};
-use news::{News, Publisher};
+use news::{Publisher, Subscriptions};
 use writer::Writer;
 
 /// Messages that wait for the writer. More than all clients and nodes send at
@@ -77,7 +77,7 @@ pub(crate) struct NoRoom {
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     tx: mpsc::Sender<Message>,
-    news: News,
+    news: Subscriptions,
     full: watch::Receiver<Option<NoRoom>>,
     /// Rung when the messages that wait for room are to be tried again.
     again: watch::Receiver<()>,

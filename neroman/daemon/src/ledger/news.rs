@@ -98,7 +98,7 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
-    pub(super) fn new(state: Arc<State>) -> (Self, News) {
+    pub(super) fn new(state: Arc<State>) -> (Self, Subscriptions) {
         let (state, present) = watch::channel(state);
         let news = Audience::ALL.map(|_| watch::channel(()).0);
         let receivers = news.each_ref().map(watch::Sender::subscribe);
@@ -108,7 +108,7 @@ impl Publisher {
             news,
             committed,
         };
-        let news = News {
+        let news = Subscriptions {
             state: present,
             news: Arc::new(receivers),
             last_commit,
@@ -134,14 +134,14 @@ impl Publisher {
 
 /// The present state, and notices of its changes.
 #[derive(Clone, Debug)]
-pub(super) struct News {
+pub(super) struct Subscriptions {
     state: watch::Receiver<Arc<State>>,
     news: Arc<[watch::Receiver<()>; COUNT]>,
     /// When something was committed last.
     pub(super) last_commit: watch::Receiver<Instant>,
 }
 
-impl News {
+impl Subscriptions {
     pub(super) fn state(&self) -> Arc<State> {
         Arc::clone(&self.state.borrow())
     }

@@ -480,25 +480,3 @@ fn kills_of_daemon_and_writer_leave_a_whole_table_that_comes_right() {
     let history = home.ok(&["show", "1"]);
     assert!(!history.contains("its result is not written"), "{history}");
 }
-
-#[test]
-fn rows_that_get_no_number_are_told_until_they_have_one() {
-    let home = Home::new();
-    let yaml = "command: [echo, loss, '{lr}']\ntable: {status: state}\nresults: {value: loss}\n";
-    let table = plan(&home, "p", "lr,state,value\n0.1,,\n", yaml);
-    let table = table.display().to_string();
-    // The first experiment is no row of a table whose numbers begin behind 5.
-    home.ok(&["add", "--offset", "5", &table]);
-    until("the table's task to tell of its row", || {
-        let books = home.json(&["status"])["workbooks"].clone();
-        let why = books[0]["why"].as_str().unwrap_or_default();
-        why.starts_with("no number stands in 1 of its rows")
-            .then_some(())
-            .ok_or(books)
-    });
-    home.ok(&["add", "--offset", "0", &table]);
-    until("the number to be there", || {
-        let books = home.json(&["status"])["workbooks"].clone();
-        books[0]["why"].is_null().then_some(()).ok_or(books)
-    });
-}

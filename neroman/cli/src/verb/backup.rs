@@ -55,7 +55,7 @@ pub async fn run(session: &mut Session, args: &Backup) -> Result<u8, Stop> {
     Ok(code::OK)
 }
 
-/// The document of both; `note` is that of a backup that was restored.
+/// The JSON of a backup. `note`: the note inside a restored backup, null for a written one.
 fn document(args: &Backup, told: &Contents, note: &Value) -> Value {
     json::document(json!({
         "file": args.file,
@@ -177,7 +177,7 @@ fn is_whole(home: &Home, note: &Value) -> bool {
         && serde_json::from_slice::<Value>(&left).is_ok_and(|left| left == *note)
 }
 
-/// Makes sure that the home is empty, and marks it as one that is being restored.
+/// Refuses a home that has files, and puts the mark `restoring` into an empty one.
 fn begin(home: &Home) -> Result<(), Fault> {
     if home.state_db().exists() {
         return Err(refused(&home.state_db()));
@@ -270,7 +270,7 @@ fn contents(archive: &mut ZipArchive<File>) -> io::Result<Contents> {
     Ok(Contents { files, bytes })
 }
 
-/// Syncs the names of a whole home. One that stays beside it is no reason to fail.
+/// Removes the files of the restore itself, as far as that goes, and syncs the home's folder.
 fn finish(home: &Home) -> io::Result<()> {
     let _ = fs::remove_file(home.data.join(RESTORING_DB));
     let _ = fs::remove_file(home.restoring());

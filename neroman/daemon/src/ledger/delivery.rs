@@ -58,7 +58,7 @@ impl Outbox {
         (Self(tx), rx)
     }
 
-    /// Whether nobody takes deliveries any more.
+    /// Whether the task of the runtime that takes deliveries has ended.
     pub(super) fn is_closed(&self) -> bool {
         self.0.is_closed()
     }

@@ -56,7 +56,7 @@ impl Rehearsal {
             .into())
     }
 
-    /// Exactly those that a person was asked about; none when nobody was.
+    /// The experiments in the question as a selection; `None` when no question was asked.
     pub fn listed(&self, out: &Out) -> Option<Selection> {
         let ids: Vec<u64> = self.list.iter().map(|(id, _)| *id).collect();
         (out.screen.can_ask && ids.len() > 1).then(|| Selection {

@@ -24,7 +24,7 @@ const AGAIN: Duration = Duration::from_secs(45);
 const FIRST_CUT_MAX: u64 = 7;
 
 /// Files of the test and of jobs, whose disk is another one.
-const BESIDE: [&str; 5] = ["notes", "steps", "said", "go", "mails"];
+const BESIDE: [&str; 4] = ["notes", "steps", "go", "mails"];
 
 /// What is left of the person's side, and of the node's.
 const REMNANTS: [(Remnant, Remnant); 7] = [

@@ -42,7 +42,13 @@ impl StoryDisk {
         let folder = folder.expect("a folder");
         let path = |name: &str| folder.path().join(name);
         let (behind, at, record) = (path("b"), path("d"), path("record"));
-        for made in [&behind, &at, &path("cuts"), &path("programs")] {
+        for made in [
+            &behind,
+            &at,
+            &path("cuts"),
+            &path("programs"),
+            &path("said"),
+        ] {
             fs::create_dir(made).expect("a folder");
         }
         let description = path("disk");
@@ -111,6 +117,11 @@ impl StoryDisk {
     /// Where contents and cuts lie.
     pub(super) fn cuts(&self) -> PathBuf {
         self.folder.path().join("cuts")
+    }
+
+    /// Where the answers to the person are kept: not on the disk, since a fault is judged by them.
+    pub(super) fn said(&self) -> PathBuf {
+        self.folder.path().join("said")
     }
 
     /// Ends all that happens there, and takes the disk away.

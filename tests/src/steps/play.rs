@@ -29,6 +29,7 @@ pub(super) struct Play<'a> {
     pub(super) home: &'a Home,
     /// A folder with one path here and on the nodes.
     pub(super) common: PathBuf,
+    said: PathBuf,
     pub(super) broken: Vec<String>,
     /// Commands that never succeeded: right only where a run is not as it should be.
     pub(super) failed: Vec<String>,
@@ -52,11 +53,10 @@ pub(super) struct Moment {
 
 impl<'a> Play<'a> {
     pub(super) fn new(disk: &'a StoryDisk) -> Self {
-        let home = disk.home();
-        fs::create_dir_all(home.path().join("said")).expect("a folder");
         Self {
-            home,
+            home: disk.home(),
             common: disk.common(),
+            said: disk.said(),
             broken: Vec::new(),
             failed: Vec::new(),
             asked: 0,
@@ -80,9 +80,8 @@ impl<'a> Play<'a> {
     pub(super) fn ask(&mut self, words: &[&str]) -> Option<Answer<()>> {
         self.asked += 1;
         let command = self.home.command(words);
-        let folder = self.home.path().join("said");
         let typed = words.iter().map(|word| (*word).to_owned()).collect();
-        let client = Client::start(command, &folder, self.asked, typed, (), PATIENCE);
+        let client = Client::start(command, &self.said, self.asked, typed, (), PATIENCE);
         let mut client = client.expect("neroman is built");
         loop {
             match client.look() {

@@ -111,7 +111,13 @@ impl Home {
     /// build. Returns their folder.
     pub fn other_build(&self, number: usize) -> PathBuf {
         let folder = self.path().join("programs").join(number.to_string());
-        fs::create_dir_all(&folder).expect("a folder");
+        self.other_build_at(&folder, number);
+        folder
+    }
+
+    /// The same into this folder.
+    pub fn other_build_at(&self, folder: &Path, number: usize) {
+        fs::create_dir_all(folder).expect("a folder");
         for name in PROGRAMS {
             let to = folder.join(name);
             let mut content = fs::read(program(name)).expect("it is built");
@@ -120,7 +126,6 @@ impl Home {
             }
             self.script(&to, content);
         }
-        folder
     }
 
     /// Keeps the folder when the home is dropped; returns it.

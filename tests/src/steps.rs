@@ -55,6 +55,8 @@ enum Place {
     Cluster(Scheduler),
     /// On the host `h1`, over ssh.
     Host,
+    /// There, and an older build is in use at first.
+    Upgrade,
 }
 
 /// A call that changes a file, and what happens there.

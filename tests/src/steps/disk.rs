@@ -81,13 +81,19 @@ impl StoryDisk {
                 cluster.log_in(home);
                 Nodes::Cluster { _cluster: cluster }
             }
-            Place::Host => {
+            Place::Host | Place::Upgrade => {
                 let hosts = Plan::new(1).below(&self.at).up();
                 home.set_env("NERONET_SSH", &hosts.ssh_command());
                 home.configure("nodes: {h1: {address: h1, cpus: 2}}\n");
                 Nodes::Hosts(hosts)
             }
         };
+        if place == Place::Upgrade {
+            let older = self.folder.path().join("older");
+            self.home().other_build_at(&older, 1);
+            self.start_by("");
+            self.start("", &older.join("neroman"));
+        }
         self
     }
 
@@ -107,11 +113,20 @@ impl StoryDisk {
     /// Has commands started in this way from now on: `exec WORDS neroman …`.
     pub(super) fn start_by(&mut self, words: &str) {
         let folder = self.folder.path().join("programs");
-        let program = program("neroman");
-        let text = format!("#!/bin/sh\nexec {words} {} \"$@\"\n", program.display());
         let home = self.home.as_mut().expect("it ends with the disk");
-        home.script(&folder.join("neroman"), text);
         home.use_programs(&folder);
+        self.start(words, &program("neroman"));
+    }
+
+    fn start(&self, words: &str, neroman: &Path) {
+        let script = self.folder.path().join("programs/neroman");
+        let text = format!("#!/bin/sh\nexec {words} {} \"$@\"\n", neroman.display());
+        self.home().script(&script, text);
+    }
+
+    /// Has later commands started from the present build, where an older one was used.
+    pub(super) fn upgrade(&self) {
+        self.start("", &program("neroman"));
     }
 
     /// Where contents and cuts lie.

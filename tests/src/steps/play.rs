@@ -1,6 +1,5 @@
 //! A person who types the commands of a story, and types again what failed.
 
-use std::fs;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -26,10 +25,10 @@ const BUG: i32 = 70;
 
 /// One playing of a story.
 pub(super) struct Play<'a> {
+    pub(super) disk: &'a StoryDisk,
     pub(super) home: &'a Home,
     /// A folder with one path here and on the nodes.
     pub(super) common: PathBuf,
-    said: PathBuf,
     pub(super) broken: Vec<String>,
     /// Commands that never succeeded: right only where a run is not as it should be.
     pub(super) failed: Vec<String>,
@@ -54,9 +53,9 @@ pub(super) struct Moment {
 impl<'a> Play<'a> {
     pub(super) fn new(disk: &'a StoryDisk) -> Self {
         Self {
+            disk,
             home: disk.home(),
             common: disk.common(),
-            said: disk.said(),
             broken: Vec::new(),
             failed: Vec::new(),
             asked: 0,
@@ -81,7 +80,7 @@ impl<'a> Play<'a> {
         self.asked += 1;
         let command = self.home.command(words);
         let typed = words.iter().map(|word| (*word).to_owned()).collect();
-        let client = Client::start(command, &self.said, self.asked, typed, (), PATIENCE);
+        let client = Client::start(command, &self.disk.said(), self.asked, typed, (), PATIENCE);
         let mut client = client.expect("neroman is built");
         loop {
             match client.look() {

@@ -11,7 +11,7 @@ use crate::cluster::Scheduler;
 use crate::mail::{CaughtMail, MailServer};
 
 /// All of them.
-pub const STORIES: [Story; 11] = [
+pub const STORIES: [Story; 12] = [
     here("simple", simple),
     here("steered", steered),
     here("retried", retried),
@@ -34,6 +34,11 @@ pub const STORIES: [Story; 11] = [
         name: "taken",
         place: Place::Host,
         play: taken,
+    },
+    Story {
+        name: "upgraded",
+        place: Place::Upgrade,
+        play: upgraded,
     },
 ];
 
@@ -328,6 +333,36 @@ fn taken(play: &mut Play<'_>) {
     fs::create_dir(&base).expect("a folder");
     play.home.configure("nodes: {h1: {address: h1, cpus: 2}}\n");
     play.told(&["node", "take-over", "h1"], |status| all(status, |_| true));
+    fs::write(go, "").expect("a file");
+    play.wait("all");
+}
+
+/// Another build of all programs is in use from one command to the next: a run that goes on has
+/// a supervisor of the older one, and a run behind it one of the newer.
+fn upgraded(play: &mut Play<'_>) {
+    let note = play.note();
+    let go = play.common.join("go");
+    let yaml = format!(
+        "collection: e
++held: {{command: [sh, -c, '{note}; echo loss 4; until test -e {}; do sleep 0.05; done; echo loss 1']}}
++later: {{command: [sh, -c, '{note}; echo loss 3; echo made > model.txt']}}
+",
+        go.display()
+    );
+    let folder = play.home.experiment("e", &yaml).display().to_string();
+    play.command(&["add", &folder]);
+    play.told(&["start", "held", "--node", "h1"], |status| {
+        !status["experiments"][0]["run"].is_null()
+    });
+    play.until("what is held to print", |status| {
+        let held = &status["experiments"][0];
+        !held["metrics"]["loss"].is_null() || held["phase"] == "crashed"
+    });
+    play.disk.upgrade();
+    play.command(&["daemon", "stop"]);
+    play.told(&["start", "later", "--node", "h1"], |status| {
+        !status["experiments"][1]["run"].is_null()
+    });
     fs::write(go, "").expect("a file");
     play.wait("all");
 }

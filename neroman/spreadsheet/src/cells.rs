@@ -124,7 +124,10 @@ fn places(sheet: &Sheet, wanted: &CellsToWrite) -> Result<Places, UnreadableTabl
         found.map(|column| column.number)
     };
     let Some(numbers) = column(&wanted.number) else {
-        let why = format!("it has no column `{}` any more", wanted.number);
+        let why = format!(
+            "it has no column `{}`, whose numbers lead to its rows",
+            wanted.number
+        );
         return Err(UnreadableTable::file(why, "`neroman add` it again"));
     };
     let columns: Vec<Option<u32>> = wanted.headings.iter().map(|name| column(name)).collect();

@@ -17,7 +17,7 @@ fn line(book: &Workbook, now_ms: i64) -> Option<String> {
     if let Some(lock) = &book.lock {
         parts.push(format!("is open in {}", opened(lock, now_ms)));
     } else if !book.why.is_empty() {
-        parts.push(format!("has no new results: {}", Safe::line(&book.why)));
+        parts.push(format!("lacks results: {}", Safe::line(&book.why)));
     }
     if !book.live.is_empty() {
         parts.push(format!("the rows are in {}", Safe::line(&book.live)));

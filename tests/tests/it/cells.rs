@@ -480,3 +480,39 @@ fn kills_of_daemon_and_writer_leave_a_whole_table_that_comes_right() {
     let history = home.ok(&["show", "1"]);
     assert!(!history.contains("its result is not written"), "{history}");
 }
+
+#[test]
+fn a_table_that_takes_no_numbers_is_told_until_it_does() {
+    let home = Home::new();
+    let yaml = "command: [echo, loss, '{lr}']\nresults: {value: loss}\n";
+    let table = plan(&home, "p", "lr,value\n0.1,\n", yaml);
+    let (other, name) = (home.path().join("other"), table.display().to_string());
+    let told = |what: &str, is_so: fn(&str, Option<&str>) -> bool| {
+        until(what, || {
+            let text = fs::read_to_string(&table).unwrap_or_default();
+            let books = home.json(&["status"])["workbooks"].clone();
+            let is_so = is_so(&text, books[0]["why"].as_str());
+            is_so.then_some(()).ok_or((text, books))
+        });
+    };
+    // A file with a second name is never replaced.
+    fs::hard_link(&table, &other).expect("a second name");
+    home.ok(&["add", &name]);
+    home.ok(&["start", "all", "--wait"]);
+    told("the lack of a column", |_, why| {
+        why.is_some_and(|why| why.contains("no column `nero`"))
+    });
+    fs::remove_file(&other).expect("the second name");
+    home.ok(&["add", &name]);
+    told("its result", |text, why| {
+        text.contains("0.1,0.1") && why.is_none()
+    });
+    let more = fs::read_to_string(&table).expect("a table") + "0.2,,\n";
+    fs::write(&table, more).expect("a table");
+    fs::hard_link(&table, &other).expect("a second name");
+    home.ok(&["add", &name]);
+    told("the lack of a number", |_, why| why.is_some());
+    fs::remove_file(&other).expect("the second name");
+    home.ok(&["add", &name]);
+    told("nothing more", |_, why| why.is_none());
+}

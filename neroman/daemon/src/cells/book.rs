@@ -26,7 +26,7 @@ use crate::pasts;
 use crate::service::experiments::tables;
 use nero_life::cells::{CellRecord, WrittenCell, WrittenColumn};
 use nero_life::change::Change;
-use nero_life::experiment::{Origin, Stamp};
+use nero_life::experiment::{Experiment, Origin, Stamp};
 use nero_life::state::State;
 
 /// From a change until it is written, so that several come together.
@@ -62,6 +62,8 @@ struct Book {
     /// The file in which `brought` was found.
     seen: Option<FileTimes>,
     left: BTreeSet<(ExperimentId, usize)>,
+    /// Rows without a number, by which results find them.
+    unnumbered: usize,
     live: Option<(PathBuf, BTreeMap<ExperimentId, ShownRow>)>,
     tries: u32,
 }
@@ -154,6 +156,7 @@ impl Book {
             brought: HashMap::new(),
             seen: None,
             left: BTreeSet::new(),
+            unnumbered: 0,
             live: None,
             tries: 0,
         }
@@ -176,6 +179,10 @@ impl Book {
         }
         // Rows that are gone, too: a row that was renumbered holds what was written for them.
         let everyone: Vec<ExperimentId> = state.of_origin(source.id).map(|one| one.id).collect();
+        let is_unnumbered = |one: &&Arc<Experiment>| {
+            !one.gone && one.hidden_ms.is_none() && one.definition.number.is_none()
+        };
+        let unnumbered = state.of_origin(source.id).filter(is_unnumbered).count();
         let (state, of, file) = (Arc::clone(state), Arc::clone(source), self.file.clone());
         let fresh = Columns::of(&self.columns.bound, now.ms);
         let mut columns = std::mem::replace(&mut self.columns, fresh);
@@ -196,9 +203,10 @@ impl Book {
             .filter(|one| !is_same_file || is_news(one))
             .map(|(id, _)| *id)
             .collect();
-        if asked.is_empty() && is_same_file {
+        if asked.is_empty() && is_same_file && unnumbered == self.unnumbered {
             return (false, Rest::News);
         }
+        self.unnumbered = unnumbered;
         let brought = match there {
             None => Err(StepFailure::Obstacle(BookObstacle::Refused {
                 why: "it is not there".to_owned(),
@@ -244,12 +252,21 @@ impl Book {
             self.origin,
             BookNow {
                 file: self.file.clone(),
-                obstacle,
+                obstacle: obstacle.or_else(|| self.without_numbers()),
                 live: self.live.as_ref().map(|(path, _)| path.clone()),
                 left: self.left.len(),
             },
         );
         (true, rest)
+    }
+
+    /// Why no results come into some rows.
+    fn without_numbers(&self) -> Option<BookObstacle> {
+        let (rows, file) = (self.unnumbered, self.file.display());
+        (rows > 0).then(|| BookObstacle::Refused {
+            why: format!("no number stands in {rows} of its rows, and results find a row by it"),
+            hint: format!("`neroman add {file}` tells what keeps numbers out"),
+        })
     }
 
     /// Writes the rows beside the table, if they changed.

@@ -192,12 +192,12 @@ fn a_mistake_in_a_result_is_told_at_its_place() {
     // Everything that selectors know, also what no rule beside a job could use.
     let loaded = load(table, "results: {best: 'reason'}\n");
     assert!(loaded.source.bound.is_some());
-    // Rows without numbers of their own get none.
+    // Rows without numbers of their own get a column of them.
     let loaded = load(
         "command,best\nmain,\n",
         "table: {ignore: []}\nresults: {best: loss}\n",
     );
-    assert!(loaded.source.bound.is_none());
+    assert_eq!(loaded.source.bound.unwrap().number, "nero");
 }
 
 #[test]

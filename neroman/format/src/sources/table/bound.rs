@@ -5,6 +5,7 @@ use nero_model::safe::quoted;
 use nero_yaml::Entry;
 
 use super::layout;
+use super::number::NUMBERS_HEADER;
 use super::rows::{NumbersRead, Table};
 use crate::definition::{BoundColumn, BoundTable, ShownValue};
 use crate::read::doubts::Params;
@@ -53,21 +54,23 @@ pub(super) fn read(
     if bound.is_empty() {
         return None;
     }
-    let number = numbers.number;
-    let Some(number) = number.and_then(|number| columns.iter().find(|one| one.number == number))
-    else {
-        // Otherwise the table is read again when its rows have numbers.
-        if numbers.to_number.is_none() {
+    let there = numbers.number;
+    let there = there.and_then(|number| columns.iter().find(|one| one.number == number));
+    let number = match (there, &numbers.to_number) {
+        (Some(number), _) => number.full(),
+        // The column is added behind this reading, or its lack is told until it is there.
+        (None, Some(_)) => NUMBERS_HEADER.to_owned(),
+        (None, None) => {
             let note = "results and states are written into rows with numbers only";
             reader.note(None, note);
+            return None;
         }
-        return None;
     };
     Some(BoundTable {
         sheet: table.sheet.name.clone(),
         header: layout.header,
         header_rows: u8::try_from(table.header.rows.len()).unwrap_or(1),
-        number: number.full(),
+        number,
         columns: bound,
     })
 }

@@ -28,6 +28,7 @@ mod wheel;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
@@ -74,6 +75,19 @@ enum Task {
         /// Measure pools of Python instead, ours beside others
         #[arg(long)]
         python: bool,
+    },
+    /// Measure release builds at the sizes of a large group; takes an hour and more
+    Scale {
+        /// How long runs come and go, and connections break
+        #[arg(long, default_value_t = 60)]
+        minutes: u64,
+        /// Only what has this in its name: `experiments`, `queue`, `nodes`, `printing`, `points`,
+        /// `hour`
+        #[arg(long, default_value = "")]
+        only: String,
+        /// Measure the programs in this folder instead of building
+        #[arg(long)]
+        programs: Option<PathBuf>,
     },
     /// Build the agents for older systems (glibc 2.17) into target/agents
     Portable {
@@ -241,6 +255,12 @@ fn main() -> ExitCode {
                 bench::run(&programs, rounds, runs, &only)
             }
         }),
+        Task::Scale {
+            minutes,
+            only,
+            programs,
+        } => bench::programs::find(&mut steps, programs)
+            .and_then(|programs| bench::scale(&programs, Duration::from_secs(minutes * 60), &only)),
         Task::Portable { arch } => portable::run(&mut steps, &arch),
         Task::Wheel {
             arch,

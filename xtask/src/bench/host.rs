@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use super::programs::Programs;
+use crate::steps::execute;
 
 /// Hosts `h1`, …; they end when this value is dropped.
 pub struct Host {
     holder: Child,
     folder: tempfile::TempDir,
+    rig: PathBuf,
 }
 
 impl Host {
@@ -26,8 +28,9 @@ impl Host {
             .prefix("nb")
             .tempdir()
             .map_err(|error| error.to_string())?;
+        let rig = root.join("tests/rig/sshd.sh");
         let mut holder = Command::new("bash")
-            .arg(root.join("tests/rig/sshd.sh"))
+            .arg(&rig)
             .arg("hold")
             .arg(folder.path())
             .env("HOSTS", count.to_string())
@@ -43,7 +46,19 @@ impl Host {
         if !ready {
             return Err("the host did not come up; see what sshd.sh said".to_owned());
         }
-        Ok(Self { holder, folder })
+        Ok(Self {
+            holder,
+            folder,
+            rig,
+        })
+    }
+
+    /// A fault of the rig, at one of the hosts.
+    pub fn fault(&self, fault: &str, host: &str) -> Result<(), String> {
+        let mut rig = Command::new("bash");
+        rig.arg(&self.rig).arg(fault).arg(self.folder.path());
+        rig.arg(host);
+        execute(rig)
     }
 
     /// The value for `NERONET_SSH`.

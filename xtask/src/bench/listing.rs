@@ -46,7 +46,7 @@ pub fn listing(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>,
 }
 
 /// A home with so many experiments.
-fn many(programs: &Programs, name: &str) -> Result<BenchHome, String> {
+pub fn many(programs: &Programs, name: &str) -> Result<BenchHome, String> {
     let stage = BenchHome::new(programs, name)?;
     let yaml = format!(
         "collection: c\n+t:\n  command: /bin/true\n  parameters: {{i: {{range: [0, {EXPERIMENTS}, 1]}}}}\n"

@@ -19,6 +19,7 @@ pub mod pools;
 mod printing;
 pub mod programs;
 mod rows;
+mod scale;
 mod ssh;
 mod stage;
 mod table;
@@ -27,6 +28,7 @@ mod watching;
 mod workbook;
 
 use std::path::Path;
+use std::time::Duration;
 
 use programs::Programs;
 
@@ -40,14 +42,30 @@ pub struct Row {
 
 /// Measures, prints the table of what could be measured.
 pub fn run(programs: &Programs, rounds: usize, runs: usize, only: &str) -> Result<(), String> {
+    let all = rows::ALL.iter();
+    let all = all.map(|(name, row)| (*name, move || row(programs, rounds, runs)));
+    measure(programs, all, only)
+}
+
+/// The same at the sizes of a large group; what takes its time does so for at most `longest`.
+pub fn scale(programs: &Programs, longest: Duration, only: &str) -> Result<(), String> {
+    let all = scale::ALL.iter();
+    let all = all.map(|(name, row)| (*name, move || row(programs, longest)));
+    measure(programs, all, only)
+}
+
+fn measure(
+    programs: &Programs,
+    all: impl Iterator<Item = (&'static str, impl FnOnce() -> Result<Vec<Row>, String>)>,
+    only: &str,
+) -> Result<(), String> {
     let (mut table, mut failed) = (Vec::new(), Vec::new());
-    for measure in rows::ALL {
-        let (name, row) = *measure;
+    for (name, row) in all {
         if !name.contains(only) {
             continue;
         }
         eprintln!("measuring: {name}");
-        match row(programs, rounds, runs) {
+        match row() {
             Ok(rows) => table.extend(rows),
             Err(why) => failed.push(format!("{name}: {why}")),
         }

@@ -321,7 +321,8 @@ fn restart(programs: &Programs, rounds: usize, runs: usize) -> Result<Vec<Row>, 
     Ok(rows)
 }
 
-fn kill(stage: &BenchHome, kind: &str) -> Result<(), String> {
+/// Kills all processes of this kind, and waits until they are gone.
+pub fn kill(stage: &BenchHome, kind: &str) -> Result<(), String> {
     for (pid, found) in stage.processes() {
         if found != kind {
             continue;

@@ -197,6 +197,11 @@ pub fn cpu_seconds(pid: i32) -> f64 {
     fields(pid).map_or(0.0, |fields| fields[13..17].iter().sum::<f64>() / TICKS)
 }
 
+/// The second of the machine's uptime in which a process began.
+pub fn started_s(pid: i32) -> Option<u64> {
+    fields(pid).map(|fields| (fields[21] / TICKS) as u64)
+}
+
 /// Private memory of a process in KiB.
 pub fn private_kib(pid: i32) -> Option<f64> {
     memory_kib(pid, "Private_")

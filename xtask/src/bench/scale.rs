@@ -199,6 +199,8 @@ outputs: []
 fn hour(programs: &Programs, longest: Duration) -> Result<Vec<Row>, String> {
     const RUNS: usize = 20;
     const ROUNDS_PER_KILL: usize = 10;
+    // What follows from a round is over then: its folders are removed.
+    const BETWEEN: Duration = Duration::from_secs(5);
     let stage = large(
         programs,
         "hour",
@@ -225,6 +227,7 @@ fn hour(programs: &Programs, longest: Duration) -> Result<Vec<Row>, String> {
         if samples.len() % ROUNDS_PER_KILL == 0 {
             kill(&stage, "neromum")?;
         }
+        thread::sleep(BETWEEN);
     }
     let quarter = samples.len() / 4;
     let middle = |part: &[[f64; 7]], which: usize| {

@@ -397,8 +397,11 @@ fn exists(path: &Path) -> Result<bool, StoreError> {
 /// Writes a row that every file has anew, with its present content.
 fn write_again(db: &Db) -> Result<(), StoreError> {
     db.use_log_again()?;
+    let deployment = deployment(db)?;
     let open = db.begin(true)?;
-    state::put_meta(db, meta::DEPLOYMENT, deployment(db)?.as_bytes())?;
+    // SQLite does not write a row over one that is equal.
+    db.change("DELETE FROM meta WHERE key = ?1", [meta::DEPLOYMENT])?;
+    state::put_meta(db, meta::DEPLOYMENT, deployment.as_bytes())?;
     db.finish(open)?;
     db.use_log_again()
 }

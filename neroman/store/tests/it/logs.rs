@@ -110,6 +110,12 @@ fn an_idle_store_needs_no_log() {
     }
     let (loaded, points) = read(&copy).unwrap();
     assert_eq!((loaded, points.len()), (before, 6));
+    // Whether there is room is known by writing.
+    assert!(store.has_room().unwrap());
+    for name in ["state", "series"] {
+        let len = fs::metadata(log(&live, name)).unwrap().len();
+        assert!(len > 0, "{name}");
+    }
     // The next burst lies in a log again, and is missed without it.
     store
         .write(Durability::Synced, |tx| one(tx, "later"))

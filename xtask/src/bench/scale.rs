@@ -87,12 +87,18 @@ fn queue(programs: &Programs, _: Duration) -> Result<Vec<Row>, String> {
 
 /// All nodes lose their connections at once, time and again.
 fn nodes(programs: &Programs, longest: Duration) -> Result<Vec<Row>, String> {
-    const NODES: usize = 200;
+    const NODES: usize = 20;
     const BETWEEN: Duration = Duration::from_secs(60);
     let host = Host::up_many(programs.root(), NODES)?;
     let stage = BenchHome::new(programs, "nodes")?.with("NERONET_SSH", &host.ssh());
     let names = (1..=NODES).map(|node| format!("  h{node}: {{address: h{node}, cpus: 1}}\n"));
     configure(&stage, &format!("nodes:\n{}", names.collect::<String>()))?;
+    // A node without runs is not connected.
+    let runs =
+        (1..=NODES).map(|node| format!("+h{node}: {{node: h{node}, command: sleep 100000}}\n"));
+    let folder = stage.experiment("e", &format!("collection: c\n{}", runs.collect::<String>()))?;
+    stage.ok(&["add", &folder.display().to_string()])?;
+    stage.ok(&["start", "all"])?;
     let connected = || -> Result<usize, String> {
         let list = document(&stage, &["node", "list", "--json"])?;
         let nodes = list["nodes"].as_array().cloned().unwrap_or_default();

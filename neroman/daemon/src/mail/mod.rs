@@ -23,8 +23,8 @@ use nero_life::notices::{
     Delivery, DeliveryState, DeliveryWay, HOUR_MS, MailPlan, PlanTime, PostChange, SendResult, plan,
 };
 use nero_life::state::State;
-use nero_mail::{Envelope, SendOutcome};
 use nero_model::{DeploymentId, Home};
+use nero_notices::{Envelope, SendOutcome};
 use tokio::task::JoinSet;
 
 use crate::clock::Clock;
@@ -332,16 +332,16 @@ impl MailTask {
                 DeliveryWay::Mail => match &config.mail {
                     Some(mail) => {
                         let (from, to) = (delivery.from.clone(), delivery.to.clone());
-                        nero_mail::send(mail, &Envelope { from, to }, &bytes).await
+                        nero_notices::send(mail, &Envelope { from, to }, &bytes).await
                     }
                     None => unset(),
                 },
                 DeliveryWay::Webhook => match &config.notify.webhook {
-                    Some(webhook) => nero_mail::post(webhook, &delivery.key, &bytes).await,
+                    Some(webhook) => nero_notices::post(webhook, &delivery.key, &bytes).await,
                     None => unset(),
                 },
                 DeliveryWay::Command => match &config.notify.command {
-                    Some(command) => nero_mail::hand_to(command, &bytes).await,
+                    Some(command) => nero_notices::hand_to(command, &bytes).await,
                     None => unset(),
                 },
             }

@@ -5,8 +5,8 @@ mod list;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nero_config::{Config, Mail, MailTransport, NotifyEvent};
-use nero_mail::{Envelope, Letter, SendOutcome, Sender};
 use nero_model::ids;
+use nero_notices::{Envelope, Letter, SendOutcome, Sender};
 use nero_views::{json, letter};
 use serde_json::{Value, json};
 
@@ -100,7 +100,7 @@ async fn send(config: &Config, mail: &Mail, to: &str) -> Result<SendOutcome, Fau
         from: mail.from.clone(),
         to: to.to_owned(),
     };
-    Ok(nero_mail::send(mail, &envelope, &composed.bytes).await)
+    Ok(nero_notices::send(mail, &envelope, &composed.bytes).await)
 }
 
 /// The name beside the sender's address.

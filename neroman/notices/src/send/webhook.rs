@@ -15,10 +15,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::deadlines::Deadlines;
-use crate::outcome::shown;
-use crate::tls::{self, TlsFault};
-use crate::{SendOutcome, child};
+use super::deadlines::Deadlines;
+use super::outcome::shown;
+use super::tls::{self, TlsFault};
+use super::{SendOutcome, child};
 
 /// The header that names the delivery.
 const DELIVERY: &str = "neronet-delivery";

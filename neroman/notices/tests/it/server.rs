@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use nero_config::{Mail, MailLogin, MailSecurity, MailTransport, Smtp};
-use nero_mail::{Envelope, Letter, MailThread, SendOutcome, Sender};
+use nero_notices::{Envelope, Letter, MailThread, SendOutcome, Sender};
 use nero_tests::MailServer;
 use tempfile::TempDir;
 
@@ -56,7 +56,7 @@ impl Rig {
             to: to.to_owned(),
         };
         let message = letter(to).compose().unwrap().bytes;
-        run(nero_mail::send(&mail, &envelope, &message))
+        run(nero_notices::send(&mail, &envelope, &message))
     }
 
     fn file(&self, name: &str, content: &str) -> PathBuf {

@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpListener};
 use std::thread::{self, JoinHandle};
 
 use nero_config::Webhook;
-use nero_mail::SendOutcome;
+use nero_notices::SendOutcome;
 
 use crate::{run, words};
 
@@ -47,7 +47,7 @@ fn post(url: &str, secret: Option<&[&str]>) -> SendOutcome {
         ca: None,
         secret_command: secret.map(words),
     };
-    run(nero_mail::post(
+    run(nero_notices::post(
         &webhook,
         "crashed-7f3a-1",
         b"{\"event\":\"crashed\"}",

@@ -27,10 +27,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::deadlines::Deadlines;
-use crate::outcome::shown;
-use crate::tls::{self, TlsFault};
-use crate::{Envelope, SendOutcome, child};
+use super::deadlines::Deadlines;
+use super::outcome::shown;
+use super::tls::{self, TlsFault};
+use super::{Envelope, SendOutcome, child};
 
 /// More than all answers to one message: a server that never ends a line fills no memory.
 const ANSWERS_BYTES_MAX: usize = 1 << 20;

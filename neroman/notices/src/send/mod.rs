@@ -1,17 +1,8 @@
-//! Messages, and the ways by which they leave this machine.
-//!
-//! [`Letter::compose`] turns a letter into bytes: the same letter gives the same bytes, so that
-//! a message that is sent again after a crash is known by its id. [`send`] hands the bytes to a
-//! mail server or to `sendmail`, [`post`] an event to a webhook, [`hand_to`] an event to a
-//! program. Each ends by itself: every step has a deadline. Used by the daemon, and by
-//! `neroman mail test`.
-//!
-//! Never done here: what is told to whom and when, trying again, and what is kept on disk.
+//! The ways by which a message or an event leaves this machine.
 
 mod child;
 mod command;
 mod deadlines;
-mod letter;
 mod outcome;
 mod sendmail;
 mod smtp;
@@ -22,7 +13,6 @@ use nero_config::{Mail, MailTransport, Webhook};
 
 use deadlines::Deadlines;
 
-pub use letter::{ComposeError, ComposedMessage, Letter, MailThread, Sender};
 pub use outcome::SendOutcome;
 
 /// Who sends a message, and its one recipient. A server that refuses one recipient of several

@@ -1,9 +1,8 @@
 //! Events for a program of the owner.
 
-use crate::SendOutcome;
-use crate::child;
-use crate::deadlines::Deadlines;
-use crate::outcome::shown;
+use super::deadlines::Deadlines;
+use super::outcome::shown;
+use super::{SendOutcome, child};
 
 /// The exit code that asks to be tried again (`EX_TEMPFAIL` of `sysexits.h`).
 pub(crate) const TRY_AGAIN: i32 = 75;

@@ -3,11 +3,10 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use crate::child;
-use crate::command::TRY_AGAIN;
-use crate::deadlines::Deadlines;
-use crate::outcome::shown;
-use crate::{Envelope, SendOutcome};
+use super::command::TRY_AGAIN;
+use super::deadlines::Deadlines;
+use super::outcome::shown;
+use super::{Envelope, SendOutcome, child};
 
 /// Exit codes of `sysexits.h` by which the program refuses this message for good: wrong data,
 /// an unknown user, an unknown host.

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use nero_config::{Mail, MailTransport};
-use nero_mail::{Envelope, SendOutcome};
 use nero_model::process::Stat;
+use nero_notices::{Envelope, SendOutcome};
 use nero_tests::until;
 
 use crate::{run, words};
@@ -30,7 +30,7 @@ fn sendmail(program: &Path) -> SendOutcome {
         from: "neronet@example.org".to_owned(),
         to: "-oQ/tmp@example.org".to_owned(),
     };
-    run(nero_mail::send(
+    run(nero_notices::send(
         &mail,
         &envelope,
         b"Subject: x\r\n\r\n.\r\nlone \r stays\r\n",
@@ -83,7 +83,7 @@ fn a_program_gets_the_event_and_its_code_counts() {
     let folder = tempfile::tempdir().unwrap();
     let got = folder.path().join("got").display().to_string();
     let hand = |lines: &str| {
-        run(nero_mail::hand_to(
+        run(nero_notices::hand_to(
             &words(&["sh", "-c", lines, &got]),
             b"{\"event\":\"crashed\"}",
         ))
@@ -113,7 +113,7 @@ fn what_a_program_leaves_running_holds_up_nothing() {
     let lines = "sleep 600 & echo $! >\"$0\"";
     let command = words(&["sh", "-c", lines, path.to_str().unwrap()]);
     assert!(matches!(
-        run(nero_mail::hand_to(&command, b"{}")),
+        run(nero_notices::hand_to(&command, b"{}")),
         SendOutcome::Accepted(_)
     ));
     let pid: i32 = fs::read_to_string(path).unwrap().trim().parse().unwrap();
@@ -129,7 +129,7 @@ fn a_program_ends_with_everything_it_started_when_the_sending_is_given_up() {
     let lines = "sleep 600 & echo $! >\"$0.part\"; mv \"$0.part\" \"$0\"; wait";
     let command = words(&["sh", "-c", lines, path.to_str().unwrap()]);
     let pid: i32 = run(async {
-        let hand = nero_mail::hand_to(&command, b"{}");
+        let hand = nero_notices::hand_to(&command, b"{}");
         let started = async {
             loop {
                 if let Ok(text) = fs::read_to_string(&path) {

@@ -1,6 +1,5 @@
 //! A person who types the commands of a story, and types again what failed.
 
-use std::fs;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};

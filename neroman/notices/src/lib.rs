@@ -5,6 +5,7 @@
 //! mail server or to `sendmail`, [`post`] an event to a webhook, [`hand_to`] an event to a
 //! program. Each ends by itself: every step has a deadline.
 
+pub mod letter;
 mod message;
 mod send;
 

@@ -13,7 +13,7 @@ use nero_life::run::Run;
 use nero_life::state::State;
 use nero_model::paths::run::STDERR;
 use nero_model::{EndReason, Phase, RunId, TaskEnd};
-use nero_views::letter::{
+use nero_notices::letter::{
     Account, BatchProgress, EventKind, HeldRuns, LetterCurves, LetterEvent, LetterTable,
 };
 use nero_views::results::is_goal;

@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use nero_config::{Config, Mail, MailTransport, NotifyEvent};
 use nero_model::ids;
-use nero_notices::{Envelope, Letter, SendOutcome, Sender};
-use nero_views::{json, letter};
+use nero_notices::{Envelope, Letter, SendOutcome, Sender, letter};
+use nero_views::json;
 use serde_json::{Value, json};
 
 use crate::args::MailVerb;

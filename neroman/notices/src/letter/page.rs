@@ -5,7 +5,7 @@ use nero_model::safe::Safe;
 
 use super::sentence::{EventGroup, about, line, predicate, short, subject_of, time};
 use super::{Account, BatchProgress, EventKind, HeldRuns, LetterCurves, LetterEvent, LetterTable};
-use crate::text::ids;
+use nero_views::text::ids;
 
 /// Events of a kind that are told one by one.
 const EVENTS_MAX: usize = 10;

@@ -4,8 +4,8 @@ use nero_model::safe::Safe;
 use serde_json::{Map, Value, json};
 
 use super::{EventKind, LetterEvent};
-use crate::object;
-use crate::text::iso_time;
+use nero_views::object;
+use nero_views::text::iso_time;
 
 /// One event. Fields are added over time and never change their meaning.
 pub fn event_json(event: &LetterEvent) -> Value {

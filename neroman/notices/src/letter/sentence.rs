@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use nero_model::safe::Safe;
 
 use super::{EventKind, LetterEvent};
-use crate::text::duration;
+use nero_views::text::duration;
 
 /// Longer values and reasons are cut.
 const CHARS_MAX: usize = 300;

@@ -7,7 +7,9 @@
 
 pub mod letter;
 mod message;
+mod plan;
 mod send;
 
 pub use message::{ComposeError, ComposedMessage, Letter, MailThread, Sender};
+pub use plan::{HOUR_MS, MailPlan, MailSettings, NoticeContext, PlanTime, PlannedLetter, plan};
 pub use send::{Envelope, SendOutcome, hand_to, post, send};

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nero_life::held::Held;
-use nero_life::notices::{Notice, NoticeKind, PlannedLetter};
+use nero_life::notices::{Notice, NoticeKind};
 use nero_life::now::Now;
 use nero_life::outlook::Outlook;
 use nero_life::precedence::Precedents;
@@ -13,6 +13,7 @@ use nero_life::run::Run;
 use nero_life::state::State;
 use nero_model::paths::run::STDERR;
 use nero_model::{EndReason, Phase, RunId, TaskEnd};
+use nero_notices::PlannedLetter;
 use nero_notices::letter::{
     Account, BatchProgress, EventKind, HeldRuns, LetterCurves, LetterEvent, LetterTable,
 };

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use nero_config::{Config, Mail};
-use nero_life::notices::{Delivery, DeliveryState, DeliveryWay, MailPlan, Notice, PlannedLetter};
+use nero_life::notices::{Delivery, DeliveryState, DeliveryWay, Notice};
 use nero_life::state::State;
 use nero_notices::letter::{self, Account, LetterCurves, LetterEvent};
-use nero_notices::{Letter, MailThread, Sender};
+use nero_notices::{Letter, MailPlan, MailThread, PlannedLetter, Sender};
 
 use super::MailDesk;
 use super::account;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use nero_life::run::Run;
 use nero_life::state::State;
 use nero_model::{Home, RunId};
+use nero_notices::MailPlan;
 use nero_notices::letter::CURVES_WIDTH;
 use nero_plot::{CurvePoint, HorizontalAxis, Theme, child, svg_of_width, thinned};
 use nero_store::{Point, RunKey, SeriesReader};
@@ -19,7 +20,6 @@ use tokio::task::JoinSet;
 use super::MailDesk;
 use super::account;
 use crate::spec;
-use nero_life::notices::MailPlan;
 
 /// Runs with a curve: so many colours differ well.
 const RUNS_MAX: usize = 8;

@@ -19,12 +19,10 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use nero_config::Config;
 use nero_life::change::Change;
-use nero_life::notices::{
-    Delivery, DeliveryState, DeliveryWay, HOUR_MS, MailPlan, PlanTime, PostChange, SendResult, plan,
-};
+use nero_life::notices::{Delivery, DeliveryState, DeliveryWay, PostChange, SendResult};
 use nero_life::state::State;
 use nero_model::{DeploymentId, Home};
-use nero_notices::{Envelope, SendOutcome};
+use nero_notices::{Envelope, HOUR_MS, MailPlan, PlanTime, SendOutcome, plan};
 use tokio::task::JoinSet;
 
 use crate::clock::Clock;

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nero_config::{Config, NotifyEvent};
-use nero_life::notices::{MailSettings, Notice, NoticeContext, NoticeKind};
+use nero_life::notices::{Notice, NoticeKind};
 use nero_life::state::State;
 use nero_model::Phase;
+use nero_notices::{MailSettings, NoticeContext};
 
 use super::relay::RelayDesk;
 use crate::config_file::{ConfigFile, ConfigStamp};

@@ -129,11 +129,6 @@ impl Delivery {
     pub fn until_ms(&self) -> i64 {
         self.made_ms.saturating_add(PATIENCE_MS)
     }
-
-    /// Whether it takes a thread's or an hour's share of mail.
-    pub(crate) fn is_mail_since(&self, since_ms: i64) -> bool {
-        self.way == DeliveryWay::Mail && self.made_ms > since_ms
-    }
 }
 
 impl DeliveryState {

@@ -6,12 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::facts::mail::delivery::{Delivery, DeliveryState, DeliveryWay};
-use crate::facts::mail::notice::Notice;
-use crate::facts::mail::post::Post;
+use nero_life::notices::{Delivery, DeliveryState, DeliveryWay, Notice, Post};
+
+#[cfg(test)]
+mod tests;
 
 /// A crash waits so long for the last lines of its job to come home.
-pub const READY_WAIT_MS: i64 = 30_000;
+const READY_WAIT_MS: i64 = 30_000;
 const MINUTE_MS: i64 = 60_000;
 /// Letters of the last hour count.
 pub const HOUR_MS: i64 = 60 * MINUTE_MS;
@@ -201,7 +202,7 @@ fn letters(
     let hour: BTreeMap<&str, &Delivery> = post
         .deliveries
         .values()
-        .filter(|one| !one.is_digest && one.is_mail_since(now_ms.saturating_sub(HOUR_MS)))
+        .filter(|one| !one.is_digest && is_mail_since(one, now_ms.saturating_sub(HOUR_MS)))
         .map(|one| (one.key.as_str(), &**one))
         .collect();
     let gathered_ms = gathered_ms(groups.values().filter(|group| group.is_late(now_ms)), &LATE);
@@ -210,7 +211,7 @@ fn letters(
         let gathered_ms = if group.is_late(now_ms) {
             gathered_ms
         } else {
-            crate::notices::plan::gathered_ms([&group], &FRESH)
+            self::gathered_ms([&group], &FRESH)
         };
         let due_ms = gathered_ms.max(due_ms(&group, collection.as_deref(), &hour));
         if due_ms <= now_ms {
@@ -273,6 +274,11 @@ fn of_ready(
         is_digest: false,
     }));
     letters
+}
+
+/// Whether a delivery takes a thread's or an hour's share of mail.
+fn is_mail_since(one: &Delivery, since_ms: i64) -> bool {
+    one.way == DeliveryWay::Mail && one.made_ms > since_ms
 }
 
 impl NoticeGroup {

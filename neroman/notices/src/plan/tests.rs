@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use nero_life::change::Change;
+use nero_life::notices::{
+    Delivery, DeliveryState, DeliveryWay, Notice, NoticeKind, PostChange, SendResult,
+};
+use nero_life::state::State;
 use nero_model::{ExperimentId, Phase, RunId};
 use proptest::prelude::*;
 
-use crate::facts::mail::notice::{Notice, NoticeKind};
-use crate::notices::{
-    Delivery, DeliveryState, DeliveryWay, MailPlan, MailSettings, NoticeContext, PlanTime, Post,
-    PostChange, SendResult, plan,
-};
+use super::{MailPlan, MailSettings, NoticeContext, PlanTime, plan};
 
 const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
@@ -27,7 +28,7 @@ fn settings() -> MailSettings {
 
 /// A post office, its clock, and what it sent.
 struct Office {
-    post: Post,
+    state: State,
     settings: MailSettings,
     now_ms: i64,
     ready: bool,
@@ -42,7 +43,7 @@ struct Office {
 impl Office {
     fn new(settings: MailSettings) -> Self {
         Self {
-            post: Post::default(),
+            state: State::default(),
             settings,
             now_ms: NOON_MS,
             ready: true,
@@ -64,7 +65,7 @@ impl Office {
             experiment: ExperimentId(collection),
             number: 1,
         };
-        let id = self.post.next_notice();
+        let id = self.state.post.next_notice();
         let notice = Notice {
             id,
             key: format!("key {id}"),
@@ -83,7 +84,7 @@ impl Office {
     }
 
     fn change(&mut self, change: PostChange) {
-        self.post.apply(&change);
+        self.state.apply(&Change::Post(Arc::new(change)));
     }
 
     fn plan(&self) -> MailPlan {
@@ -93,16 +94,18 @@ impl Office {
             live_since_ms: self.live_since_ms,
             same_digest_ms: self.same_digest_ms,
         };
-        plan(&self.post, &self.settings, &time, |notice| NoticeContext {
-            at_ms: notice.at_ms,
-            is_wanted: true,
-            collection: notice
-                .kind
-                .run()
-                .map(|run| run.experiment.to_string().into()),
-            is_ready: self.ready,
-            is_relayed: false,
-            is_end_of_start: self.ends_start,
+        plan(&self.state.post, &self.settings, &time, |notice| {
+            NoticeContext {
+                at_ms: notice.at_ms,
+                is_wanted: true,
+                collection: notice
+                    .kind
+                    .run()
+                    .map(|run| run.experiment.to_string().into()),
+                is_ready: self.ready,
+                is_relayed: false,
+                is_end_of_start: self.ends_start,
+            }
         })
     }
 
@@ -113,7 +116,7 @@ impl Office {
         for letter in &plan.letters {
             self.letters.push((self.now_ms, letter.notices.clone()));
             change.settled.extend(&letter.notices);
-            let id = self.post.next_delivery() + change.deliveries.len() as u64;
+            let id = self.state.post.next_delivery() + change.deliveries.len() as u64;
             change.deliveries.push(Arc::new(Delivery {
                 id,
                 key: format!("letter {id}"),
@@ -365,7 +368,7 @@ fn calls_do_not_wait_for_letters_and_are_made_once() {
     office.happens(1);
     let plan = office.turn();
     assert_eq!((plan.calls.len(), plan.letters.len()), (1, 0));
-    let mut called = (*office.post.notices[&1]).clone();
+    let mut called = (*office.state.post.notices[&1]).clone();
     called.called = true;
     office.change(PostChange {
         notices: vec![Arc::new(called)],
@@ -426,8 +429,8 @@ fn letters_of_the_last_hour_are_remembered_however_many_they_are() {
         deliveries: deliveries.collect(),
         ..PostChange::default()
     });
-    assert_eq!(office.post.to_forget(NOON_MS), [0_u64; 0]);
-    let forgotten = office.post.to_forget(NOON_MS + HOUR_MS);
+    assert_eq!(office.state.post.to_forget(NOON_MS), [0_u64; 0]);
+    let forgotten = office.state.post.to_forget(NOON_MS + HOUR_MS);
     assert_eq!(forgotten.len(), 300);
     assert!(forgotten.iter().all(|id| *id <= 300));
 }
@@ -471,6 +474,7 @@ fn a_refused_login_stops_its_way_until_a_person_acts_and_a_refused_recipient_no_
     let plan = office.plan();
     assert_eq!((plan.due, plan.next_ms), (vec![3], None));
     let again = office
+        .state
         .post
         .blocked(DeliveryWay::Mail)
         .unwrap()

@@ -12,6 +12,8 @@ use lettre::message::{Attachment, Mailbox, Message, MultiPart, MultiPartKind, Si
 
 /// The name by which the HTML shows the picture: `<img src="cid:plot">`.
 const PICTURE_ID: &str = "plot";
+/// The name beside the address of the sender.
+pub const SENDER: &str = "Neronet";
 /// Longer subjects are cut.
 const SUBJECT_CHARS_MAX: usize = 160;
 

@@ -15,7 +15,7 @@ mod tests;
 const READY_WAIT_MS: i64 = 30_000;
 const MINUTE_MS: i64 = 60_000;
 /// Letters of the last hour count.
-pub const HOUR_MS: i64 = 60 * MINUTE_MS;
+pub(crate) const HOUR_MS: i64 = 60 * MINUTE_MS;
 /// What happened longer ago was held up, by a sleep or by quiet hours. It goes as one letter over
 /// all collections.
 const LATE_MS: i64 = 5 * MINUTE_MS;

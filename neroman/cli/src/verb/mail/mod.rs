@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use nero_config::{Config, Mail, MailTransport, NotifyEvent};
 use nero_model::ids;
-use nero_notices::{Envelope, Letter, SendOutcome, Sender, letter};
+use nero_notices::{Envelope, Letter, SENDER, SendOutcome, Sender, letter};
 use nero_views::json;
 use serde_json::{Value, json};
 
@@ -102,9 +102,6 @@ async fn send(config: &Config, mail: &Mail, to: &str) -> Result<SendOutcome, Fau
     };
     Ok(nero_notices::send(mail, &envelope, &composed.bytes).await)
 }
-
-/// The name beside the sender's address.
-const SENDER: &str = "Neronet";
 
 fn taker(mail: &Mail) -> String {
     match &mail.transport {

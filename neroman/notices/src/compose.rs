@@ -6,40 +6,72 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use nero_config::{Config, Mail};
 use nero_life::notices::{Delivery, DeliveryState, DeliveryWay, Notice};
+use nero_life::now::Now;
+use nero_life::run::Run;
 use nero_life::state::State;
-use nero_notices::letter::{self, Account, LetterCurves, LetterEvent};
-use nero_notices::{Letter, MailPlan, MailThread, PlannedLetter, Sender};
+use nero_model::DeploymentId;
 
-use super::MailDesk;
-use super::account;
-use super::curves::DrawnCurves;
-use super::settings::is_relayed;
+use crate::account;
+use crate::letter::{self, Account, LetterCurves, LetterEvent};
+use crate::message::{Letter, MailThread, SENDER, Sender};
+use crate::plan::{MailPlan, PlannedLetter};
+use crate::settings::is_relayed;
 
-/// The name beside the address of the sender.
-const SENDER: &str = "Neronet";
+/// A letter shows the output of few runs.
+const OUTPUTS_MAX: usize = 20;
+
+/// A picture and the metrics in it; none: there is nothing to draw. The error is for people.
+pub type DrawnCurves = Result<Option<(Arc<[u8]>, String)>, String>;
 
 /// A delivery without a number, and its bytes.
 #[derive(Clone, Debug)]
-pub(super) struct ComposedDelivery {
-    pub(super) delivery: Delivery,
-    pub(super) bytes: Arc<[u8]>,
+pub struct ComposedDelivery {
+    pub delivery: Delivery,
+    pub bytes: Arc<[u8]>,
+}
+
+/// What deliveries are composed of, besides the plan, the state and the configuration.
+#[derive(Debug)]
+pub struct LetterSources<'a> {
+    pub deployment: DeploymentId,
+    pub now: &'a Now,
+    pub zone: &'a TimeZone,
+    /// The ends of standard error of the runs of [`with_output`], by notice.
+    pub outputs: BTreeMap<u64, Vec<u8>>,
+    pub curves: DrawnCurves,
+}
+
+/// The crashed runs of a plan of which letters and calls show the end of standard error, by notice.
+pub fn with_output<'a>(state: &'a State, plan: &MailPlan) -> Vec<(u64, &'a Run)> {
+    let notices = notices(state, plan).into_values();
+    let crashes = notices.filter(|notice| account::is_crash(notice));
+    let runs = crashes.filter_map(|notice| Some((notice.id, state.run(notice.kind.run()?)?)));
+    runs.take(OUTPUTS_MAX).collect()
+}
+
+/// The notices that a plan tells, by number.
+fn notices(state: &State, plan: &MailPlan) -> BTreeMap<u64, Arc<Notice>> {
+    let in_letters = plan.letters.iter().flat_map(|letter| &letter.notices);
+    let wanted = plan.calls.iter().chain(in_letters);
+    wanted
+        .filter_map(|id| Some((*id, Arc::clone(state.post.notices.get(id)?))))
+        .collect()
 }
 
 /// The deliveries of a plan: for each call one of each way, for each letter one of each recipient.
-pub(super) async fn all(
-    desk: &MailDesk,
-    state: &Arc<State>,
+pub fn compose(
+    state: &State,
     config: &Config,
     plan: &MailPlan,
-    curves: DrawnCurves,
+    sources: &LetterSources<'_>,
 ) -> Vec<ComposedDelivery> {
-    let now = desk.nodes.known().now(desk.clock);
-    let in_letters = plan.letters.iter().flat_map(|letter| &letter.notices);
-    let wanted = plan.calls.iter().chain(in_letters);
-    let notices: BTreeMap<u64, Arc<Notice>> = wanted
-        .filter_map(|id| Some((*id, Arc::clone(state.post.notices.get(id)?))))
-        .collect();
-    let events = account::events(state, notices.values(), &now).await;
+    let now = sources.now;
+    let notices = notices(state, plan);
+    let event = |(id, notice): (&u64, &Arc<Notice>)| {
+        let stderr = sources.outputs.get(id).cloned().unwrap_or_default();
+        (*id, account::event(state, notice, stderr, now))
+    };
+    let events: BTreeMap<u64, LetterEvent> = notices.iter().map(event).collect();
     let mut made = Vec::new();
     for id in &plan.calls {
         if let (Some(notice), Some(event)) = (notices.get(id), events.get(id)) {
@@ -49,7 +81,7 @@ pub(super) async fn all(
     let Some(mail) = &config.mail else {
         return made;
     };
-    let (picture, of_digest) = match curves {
+    let (picture, of_digest) = match sources.curves.clone() {
         Ok(None) => (None, LetterCurves::None),
         Ok(Some((picture, of))) => (Some(picture), LetterCurves::Drawn { of }),
         Err(why) => (None, LetterCurves::Failed { why }),
@@ -61,7 +93,7 @@ pub(super) async fn all(
             LetterCurves::None
         };
         let of_letter = planned.notices.iter().filter_map(|id| events.get(id));
-        let account = account::account(state, planned, of_letter.cloned().collect(), curves, &now);
+        let account = account::account(state, planned, of_letter.cloned().collect(), curves, now);
         let of_letter = planned.notices.iter();
         let notices = of_letter.filter_map(|id| notices.get(id)).collect();
         let picture = picture.as_deref().filter(|_| planned.is_digest);
@@ -70,7 +102,7 @@ pub(super) async fn all(
             picture,
             notices,
         };
-        made.extend(letters(desk, state, config, mail, planned, &told, now.ms));
+        made.extend(letters(sources, state, config, mail, planned, &told));
     }
     made
 }
@@ -127,16 +159,16 @@ struct LetterParts<'a> {
 }
 
 fn letters(
-    desk: &MailDesk,
+    sources: &LetterSources<'_>,
     state: &State,
     config: &Config,
     mail: &Mail,
     planned: &PlannedLetter,
     told: &LetterParts<'_>,
-    now_ms: i64,
 ) -> Vec<ComposedDelivery> {
+    let (deployment, now_ms) = (sources.deployment, sources.now.ms);
     let newest = told.notices.last();
-    let text = letter::letter(told.account, &TimeZone::system());
+    let text = letter::letter(told.account, sources.zone);
     let content = if planned.is_digest {
         blake3::hash(text.text.as_bytes()).to_hex().to_string()
     } else {
@@ -152,19 +184,19 @@ fn letters(
     let collection = planned.collection.as_deref();
     let thread = match (collection, planned.is_digest) {
         (Some(name), _) => Some(MailThread {
-            id: format!("{}/{name}", desk.deployment),
+            id: format!("{deployment}/{name}"),
             name: name.to_owned(),
         }),
         // No collection has an empty part in its name.
         (None, true) => Some(MailThread {
-            id: format!("{}//digests", desk.deployment),
+            id: format!("{deployment}//digests"),
             name: "digests".to_owned(),
         }),
         (None, false) => None,
     };
     let one = |to: &String| {
         let composed = Letter {
-            key: format!("{}/{key}", desk.deployment),
+            key: format!("{deployment}/{key}"),
             from: Sender {
                 name: SENDER.to_owned(),
                 address: mail.from.clone(),

@@ -1,8 +1,6 @@
 //! What letters and calls tell of notices, from the state.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::sync::Arc;
 
 use nero_life::held::Held;
 use nero_life::notices::{Notice, NoticeKind};
@@ -11,19 +9,15 @@ use nero_life::outlook::Outlook;
 use nero_life::precedence::Precedents;
 use nero_life::run::Run;
 use nero_life::state::State;
-use nero_model::paths::run::STDERR;
 use nero_model::{EndReason, Phase, RunId, TaskEnd};
-use nero_notices::PlannedLetter;
-use nero_notices::letter::{
-    Account, BatchProgress, EventKind, HeldRuns, LetterCurves, LetterEvent, LetterTable,
-};
 use nero_views::results::is_goal;
 use nero_views::text;
 
-/// The end of standard error that a letter may show.
-const TAIL_BYTES: u64 = 4096;
-/// A letter shows the output of few runs.
-const TAILS_MAX: usize = 20;
+use crate::letter::{
+    Account, BatchProgress, EventKind, HeldRuns, LetterCurves, LetterEvent, LetterTable,
+};
+use crate::plan::PlannedLetter;
+
 /// Metrics of a finished run.
 const METRICS_MAX: usize = 6;
 /// Metrics of a digest: so many are shown in its text.
@@ -31,66 +25,15 @@ const DIGEST_METRICS_MAX: usize = 2;
 /// Rows of a digest; the letter shows the first ones.
 const ROWS_MAX: usize = 1000;
 
-/// The events of notices, by number.
-pub(super) async fn events(
-    state: &Arc<State>,
-    notices: impl Iterator<Item = &Arc<Notice>>,
-    now: &Now,
-) -> BTreeMap<u64, LetterEvent> {
-    let mut events = BTreeMap::new();
-    let mut tails = 0;
-    for notice in notices {
-        let run = notice.kind.run().and_then(|run| state.run(run));
-        let mut stderr = Vec::new();
-        if let Some(run) = run.filter(|_| is_crash(notice) && tails < TAILS_MAX) {
-            tails += 1;
-            stderr = tail(run).await;
-        }
-        events.insert(notice.id, event(state, notice, run, stderr, now));
-    }
-    events
-}
-
-fn is_crash(notice: &Notice) -> bool {
+/// Whether a notice tells of a crash.
+pub(crate) fn is_crash(notice: &Notice) -> bool {
     let phase = Phase::Crashed;
     matches!(notice.kind, NoticeKind::Ended { phase: ended, .. } if ended == phase)
 }
 
-/// The end of what a run printed on standard error: from its results, else its last line.
-async fn tail(run: &Run) -> Vec<u8> {
-    let folder = run.results().folder().to_owned();
-    let read = tokio::task::spawn_blocking(move || {
-        read_tail(&Path::new(&folder).join(STDERR)).unwrap_or_default()
-    });
-    // Without results the record of the end has its last line.
-    let tail = match run.results().folder() {
-        "" => Vec::new(),
-        _ => read.await.unwrap_or_default(),
-    };
-    if tail.is_empty() {
-        run.stderr_line().as_bytes().to_vec()
-    } else {
-        tail
-    }
-}
-
-fn read_tail(path: &Path) -> std::io::Result<Vec<u8>> {
-    use std::io::{Read as _, Seek as _, SeekFrom};
-    let mut file = std::fs::File::open(path)?;
-    let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
-    let mut tail = Vec::new();
-    file.take(TAIL_BYTES).read_to_end(&mut tail)?;
-    Ok(tail)
-}
-
-fn event(
-    state: &State,
-    notice: &Notice,
-    run: Option<&Run>,
-    stderr: Vec<u8>,
-    now: &Now,
-) -> LetterEvent {
+/// What happened, of a notice. `stderr`: the end of what a crashed run printed there.
+pub(crate) fn event(state: &State, notice: &Notice, stderr: Vec<u8>, now: &Now) -> LetterEvent {
+    let run = notice.kind.run().and_then(|run| state.run(run));
     let experiment = notice
         .kind
         .run()
@@ -237,7 +180,7 @@ fn is_followed(state: &State, run: &Run) -> bool {
 }
 
 /// What one letter tells.
-pub(super) fn account(
+pub(crate) fn account(
     state: &State,
     planned: &PlannedLetter,
     events: Vec<LetterEvent>,
@@ -329,7 +272,7 @@ fn progress(state: &State, planned: &PlannedLetter, now: &Now) -> Option<BatchPr
 }
 
 /// The live runs, the longest first.
-pub(super) fn longest<'a>(state: &'a State, now: &Now) -> Vec<&'a Run> {
+pub fn longest<'a>(state: &'a State, now: &Now) -> Vec<&'a Run> {
     let mut runs: Vec<&Run> = state.live_runs().collect();
     runs.sort_by(|one, other| {
         let ran = |run: &Run| run.runtime_s(now).unwrap_or(-1.0);
@@ -342,7 +285,7 @@ pub(super) fn longest<'a>(state: &'a State, now: &Now) -> Vec<&'a Run> {
 
 /// The metrics that a digest shows: those that tell how good a run is, and others where none does;
 /// of these the ones that most runs have. Each has so many points in a run.
-pub(super) fn metric_names(runs: &[&Run], points_min: u64) -> Vec<String> {
+pub fn metric_names(runs: &[&Run], points_min: u64) -> Vec<String> {
     let mut known: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
     for (name, metric) in runs.iter().flat_map(|run| &run.journal.metrics) {
         if metric.count >= points_min && name != "progress" {

@@ -1,47 +1,22 @@
 //! What the configuration says about notices.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use nero_config::{Config, NotifyEvent};
 use nero_life::notices::{Notice, NoticeKind};
 use nero_life::state::State;
 use nero_model::Phase;
-use nero_notices::{MailSettings, NoticeContext};
 
-use super::relay::RelayDesk;
-use crate::config_file::{ConfigFile, ConfigStamp};
-use crate::ledger::WantsNotice;
-use crate::node::{NodeNow, NodeStates};
+use crate::plan::{MailSettings, NoticeContext};
 
 /// Whether anybody is told of anything.
-pub(crate) fn is_notified(config: &Config) -> bool {
+pub fn is_notified(config: &Config) -> bool {
     let settings = settings(config);
     settings.has_mail || settings.has_webhook || settings.has_command
 }
 
-/// Whether anybody is told of such a thing, for the ledger. The file is read again when it changed.
-/// While it cannot be used, what it said before counts, and without that everything is noticed:
-/// nothing gets lost for a mistake in the file.
-pub(crate) fn watching(file: Arc<ConfigFile>) -> WantsNotice {
-    let held: Mutex<(Option<ConfigStamp>, Option<Config>)> = Mutex::default();
-    Arc::new(move |kind| {
-        let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamp = file.stamp();
-        if held.0 != Some(stamp) {
-            // Taken again before the file is read: the last one may be older.
-            file.look_again();
-            let stamp = file.stamp();
-            let read = Config::read(file.path());
-            *held = (Some(stamp), read.ok().or(held.1.take()));
-        }
-        held.1
-            .as_ref()
-            .is_none_or(|config| is_notified(config) && is_wanted(config, kind))
-    })
-}
-
 /// The settings of the plan.
-pub(crate) fn settings(config: &Config) -> MailSettings {
+pub fn settings(config: &Config) -> MailSettings {
     let notify = &config.notify;
     MailSettings {
         has_mail: config.mail.is_some() && !notify.to.is_empty(),
@@ -55,24 +30,22 @@ pub(crate) fn settings(config: &Config) -> MailSettings {
     }
 }
 
-/// What state and configuration tell about a notice.
-pub(super) fn wanted(
+/// What state and configuration tell about a notice. `ahead_ms`: what the clock of its run's node
+/// is ahead of ours. `is_heard`: whether that node has told what it told while neroman was away.
+pub fn wanted(
     state: &State,
     config: &Config,
-    nodes: &NodeStates,
-    relay: &RelayDesk,
     notice: &Notice,
+    ahead_ms: i64,
+    is_heard: bool,
 ) -> NoticeContext {
     let run = notice.kind.run();
     let experiment = run.and_then(|run| state.experiment(run.experiment));
-    // Its node's clock showed the time.
-    let node = run.and_then(|run| nodes.of(state.run(run)?.node()?));
-    let ahead_ms = node.and_then(NodeNow::clock_offset_ms).unwrap_or(0);
     NoticeContext {
         at_ms: notice.at_ms.saturating_sub(ahead_ms),
         is_wanted: is_wanted(config, &notice.kind),
         collection: experiment.map(|one| Arc::from(one.definition.collection())),
-        is_ready: is_ready(state, notice) && relay.has_told(run.and_then(|run| state.run(run))),
+        is_ready: is_ready(state, notice) && is_heard,
         is_relayed: is_relayed(state, notice, &config.notify.to),
         is_end_of_start: matches!(
             notice.kind,
@@ -82,7 +55,7 @@ pub(super) fn wanted(
 }
 
 /// Whether the run's node has told all of these of its end.
-pub(super) fn is_relayed(state: &State, notice: &Notice, to: &[String]) -> bool {
+pub(crate) fn is_relayed(state: &State, notice: &Notice, to: &[String]) -> bool {
     let NoticeKind::Ended { run, .. } = notice.kind else {
         return false;
     };
@@ -92,7 +65,7 @@ pub(super) fn is_relayed(state: &State, notice: &Notice, to: &[String]) -> bool 
 
 /// Whether people are told of such a thing: what a rule's `notify` asks for, and the events of the
 /// configuration.
-fn is_wanted(config: &Config, kind: &NoticeKind) -> bool {
+pub fn is_wanted(config: &Config, kind: &NoticeKind) -> bool {
     let is_asked = matches!(kind, NoticeKind::Fired { is_asked: true, .. });
     is_asked || event(kind).is_some_and(|event| config.notify.wants(event))
 }

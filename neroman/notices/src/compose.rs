@@ -13,7 +13,7 @@ use nero_model::DeploymentId;
 
 use crate::account;
 use crate::letter::{self, Account, LetterCurves, LetterEvent};
-use crate::message::{Letter, MailThread, SENDER, Sender};
+use crate::message::{Letter, MailThread};
 use crate::plan::{MailPlan, PlannedLetter};
 use crate::settings::is_relayed;
 
@@ -197,10 +197,7 @@ fn letters(
     let one = |to: &String| {
         let composed = Letter {
             key: format!("{deployment}/{key}"),
-            from: Sender {
-                name: SENDER.to_owned(),
-                address: mail.from.clone(),
-            },
+            from: mail.from.clone(),
             to: to.clone(),
             to_name: config.name_of(to).map(str::to_owned),
             subject: text.subject.clone(),

@@ -20,8 +20,9 @@ mod settings;
 
 pub use account::{longest, metric_names};
 pub use compose::{ComposedDelivery, DrawnCurves, LetterSources, compose, with_output};
-pub use message::{ComposeError, ComposedMessage, Letter, MailThread, SENDER, Sender};
+pub use message::{ComposeError, ComposedMessage, Letter, MailThread};
+pub use nero_life::notices::SendResult;
 pub use plan::{MailPlan, MailSettings, NoticeContext, PlanTime, PlannedLetter, plan};
 pub use post::{delivery_changes, outcome_changes, retry_changes};
-pub use send::{Envelope, SendOutcome, hand_to, post, send};
+pub use send::{Envelope, hand_to, post, send};
 pub use settings::{is_notified, is_wanted, settings, wanted};

@@ -13,7 +13,7 @@ use lettre::message::{Attachment, Mailbox, Message, MultiPart, MultiPartKind, Si
 /// The name by which the HTML shows the picture: `<img src="cid:plot">`.
 const PICTURE_ID: &str = "plot";
 /// The name beside the address of the sender.
-pub const SENDER: &str = "Neronet";
+const SENDER: &str = "Neronet";
 /// Longer subjects are cut.
 const SUBJECT_CHARS_MAX: usize = 160;
 
@@ -22,8 +22,8 @@ const SUBJECT_CHARS_MAX: usize = 160;
 pub struct Letter {
     /// Names the delivery: the same key and recipient give the same Message-ID.
     pub key: String,
-    /// The sender.
-    pub from: Sender,
+    /// The sender's address.
+    pub from: String,
     /// The recipient's address.
     pub to: String,
     /// The recipient's name, if it is known.
@@ -40,15 +40,6 @@ pub struct Letter {
     pub html: String,
     /// A PNG that the HTML shows as `cid:plot`.
     pub picture: Option<Vec<u8>>,
-}
-
-/// The sender of a letter.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sender {
-    /// The name that is shown.
-    pub name: String,
-    /// The address.
-    pub address: String,
 }
 
 /// Letters about the same things.
@@ -93,7 +84,7 @@ impl Letter {
     /// # Errors
     /// When an address is none.
     pub fn compose(&self) -> Result<ComposedMessage, ComposeError> {
-        let from = address(&self.from.address)?;
+        let from = address(&self.from)?;
         let to = address(&self.to)?;
         let domain = if from.domain().is_ascii() {
             from.domain().to_owned()
@@ -104,7 +95,7 @@ impl Letter {
         let message_id = format!("<{digest}.neronet@{domain}>");
         let date = UNIX_EPOCH + Duration::from_millis(self.date_ms.try_into().unwrap_or(0));
         let mut builder = Message::builder()
-            .from(Mailbox::new(Some(one_line(&self.from.name)), from))
+            .from(Mailbox::new(Some(SENDER.to_owned()), from))
             .to(Mailbox::new(self.to_name.as_deref().map(one_line), to))
             .subject(subject(&self.subject))
             .date(date)
@@ -223,10 +214,7 @@ mod tests {
     fn letter() -> Letter {
         Letter {
             key: "crashed/7f3a/1".to_owned(),
-            from: Sender {
-                name: "Neronet".to_owned(),
-                address: "neronet@example.org".to_owned(),
-            },
+            from: "neronet@example.org".to_owned(),
             to: "ada@example.org".to_owned(),
             to_name: None,
             subject: "digits: 144 crashed".to_owned(),
@@ -330,7 +318,6 @@ mod tests {
             subject: hostile.to_owned(),
             ..letter()
         };
-        letter.from.name = hostile.to_owned();
         letter.to_name = Some(hostile.to_owned());
         letter.thread = Some(MailThread {
             id: hostile.to_owned(),
@@ -387,7 +374,7 @@ mod tests {
             let config = nero_config::Config::parse("config.yaml".as_ref(), &text);
             let config = config.unwrap_or_else(|error| panic!("{error}"));
             let mut letter = letter();
-            letter.from.address = config.mail.unwrap().from;
+            letter.from = config.mail.unwrap().from;
             letter.to = config.notify.to[0].clone();
             letter
                 .compose()

@@ -22,7 +22,7 @@ use nero_life::notices::{Delivery, DeliveryWay, PostChange, SendResult};
 use nero_life::state::State;
 use nero_model::{DeploymentId, Home};
 use nero_notices::{
-    ComposedDelivery, Envelope, LetterSources, MailPlan, PlanTime, SendOutcome, is_notified, plan,
+    ComposedDelivery, Envelope, LetterSources, MailPlan, PlanTime, is_notified, plan,
     retry_changes, settings,
 };
 use tokio::task::JoinSet;
@@ -151,7 +151,7 @@ fn minute_of_day(now_ms: i64) -> u16 {
 }
 
 /// The outcome of a task that sent something.
-type SendTaskResult = Result<(tokio::task::Id, SendOutcome), tokio::task::JoinError>;
+type SendTaskResult = Result<(tokio::task::Id, SendResult), tokio::task::JoinError>;
 
 struct MailTask {
     desk: MailDesk,
@@ -161,7 +161,7 @@ struct MailTask {
     live_since_ms: Option<i64>,
     /// When the last digest was left out, as it told nothing new.
     same_digest_ms: Option<i64>,
-    sending: JoinSet<SendOutcome>,
+    sending: JoinSet<SendResult>,
     curves: DigestCurves,
     relay: RelayDesk,
     /// What came of sending, where the ledger could not take it yet.
@@ -331,8 +331,7 @@ impl MailTask {
         tracing::debug!(delivery = id, key = delivery.key, "sending");
         let config = Arc::clone(config);
         let task = self.sending.spawn(async move {
-            let unset =
-                || SendOutcome::Later("config.yaml names no way for it any more".to_owned());
+            let unset = || SendResult::Later("config.yaml names no way for it any more".to_owned());
             match way {
                 DeliveryWay::Mail => match &config.mail {
                     Some(mail) => {
@@ -357,12 +356,12 @@ impl MailTask {
 
     /// Keeps what came of sending, which the next turn records.
     fn sent(&mut self, sent: SendTaskResult) {
-        let (task, outcome) = match sent {
-            Ok((task, outcome)) => (task, outcome),
+        let (task, result) = match sent {
+            Ok(sent) => sent,
             Err(error) => {
                 let words = "sending ended by a mistake of neroman's own".to_owned();
                 tracing::error!(%error, "sending ended; please report this mistake of neroman");
-                (error.id(), SendOutcome::Later(words))
+                (error.id(), SendResult::Later(words))
             }
         };
         let of_task = |(_, (other, _)): &(&DeliveryWay, &(tokio::task::Id, u64))| *other == task;
@@ -373,12 +372,6 @@ impl MailTask {
             .map(|(way, (_, id))| (*way, *id))
         else {
             return;
-        };
-        let result = match outcome {
-            SendOutcome::Accepted(words) => SendResult::Accepted(words),
-            SendOutcome::Later(words) => SendResult::Later(words),
-            SendOutcome::Refused(words) => SendResult::Refused(words),
-            SendOutcome::LoginRefused(words) => SendResult::LoginRefused(words),
         };
         match &result {
             SendResult::Accepted(_) => tracing::info!(delivery = id, "sent"),

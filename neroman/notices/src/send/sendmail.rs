@@ -6,7 +6,7 @@ use std::path::Path;
 use super::command::TRY_AGAIN;
 use super::deadlines::Deadlines;
 use super::outcome::shown;
-use super::{Envelope, SendOutcome, child};
+use super::{Envelope, SendResult, child};
 
 /// Exit codes of `sysexits.h` by which the program refuses this message for good: wrong data,
 /// an unknown user, an unknown host.
@@ -19,7 +19,7 @@ pub(crate) async fn send(
     envelope: &Envelope,
     message: &[u8],
     deadlines: &Deadlines,
-) -> SendOutcome {
+) -> SendResult {
     let (from, to) = (envelope.from.as_str(), envelope.to.as_str());
     // A line that is a dot alone does not end the message (`-i`).
     let arguments = ["-i", "-f", from, "--", to].map(OsStr::new);
@@ -27,14 +27,14 @@ pub(crate) async fn send(
     let ran = child::run(program.as_os_str(), &arguments, &input, deadlines.program).await;
     let ended = match ran {
         Ok(ended) => ended,
-        Err(why) => return SendOutcome::Later(shown(&why)),
+        Err(why) => return SendResult::Later(shown(&why)),
     };
     let words = shown(&format!("{}: {}", program.display(), ended.last_words()));
     match ended.status.code() {
-        Some(0) => SendOutcome::Accepted(shown(&format!("taken by {}", program.display()))),
-        Some(code) if REFUSED.contains(&code) => SendOutcome::Refused(words),
-        Some(code) if NOT_FOR_US.contains(&code) => SendOutcome::LoginRefused(words),
-        Some(TRY_AGAIN) | Some(_) | None => SendOutcome::Later(words),
+        Some(0) => SendResult::Accepted(shown(&format!("taken by {}", program.display()))),
+        Some(code) if REFUSED.contains(&code) => SendResult::Refused(words),
+        Some(code) if NOT_FOR_US.contains(&code) => SendResult::LoginRefused(words),
+        Some(TRY_AGAIN) | Some(_) | None => SendResult::Later(words),
     }
 }
 

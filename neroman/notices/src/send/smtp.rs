@@ -30,7 +30,7 @@ use tokio::time::timeout;
 use super::deadlines::Deadlines;
 use super::outcome::shown;
 use super::tls::{self, TlsFault};
-use super::{Envelope, SendOutcome, child};
+use super::{Envelope, SendResult, child};
 
 /// More than all answers to one message: a server that never ends a line fills no memory.
 const ANSWERS_BYTES_MAX: usize = 1 << 20;
@@ -46,10 +46,10 @@ pub(crate) async fn send(
     envelope: &Envelope,
     message: &[u8],
     deadlines: &Deadlines,
-) -> SendOutcome {
+) -> SendResult {
     let attempt = Attempt { server, deadlines };
     match attempt.send(envelope, message).await {
-        Ok(words) => SendOutcome::Accepted(words),
+        Ok(words) => SendResult::Accepted(words),
         Err(outcome) => outcome,
     }
 }
@@ -120,7 +120,7 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    async fn send(&self, envelope: &Envelope, message: &[u8]) -> Result<String, SendOutcome> {
+    async fn send(&self, envelope: &Envelope, message: &[u8]) -> Result<String, SendResult> {
         let from = address(&envelope.from)?;
         let to = address(&envelope.to)?;
         let trust = self.trust().await?;
@@ -137,7 +137,7 @@ impl Attempt<'_> {
         sent
     }
 
-    async fn credentials(&self, login: &MailLogin) -> Result<Credentials, SendOutcome> {
+    async fn credentials(&self, login: &MailLogin) -> Result<Credentials, SendResult> {
         let password = child::secret(&login.password_command, self.deadlines.secret).await;
         let password =
             password.map_err(|why| later(format!("no password for {}: {why}", login.name)))?;
@@ -145,7 +145,7 @@ impl Attempt<'_> {
     }
 
     /// Reads which authorities are trusted. The file may lie on a disk that does not answer.
-    async fn trust(&self) -> Result<Trust, SendOutcome> {
+    async fn trust(&self) -> Result<Trust, SendResult> {
         let (server, step) = (self.server.clone(), self.deadlines.step);
         tls::off_thread(step, move || Trust::of(&server))
             .await
@@ -153,7 +153,7 @@ impl Attempt<'_> {
     }
 
     /// A connection that is encrypted as configured, behind the greetings.
-    async fn open(&self, trust: Trust) -> Result<AsyncSmtpConnection, SendOutcome> {
+    async fn open(&self, trust: Trust) -> Result<AsyncSmtpConnection, SendResult> {
         let Smtp { host, port, .. } = self.server;
         let connect = TcpStream::connect((host.as_str(), *port));
         let stream = self.step(SmtpStep::Connect, connect).await?;
@@ -192,7 +192,7 @@ impl Attempt<'_> {
         from: Address,
         to: Address,
         message: &[u8],
-    ) -> Result<String, SendOutcome> {
+    ) -> Result<String, SendResult> {
         if let Some(credentials) = credentials {
             let offered = connection.server_info();
             if offered.get_auth_mechanism(MECHANISMS).is_none() {
@@ -207,7 +207,7 @@ impl Attempt<'_> {
             let offered = connection.server_info();
             if !offered.supports_feature(Extension::SmtpUtfEight) {
                 let words = "the server takes no addresses beyond ASCII (SMTPUTF8)";
-                return Err(SendOutcome::Refused(words.to_owned()));
+                return Err(SendResult::Refused(words.to_owned()));
             }
             let eight_bits = MailParameter::Body(MailBodyParameter::EightBitMime);
             parameters.extend([eight_bits, MailParameter::SmtpUtfEight]);
@@ -229,7 +229,7 @@ impl Attempt<'_> {
         &self,
         step: SmtpStep,
         work: impl Future<Output = io::Result<T>>,
-    ) -> Result<T, SendOutcome> {
+    ) -> Result<T, SendResult> {
         match timeout(self.time(step), work).await {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(error)) => Err(self.failed(step, &error, None)),
@@ -242,7 +242,7 @@ impl Attempt<'_> {
         &self,
         step: SmtpStep,
         work: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, SendOutcome> {
+    ) -> Result<T, SendResult> {
         match timeout(self.time(step), work).await {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(error)) => Err(self.failed(step, &error, error.status().map(u16::from))),
@@ -270,7 +270,7 @@ impl Attempt<'_> {
         step: SmtpStep,
         error: &(dyn std::error::Error + 'static),
         code: Option<u16>,
-    ) -> SendOutcome {
+    ) -> SendResult {
         let Some(code) = code else {
             return later(self.broken(step, error));
         };
@@ -284,16 +284,16 @@ impl Attempt<'_> {
                 None => "; set `mail.login` and `mail.password_command`",
                 Some(_) => "",
             };
-            return SendOutcome::LoginRefused(shown(&format!("{said}{hint}")));
+            return SendResult::LoginRefused(shown(&format!("{said}{hint}")));
         }
         match step {
             SmtpStep::Recipient | SmtpStep::Data | SmtpStep::Message => {
-                SendOutcome::Refused(shown(&said))
+                SendResult::Refused(shown(&said))
             }
-            SmtpStep::Login => SendOutcome::LoginRefused(shown(&said)),
+            SmtpStep::Login => SendResult::LoginRefused(shown(&said)),
             SmtpStep::Sender => {
                 let words = format!("{said} (about the sender, `mail.from`)");
-                SendOutcome::LoginRefused(shown(&words))
+                SendResult::LoginRefused(shown(&words))
             }
             // A server in trouble greets with 554.
             SmtpStep::Connect | SmtpStep::Handshake | SmtpStep::Greeting | SmtpStep::StartTls => {
@@ -375,12 +375,12 @@ impl Attempt<'_> {
 
 const MECHANISMS: &[Mechanism] = &[Mechanism::Plain, Mechanism::Login];
 
-fn later(words: impl AsRef<str>) -> SendOutcome {
-    SendOutcome::Later(shown(words.as_ref()))
+fn later(words: impl AsRef<str>) -> SendResult {
+    SendResult::Later(shown(words.as_ref()))
 }
 
-fn address(text: &str) -> Result<Address, SendOutcome> {
-    let wrong = |_| SendOutcome::Refused(shown(&format!("{text:?} is no address of mail")));
+fn address(text: &str) -> Result<Address, SendResult> {
+    let wrong = |_| SendResult::Refused(shown(&format!("{text:?} is no address of mail")));
     text.parse().map_err(wrong)
 }
 

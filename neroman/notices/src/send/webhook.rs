@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use super::deadlines::Deadlines;
 use super::outcome::shown;
 use super::tls::{self, TlsFault};
-use super::{SendOutcome, child};
+use super::{SendResult, child};
 
 /// The header that names the delivery.
 const DELIVERY: &str = "neronet-delivery";
@@ -30,13 +30,13 @@ pub(crate) async fn post(
     id: &str,
     event: &[u8],
     deadlines: &Deadlines,
-) -> SendOutcome {
+) -> SendResult {
     let key = match &webhook.secret_command {
         Some(command) => match child::secret(command, deadlines.secret).await {
             Ok(secret) => Some(hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes())),
             Err(why) => {
                 let words = format!("no key for the webhook: {why}");
-                return SendOutcome::Later(shown(&words));
+                return SendResult::Later(shown(&words));
             }
         },
         None => None,
@@ -49,30 +49,30 @@ pub(crate) async fn post(
     };
     let Some((target, request)) = request else {
         let words = format!("{:?} is no address of the web", webhook.url);
-        return SendOutcome::LoginRefused(shown(&words));
+        return SendResult::LoginRefused(shown(&words));
     };
     match target
         .exchange(request, webhook.ca.as_ref(), deadlines)
         .await
     {
         Ok(status) => outcome(status),
-        Err(why) => SendOutcome::Later(shown(&format!("{}: {why}", target.authority))),
+        Err(why) => SendResult::Later(shown(&format!("{}: {why}", target.authority))),
     }
 }
 
 /// What an answer means.
-fn outcome(status: StatusCode) -> SendOutcome {
+fn outcome(status: StatusCode) -> SendResult {
     let words = status.to_string();
     match status {
-        status if status.is_success() => SendOutcome::Accepted(words),
-        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => SendOutcome::Later(words),
-        status if status.is_server_error() => SendOutcome::Later(words),
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => SendOutcome::LoginRefused(words),
+        status if status.is_success() => SendResult::Accepted(words),
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => SendResult::Later(words),
+        status if status.is_server_error() => SendResult::Later(words),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => SendResult::LoginRefused(words),
         status if status.is_redirection() => {
             let hint = "no redirection is followed: set `notify.webhook` to the last address";
-            SendOutcome::LoginRefused(format!("{words}; {hint}"))
+            SendResult::LoginRefused(format!("{words}; {hint}"))
         }
-        _ => SendOutcome::Refused(words),
+        _ => SendResult::Refused(words),
     }
 }
 

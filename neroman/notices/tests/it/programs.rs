@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use nero_config::{Mail, MailTransport};
 use nero_model::process::Stat;
-use nero_notices::{Envelope, SendOutcome};
+use nero_notices::{Envelope, SendResult};
 use nero_tests::until;
 
 use crate::{run, words};
@@ -19,7 +19,7 @@ fn script(folder: &Path, name: &str, lines: &str) -> PathBuf {
     path
 }
 
-fn sendmail(program: &Path) -> SendOutcome {
+fn sendmail(program: &Path) -> SendResult {
     let mail = Mail {
         relay: None,
         from: "neronet@example.org".to_owned(),
@@ -47,7 +47,7 @@ fn sendmail_gets_the_message_as_files_here_are_and_no_address_is_an_option() {
     );
     let program = script(folder.path(), "sendmail", &lines);
     let outcome = sendmail(&program);
-    let SendOutcome::Accepted(words) = outcome else {
+    let SendResult::Accepted(words) = outcome else {
         panic!("{outcome:?}");
     };
     assert!(words.contains("taken by"), "{words}");
@@ -63,18 +63,18 @@ fn codes_of_sendmail_are_told_apart() {
         let lines = format!("echo 'queue is full' >&2; exit {code}");
         sendmail(&script(folder.path(), &format!("code{code}"), &lines))
     };
-    assert!(matches!(with(67), SendOutcome::Refused(_)));
-    assert!(matches!(with(78), SendOutcome::LoginRefused(_)));
+    assert!(matches!(with(67), SendResult::Refused(_)));
+    assert!(matches!(with(78), SendResult::LoginRefused(_)));
     for code in [1, 75] {
         let outcome = with(code);
-        let SendOutcome::Later(words) = outcome else {
+        let SendResult::Later(words) = outcome else {
             panic!("{outcome:?}");
         };
         assert!(words.contains("queue is full"), "{words}");
     }
     assert!(matches!(
         sendmail(Path::new("/nonexistent/sendmail")),
-        SendOutcome::Later(_)
+        SendResult::Later(_)
     ));
 }
 
@@ -90,19 +90,19 @@ fn a_program_gets_the_event_and_its_code_counts() {
     };
     assert_eq!(
         hand("cat >\"$0\""),
-        SendOutcome::Accepted("exit code 0".to_owned())
+        SendResult::Accepted("exit code 0".to_owned())
     );
     assert_eq!(fs::read(&got).unwrap(), b"{\"event\":\"crashed\"}");
     assert_eq!(
         hand("exit 0"),
-        SendOutcome::Accepted("exit code 0".to_owned()),
+        SendResult::Accepted("exit code 0".to_owned()),
         "it need not read"
     );
     assert_eq!(
         hand("echo busy; exit 75"),
-        SendOutcome::Later("exit code 75: busy".to_owned())
+        SendResult::Later("exit code 75: busy".to_owned())
     );
-    let refused = SendOutcome::Refused("exit status: 3: no \\u{1b}[31mway".to_owned());
+    let refused = SendResult::Refused("exit status: 3: no \\u{1b}[31mway".to_owned());
     assert_eq!(hand("printf 'no \\033[31mway\\n' >&2; exit 3"), refused);
 }
 
@@ -114,7 +114,7 @@ fn what_a_program_leaves_running_holds_up_nothing() {
     let command = words(&["sh", "-c", lines, path.to_str().unwrap()]);
     assert!(matches!(
         run(nero_notices::hand_to(&command, b"{}")),
-        SendOutcome::Accepted(_)
+        SendResult::Accepted(_)
     ));
     let pid: i32 = fs::read_to_string(path).unwrap().trim().parse().unwrap();
     assert!(Stat::read(pid).is_ok(), "it is not touched");

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use nero_config::{Mail, MailLogin, MailSecurity, MailTransport, Smtp};
-use nero_notices::{Envelope, Letter, MailThread, SendOutcome, Sender};
+use nero_notices::{Envelope, Letter, MailThread, SendResult};
 use nero_tests::MailServer;
 use tempfile::TempDir;
 
@@ -40,11 +40,11 @@ impl Rig {
     }
 
     /// Sends the letter to this recipient.
-    fn send(&self, smtp: &Smtp, to: &str) -> SendOutcome {
+    fn send(&self, smtp: &Smtp, to: &str) -> SendResult {
         self.send_from(smtp, "neronet@example.org", to)
     }
 
-    fn send_from(&self, smtp: &Smtp, from: &str, to: &str) -> SendOutcome {
+    fn send_from(&self, smtp: &Smtp, from: &str, to: &str) -> SendResult {
         let mail = Mail {
             relay: None,
             from: from.to_owned(),
@@ -70,10 +70,7 @@ impl Rig {
 fn letter(to: &str) -> Letter {
     Letter {
         key: "crashed/7f3a/1".to_owned(),
-        from: Sender {
-            name: "Neronet".to_owned(),
-            address: "neronet@example.org".to_owned(),
-        },
+        from: "neronet@example.org".to_owned(),
         to: to.to_owned(),
         to_name: Some("Ada Lovelace".to_owned()),
         subject: "digits: 144 stürzte ab".to_owned(),
@@ -96,17 +93,17 @@ fn login(password: &str) -> Option<MailLogin> {
 }
 
 #[track_caller]
-fn accepted(outcome: &SendOutcome) {
+fn accepted(outcome: &SendResult) {
     match outcome {
-        SendOutcome::Accepted(words) => assert!(words.starts_with("250 OK caught as"), "{words}"),
+        SendResult::Accepted(words) => assert!(words.starts_with("250 OK caught as"), "{words}"),
         other => panic!("{other:?}"),
     }
 }
 
 #[track_caller]
-fn later(outcome: &SendOutcome, hint: &str) {
+fn later(outcome: &SendResult, hint: &str) {
     match outcome {
-        SendOutcome::Later(words) => assert!(words.contains(hint), "{words}"),
+        SendResult::Later(words) => assert!(words.contains(hint), "{words}"),
         other => panic!("{other:?}"),
     }
 }
@@ -151,7 +148,7 @@ fn a_message_arrives_as_composed_by_each_way_to_a_server() {
 fn refusals_of_a_recipient_are_told_apart() {
     let rig = Rig::new();
     let smtp = rig.smtp(MailSecurity::StartTls);
-    let refused = SendOutcome::Refused("550 5.1.1 no such user".to_owned());
+    let refused = SendResult::Refused("550 5.1.1 no such user".to_owned());
     assert_eq!(rig.send(&smtp, "reject@example.org"), refused);
     later(
         &rig.send(&smtp, "later@example.org"),
@@ -163,7 +160,7 @@ fn refusals_of_a_recipient_are_told_apart() {
     );
     accepted(&rig.send(&smtp, "slow@example.org"));
     let outcome = rig.send_from(&smtp, "refused@example.org", "ada@example.org");
-    let SendOutcome::LoginRefused(words) = outcome else {
+    let SendResult::LoginRefused(words) = outcome else {
         panic!("a sender that is refused is refused for every mail: {outcome:?}");
     };
     assert!(
@@ -187,7 +184,7 @@ fn a_refused_login_needs_a_person_and_a_broken_command_for_the_password_does_not
         )
     };
     let outcome = with(login("wrong"));
-    let SendOutcome::LoginRefused(words) = outcome else {
+    let SendResult::LoginRefused(words) = outcome else {
         panic!("{outcome:?}");
     };
     assert!(words.starts_with("535"), "{words}");

@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpListener};
 use std::thread::{self, JoinHandle};
 
 use nero_config::Webhook;
-use nero_notices::SendOutcome;
+use nero_notices::SendResult;
 
 use crate::{run, words};
 
@@ -41,7 +41,7 @@ fn server(answer: &'static str) -> (String, JoinHandle<String>) {
     (url, work)
 }
 
-fn post(url: &str, secret: Option<&[&str]>) -> SendOutcome {
+fn post(url: &str, secret: Option<&[&str]>) -> SendResult {
     let webhook = Webhook {
         url: url.to_owned(),
         ca: None,
@@ -58,7 +58,7 @@ fn post(url: &str, secret: Option<&[&str]>) -> SendOutcome {
 fn an_event_is_posted_with_the_name_of_its_delivery_and_a_signature() {
     let (url, work) = server("HTTP/1.1 204 No Content\r\n\r\n");
     let outcome = post(&url, Some(&["echo", "key"]));
-    assert_eq!(outcome, SendOutcome::Accepted("204 No Content".to_owned()));
+    assert_eq!(outcome, SendResult::Accepted("204 No Content".to_owned()));
     let request = work.join().unwrap();
     let (head, body) = request.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("POST /hook?key=1 HTTP/1.1\r\n"), "{head}");
@@ -76,16 +76,16 @@ fn an_event_is_posted_with_the_name_of_its_delivery_and_a_signature() {
 #[test]
 fn without_a_key_nothing_is_signed() {
     let (url, work) = server("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
-    assert_eq!(post(&url, None), SendOutcome::Accepted("200 OK".to_owned()));
+    assert_eq!(post(&url, None), SendResult::Accepted("200 OK".to_owned()));
     assert!(!work.join().unwrap().contains("signature"));
 }
 
 #[test]
 fn answers_are_told_apart() {
-    type Is = fn(&SendOutcome) -> bool;
-    let is_later: Is = |outcome| matches!(outcome, SendOutcome::Later(_));
-    let is_refused: Is = |outcome| matches!(outcome, SendOutcome::Refused(_));
-    let needs_person: Is = |outcome| matches!(outcome, SendOutcome::LoginRefused(_));
+    type Is = fn(&SendResult) -> bool;
+    let is_later: Is = |outcome| matches!(outcome, SendResult::Later(_));
+    let is_refused: Is = |outcome| matches!(outcome, SendResult::Refused(_));
+    let needs_person: Is = |outcome| matches!(outcome, SendResult::LoginRefused(_));
     for (answer, is) in [
         ("HTTP/1.1 503 Service Unavailable\r\n\r\n", is_later),
         ("HTTP/1.1 429 Too Many Requests\r\n\r\n", is_later),
@@ -128,7 +128,7 @@ fn a_server_without_tls_is_told_by_name() {
         let _ = stream.read_to_end(&mut Vec::new());
     });
     let outcome = post(&url, None);
-    let SendOutcome::Later(words) = outcome else {
+    let SendResult::Later(words) = outcome else {
         panic!("{outcome:?}");
     };
     assert!(words.contains("is it `http://`?"), "{words}");

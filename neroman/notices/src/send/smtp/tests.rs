@@ -49,7 +49,7 @@ fn server(answers: &'static [&'static str]) -> (Smtp, JoinHandle<()>) {
     (smtp, work)
 }
 
-async fn send_to(smtp: &Smtp) -> SendOutcome {
+async fn send_to(smtp: &Smtp) -> SendResult {
     let envelope = Envelope {
         from: "neronet@example.org".to_owned(),
         to: "ada@example.org".to_owned(),
@@ -72,7 +72,7 @@ async fn stands_still(answers: &'static [&'static str], change: fn(&mut Smtp), w
     let (mut smtp, work) = server(answers);
     change(&mut smtp);
     let outcome = send_to(&smtp).await;
-    let SendOutcome::Later(said) = &outcome else {
+    let SendResult::Later(said) = &outcome else {
         panic!("{answers:?}: {outcome:?}");
     };
     assert!(said.contains(words), "{answers:?}: {said}");
@@ -160,7 +160,7 @@ fn a_server_that_never_ends_its_line_fills_no_memory() {
         login: None,
     };
     let outcome = run(send_to(&smtp));
-    let SendOutcome::Later(words) = outcome else {
+    let SendResult::Later(words) = outcome else {
         panic!("{outcome:?}");
     };
     assert!(words.contains("sends too much"), "{words}");
@@ -170,10 +170,10 @@ fn a_server_that_never_ends_its_line_fills_no_memory() {
 
 #[test]
 fn answers_count_by_their_step() {
-    type Is = fn(&SendOutcome) -> bool;
-    let is_later: Is = |outcome| matches!(outcome, SendOutcome::Later(_));
-    let is_refused: Is = |outcome| matches!(outcome, SendOutcome::Refused(_));
-    let needs_person: Is = |outcome| matches!(outcome, SendOutcome::LoginRefused(_));
+    type Is = fn(&SendResult) -> bool;
+    let is_later: Is = |outcome| matches!(outcome, SendResult::Later(_));
+    let is_refused: Is = |outcome| matches!(outcome, SendResult::Refused(_));
+    let needs_person: Is = |outcome| matches!(outcome, SendResult::LoginRefused(_));
     let table: [(&'static [&'static str], Is); 8] = [
         (&["554 no service here\r\n"], is_later),
         (

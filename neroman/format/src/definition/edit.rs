@@ -83,7 +83,7 @@ pub struct Effective {
     pub dropped: Vec<String>,
 }
 
-/// Why a typed override cannot stand.
+/// Why what a person typed cannot stand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EditMistake {
     /// What is wrong.

@@ -68,6 +68,12 @@ const DECIDING: &[&str] = &[
     "proto/metrics/src",
     "neroman/noodles/src",
     "neroman/mlframework/src",
+    "neroman/notices/src/account.rs",
+    "neroman/notices/src/compose.rs",
+    "neroman/notices/src/letter",
+    "neroman/notices/src/plan.rs",
+    "neroman/notices/src/post.rs",
+    "neroman/notices/src/settings.rs",
 ];
 
 /// What a deciding module must not name.

@@ -68,6 +68,12 @@ const DECIDING: &[&str] = &[
     "proto/metrics/src",
     "neroman/noodles/src",
     "neroman/mlframework/src",
+    "neroman/notices/src/account.rs",
+    "neroman/notices/src/compose.rs",
+    "neroman/notices/src/letter",
+    "neroman/notices/src/plan.rs",
+    "neroman/notices/src/post.rs",
+    "neroman/notices/src/settings.rs",
 ];
 
 /// What a deciding module must not name.
@@ -88,6 +94,12 @@ const NOT_READING: &[&str] = &[
     "neroman/daemon/src",
     "neroman/cli/src",
     "neroman/views/src",
+    "neroman/notices/src/account.rs",
+    "neroman/notices/src/compose.rs",
+    "neroman/notices/src/letter",
+    "neroman/notices/src/plan.rs",
+    "neroman/notices/src/post.rs",
+    "neroman/notices/src/settings.rs",
     "neromum/src",
     "nerokid/src",
 ];

@@ -31,7 +31,7 @@ pub use definition::{
     Note, OnNode, OnNodes, Output, OutputPlot, Override, Param, ParentFile, Place, Placed,
     Precedence, ProcessedOutput, ProcessedUnit, Processing, PythonCall, RenderDef, Resources,
     Retry, RetryOn, RowsOptions, RuleAction, RuleDef, RunLock, Scheduling, SharedPart, ShownValue,
-    Source, SourceKind, Strays, Stream, TableOptions, Value,
+    Source, SourceKind, Strays, Stream, TableOptions, Value, float_text,
 };
 pub use nero_expr::ACTIONS;
 pub use nero_table::CellValue;

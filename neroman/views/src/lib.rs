@@ -13,7 +13,6 @@ pub mod diff;
 pub mod export;
 mod fact;
 pub mod json;
-pub mod letter;
 mod object;
 pub mod results;
 pub mod series;

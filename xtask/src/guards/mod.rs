@@ -45,6 +45,21 @@ const ROOMS: &[(&str, &str, Arrows)] = &[
         ],
     ),
     (
+        "neroman/notices",
+        "",
+        &[
+            ("letter", &[]),
+            ("message", &[]),
+            ("plan", &[]),
+            ("send", &[]),
+            (
+                "compose",
+                &["account", "letter", "message", "plan", "settings"],
+            ),
+            ("post", &["compose", "plan"]),
+        ],
+    ),
+    (
         "proto/expr",
         "",
         &[

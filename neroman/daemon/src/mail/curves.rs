@@ -8,18 +8,17 @@ use std::time::Duration;
 use nero_life::run::Run;
 use nero_life::state::State;
 use nero_model::{Home, RunId};
+use nero_notices::letter::CURVES_WIDTH;
+use nero_notices::{DrawnCurves, MailPlan, longest, metric_names};
 use nero_plot::{CurvePoint, HorizontalAxis, Theme, child, svg_of_width, thinned};
 use nero_store::{Point, RunKey, SeriesReader};
 use nero_views::curves::{self, Spread, WantedCurves};
-use nero_views::letter::CURVES_WIDTH;
 use nero_wire::v1;
 use nero_wire::v1::metrics_reply::Series;
 use tokio::task::JoinSet;
 
 use super::MailDesk;
-use super::account;
 use crate::spec;
-use nero_life::notices::MailPlan;
 
 /// Runs with a curve: so many colours differ well.
 const RUNS_MAX: usize = 8;
@@ -31,9 +30,6 @@ const DRAWING_MAX: Duration = Duration::from_secs(60);
 const COLUMNS: u32 = 1300;
 /// Pixels of a picture for each of its units: sharp on a screen with small pixels.
 const FACTOR: f32 = 2.0;
-
-/// A picture and the metrics in it; none: there is nothing to draw. The error is for people.
-pub(super) type DrawnCurves = Result<Option<(Arc<[u8]>, String)>, String>;
 
 /// The curves of the digest that is due.
 #[derive(Debug, Default)]
@@ -94,10 +90,10 @@ async fn in_time(drawing: impl Future<Output = DrawnCurves>) -> DrawnCurves {
 /// The picture of the runs that have run longest.
 async fn draw(desk: MailDesk, state: Arc<State>) -> DrawnCurves {
     let now = desk.nodes.known().now(desk.clock);
-    let mut runs = account::longest(&state, &now);
+    let mut runs = longest(&state, &now);
     runs.truncate(RUNS_MAX);
     // A curve has two points.
-    let names = account::metric_names(&runs, 2);
+    let names = metric_names(&runs, 2);
     if names.is_empty() {
         return Ok(None);
     }

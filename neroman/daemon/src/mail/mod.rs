@@ -1,15 +1,14 @@
 //! Tells people by mail, webhook and command what notices hold.
 //!
-//! [`run`] is the one task that sends. It plans (`nero_life::notices`), composes, has the ledger sync
+//! [`run`] is the one task that sends. It plans and composes (`nero_notices`), has the ledger sync
 //! the bytes, sends, and has the ledger record what came of it. A daemon that dies in between
 //! sends the same bytes once more. docs/design/mail.md has the states.
 
-mod account;
-mod compose;
 mod curves;
+mod output;
 mod reach;
 mod relay;
-mod settings;
+mod watching;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,23 +18,23 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use nero_config::Config;
 use nero_life::change::Change;
-use nero_life::notices::{
-    Delivery, DeliveryState, DeliveryWay, HOUR_MS, MailPlan, PlanTime, PostChange, SendResult, plan,
-};
+use nero_life::notices::{Delivery, DeliveryWay, PostChange, SendResult};
 use nero_life::state::State;
-use nero_mail::{Envelope, SendOutcome};
 use nero_model::{DeploymentId, Home};
+use nero_notices::{
+    ComposedDelivery, Envelope, LetterSources, MailPlan, PlanTime, is_notified, plan,
+    retry_changes, settings,
+};
 use tokio::task::JoinSet;
 
 use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::ledger::{Audience, Ledger};
-use crate::node::{NodeStates, Nodes};
-use compose::ComposedDelivery;
+use crate::node::{NodeNow, NodeStates, Nodes};
 use curves::DigestCurves;
+use output::stderr_end;
 pub(crate) use relay::RelayDesk;
-
-pub(crate) use settings::{is_notified, settings, watching};
+pub(crate) use watching::watching;
 
 /// A wall clock that was set, or a sleep of this machine, is noticed after this long.
 const LOOK_AGAIN: Duration = Duration::from_secs(300);
@@ -136,7 +135,11 @@ pub(crate) fn planned(
         same_digest_ms,
     };
     plan(&state.post, &settings(config), &time, |notice| {
-        settings::wanted(state, config, nodes, relay, notice)
+        let run = notice.kind.run().and_then(|run| state.run(run));
+        // Its node's clock showed the time.
+        let node = run.and_then(|run| nodes.of(run.node()?));
+        let ahead_ms = node.and_then(NodeNow::clock_offset_ms).unwrap_or(0);
+        nero_notices::wanted(state, config, notice, ahead_ms, relay.has_told(run))
     })
 }
 
@@ -148,7 +151,7 @@ fn minute_of_day(now_ms: i64) -> u16 {
 }
 
 /// The outcome of a task that sent something.
-type SendTaskResult = Result<(tokio::task::Id, SendOutcome), tokio::task::JoinError>;
+type SendTaskResult = Result<(tokio::task::Id, SendResult), tokio::task::JoinError>;
 
 struct MailTask {
     desk: MailDesk,
@@ -158,7 +161,7 @@ struct MailTask {
     live_since_ms: Option<i64>,
     /// When the last digest was left out, as it told nothing new.
     same_digest_ms: Option<i64>,
-    sending: JoinSet<SendOutcome>,
+    sending: JoinSet<SendResult>,
     curves: DigestCurves,
     relay: RelayDesk,
     /// What came of sending, where the ledger could not take it yet.
@@ -249,7 +252,7 @@ impl MailTask {
         if is_same {
             return Ok(());
         }
-        let again = move |state: &State, now_ms| again(state, now_ms, is_first);
+        let again = move |state: &State, now_ms| retry_changes(state, now_ms, is_first);
         self.desk.ledger.note(false, again).await
     }
 
@@ -290,25 +293,27 @@ impl MailTask {
         config: &Config,
         plan: &MailPlan,
     ) -> Result<(), Failure> {
-        let curves = self.curves.of_digest();
-        let made = compose::all(&self.desk, state, config, plan, curves).await;
+        let mut outputs = BTreeMap::new();
+        for (notice, run) in nero_notices::with_output(state, plan) {
+            outputs.insert(notice, stderr_end(run).await);
+        }
+        let sources = LetterSources {
+            deployment: self.desk.deployment,
+            now: &self.desk.nodes.known().now(self.desk.clock),
+            zone: &TimeZone::system(),
+            outputs,
+            curves: self.curves.of_digest(),
+        };
+        let made = nero_notices::compose(state, config, plan, &sources);
         let is_digest = |one: &ComposedDelivery| one.delivery.is_digest;
         if plan.letters.iter().any(|letter| letter.is_digest) && !made.iter().any(is_digest) {
             self.same_digest_ms = Some(self.desk.clock.now_ms());
             tracing::info!("a digest is left out: it would tell what the one before it told");
         }
-        let has_mail = settings(config).has_mail;
-        let mut settled = plan.unwanted.clone();
-        settled.extend(plan.letters.iter().flat_map(|letter| &letter.notices));
-        if !has_mail {
-            settled.extend(&plan.calls);
-        }
-        let (calls, expired) = (plan.calls.clone(), plan.expired.clone());
+        let (plan, has_mail) = (plan.clone(), settings(config).has_mail);
         let is_synced = !made.is_empty();
         let note = move |state: &State, now_ms| {
-            vec![Change::Post(Arc::new(post_change(
-                state, &made, &settled, &calls, &expired, now_ms,
-            )))]
+            nero_notices::delivery_changes(state, &plan, &made, has_mail, now_ms)
         };
         self.desk.ledger.note(is_synced, note).await
     }
@@ -326,22 +331,21 @@ impl MailTask {
         tracing::debug!(delivery = id, key = delivery.key, "sending");
         let config = Arc::clone(config);
         let task = self.sending.spawn(async move {
-            let unset =
-                || SendOutcome::Later("config.yaml names no way for it any more".to_owned());
+            let unset = || SendResult::Later("config.yaml names no way for it any more".to_owned());
             match way {
                 DeliveryWay::Mail => match &config.mail {
                     Some(mail) => {
                         let (from, to) = (delivery.from.clone(), delivery.to.clone());
-                        nero_mail::send(mail, &Envelope { from, to }, &bytes).await
+                        nero_notices::send(mail, &Envelope { from, to }, &bytes).await
                     }
                     None => unset(),
                 },
                 DeliveryWay::Webhook => match &config.notify.webhook {
-                    Some(webhook) => nero_mail::post(webhook, &delivery.key, &bytes).await,
+                    Some(webhook) => nero_notices::post(webhook, &delivery.key, &bytes).await,
                     None => unset(),
                 },
                 DeliveryWay::Command => match &config.notify.command {
-                    Some(command) => nero_mail::hand_to(command, &bytes).await,
+                    Some(command) => nero_notices::hand_to(command, &bytes).await,
                     None => unset(),
                 },
             }
@@ -352,12 +356,12 @@ impl MailTask {
 
     /// Keeps what came of sending, which the next turn records.
     fn sent(&mut self, sent: SendTaskResult) {
-        let (task, outcome) = match sent {
-            Ok((task, outcome)) => (task, outcome),
+        let (task, result) = match sent {
+            Ok(sent) => sent,
             Err(error) => {
                 let words = "sending ended by a mistake of neroman's own".to_owned();
                 tracing::error!(%error, "sending ended; please report this mistake of neroman");
-                (error.id(), SendOutcome::Later(words))
+                (error.id(), SendResult::Later(words))
             }
         };
         let of_task = |(_, (other, _)): &(&DeliveryWay, &(tokio::task::Id, u64))| *other == task;
@@ -369,12 +373,6 @@ impl MailTask {
         else {
             return;
         };
-        let result = match outcome {
-            SendOutcome::Accepted(words) => SendResult::Accepted(words),
-            SendOutcome::Later(words) => SendResult::Later(words),
-            SendOutcome::Refused(words) => SendResult::Refused(words),
-            SendOutcome::LoginRefused(words) => SendResult::LoginRefused(words),
-        };
         match &result {
             SendResult::Accepted(_) => tracing::info!(delivery = id, "sent"),
             other => tracing::warn!(delivery = id, outcome = ?other, "not sent"),
@@ -383,90 +381,10 @@ impl MailTask {
     }
 
     async fn record(&self, id: u64, result: SendResult) -> Result<(), Failure> {
-        let note = move |state: &State, now_ms| {
-            let Some(delivery) = state.post.deliveries.get(&id) else {
-                return Vec::new();
-            };
-            let mut changed = vec![delivery.after(result.clone(), now_ms)];
-            if let SendResult::Accepted(_) = result {
-                // What was made before and failed need not wait longer, as its way works again.
-                let failed = state.post.deliveries.values().filter(|one| {
-                    one.way == delivery.way && one.id < id && one.tries > 0 && !one.state.is_over()
-                });
-                changed.extend(failed.filter_map(|one| one.again(now_ms)));
-            }
-            deliveries(changed)
-        };
+        let note =
+            move |state: &State, now_ms| nero_notices::outcome_changes(state, id, &result, now_ms);
         self.desk.ledger.note(false, note).await
     }
-}
-
-/// The changes that have deliveries tried again which failed before: at a person's wish all, else
-/// those that wait for a person.
-pub(crate) fn again(state: &State, now_ms: i64, blocked_alone: bool) -> Vec<Change> {
-    let waits = |one: &&Arc<Delivery>| match one.state {
-        DeliveryState::Blocked { .. } => true,
-        DeliveryState::Waiting { .. } => one.tries > 0 && !blocked_alone,
-        DeliveryState::Sent { .. }
-        | DeliveryState::Refused { .. }
-        | DeliveryState::GivenUp { .. } => false,
-    };
-    let waiting = state.post.deliveries.values().filter(waits);
-    deliveries(waiting.filter_map(|one| one.again(now_ms)).collect())
-}
-
-/// The change of these deliveries.
-fn deliveries(changed: Vec<Delivery>) -> Vec<Change> {
-    if changed.is_empty() {
-        return Vec::new();
-    }
-    vec![Change::Post(Arc::new(PostChange {
-        deliveries: changed.into_iter().map(Arc::new).collect(),
-        ..PostChange::default()
-    }))]
-}
-
-fn post_change(
-    state: &State,
-    made: &[ComposedDelivery],
-    settled: &[u64],
-    calls: &[u64],
-    expired: &[u64],
-    now_ms: i64,
-) -> PostChange {
-    let mut change = PostChange {
-        settled: settled.to_vec(),
-        forgotten: state.post.to_forget(now_ms - HOUR_MS),
-        ..PostChange::default()
-    };
-    for (id, one) in (state.post.next_delivery()..).zip(made) {
-        if !one.delivery.state.is_over() {
-            change.letters.push((id, Arc::clone(&one.bytes)));
-        }
-        change.deliveries.push(Arc::new(Delivery {
-            id,
-            ..one.delivery.clone()
-        }));
-    }
-    let called = calls.iter().filter(|id| !settled.contains(id));
-    let called = called.filter_map(|id| state.post.notices.get(id));
-    change.notices = called
-        .map(|notice| {
-            let mut notice = (**notice).clone();
-            notice.called = true;
-            Arc::new(notice)
-        })
-        .collect();
-    let expired = expired
-        .iter()
-        .filter_map(|id| state.post.deliveries.get(id));
-    change.deliveries.extend(expired.map(|one| {
-        let mut one = (**one).clone();
-        let why = "config.yaml names no way for it any more".to_owned();
-        one.state = DeliveryState::GivenUp { at_ms: now_ms, why };
-        Arc::new(one)
-    }));
-    change
 }
 
 #[cfg(test)]

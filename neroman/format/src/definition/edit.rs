@@ -83,7 +83,7 @@ pub struct Effective {
     pub dropped: Vec<String>,
 }
 
-/// Why a typed override cannot stand.
+/// Why what a person typed cannot stand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EditMistake {
     /// What is wrong.
@@ -93,7 +93,8 @@ pub struct EditMistake {
 }
 
 impl EditMistake {
-    pub(crate) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    /// A mistake; the hint may be empty.
+    pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             message: message.into(),
             hint: hint.into(),

@@ -29,7 +29,7 @@ pub use precedence::{
 pub use processing::{OutputPlot, ProcessedOutput, ProcessedUnit, Processing, PythonCall};
 pub use resources::{Container, NodeResources, OnNode, OnNodes, Resources, Scheduling};
 pub use shared::SharedPart;
-pub use value::Value;
+pub use value::{Value, float_text};
 
 use nero_expr::{Expr, RulePlace};
 use nero_model::safe::quoted;

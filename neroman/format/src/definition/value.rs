@@ -31,7 +31,7 @@ impl Value {
 }
 
 /// Floats as JSON numbers, and `"inf"`, `"-inf"`, `"nan"` where JSON has none.
-mod float_text {
+pub mod float_text {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
     #[derive(Deserialize)]
@@ -41,7 +41,9 @@ mod float_text {
         Text(String),
     }
 
-    pub(super) fn serialize<S: Serializer>(x: &f64, to: S) -> Result<S::Ok, S::Error> {
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(x: &f64, to: S) -> Result<S::Ok, S::Error> {
         if x.is_finite() {
             to.serialize_f64(*x)
         } else {
@@ -49,7 +51,9 @@ mod float_text {
         }
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    /// # Errors
+    /// When it is neither a number nor the text of one.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
         match StoredNumber::deserialize(from)? {
             StoredNumber::Number(x) => Ok(x),
             StoredNumber::Text(text) => text.parse().map_err(D::Error::custom),

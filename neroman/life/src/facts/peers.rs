@@ -21,31 +21,19 @@ impl PeersNumber {
     }
 }
 
-/// JSON has no infinite numbers.
+/// As [`nero_format::float_text`], for a number that may be missing.
 mod maybe_float {
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum TextOrNumber {
-        Number(f64),
-        Text(String),
-    }
+    #[derive(Deserialize, Serialize)]
+    struct Stored(#[serde(with = "nero_format::float_text")] f64);
 
     #[expect(clippy::ref_option, reason = "serde passes the field")]
     pub(super) fn serialize<S: Serializer>(value: &Option<f64>, to: S) -> Result<S::Ok, S::Error> {
-        match value {
-            None => to.serialize_none(),
-            Some(value) if value.is_finite() => to.serialize_f64(*value),
-            Some(value) => to.collect_str(value),
-        }
+        value.map(Stored).serialize(to)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
-        Ok(match Option::<TextOrNumber>::deserialize(from)? {
-            None => None,
-            Some(TextOrNumber::Number(value)) => Some(value),
-            Some(TextOrNumber::Text(text)) => Some(text.parse().map_err(D::Error::custom)?),
-        })
+        Ok(Option::<Stored>::deserialize(from)?.map(|Stored(value)| value))
     }
 }

@@ -1,4 +1,3 @@
-//! What is noticed, and when it is told.
+//! What is noticed.
 
 mod noticing;
-mod planning;

@@ -1,6 +1,6 @@
 //! Cancel requests for the runs of an experiment, and the runs that they release.
 
-use nero_model::RunId;
+use nero_model::{ExperimentId, RunId};
 
 use crate::facts::dispatch::Cancel;
 use crate::fold::change::Change;
@@ -9,7 +9,70 @@ use crate::fold::run::Run;
 use crate::fold::state::State;
 pub use crate::step::cancel::{Answer, CancelOutcome, comes_to};
 use crate::step::input::Input;
-use crate::step::{fits, step};
+use crate::step::{LateInputError, fits, step, steps};
+
+/// The result of a cancel request for a run, or for an experiment that has none to end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CancelResult {
+    pub experiment: ExperimentId,
+    pub name: String,
+    /// 0: the experiment has no run.
+    pub run: u32,
+    pub outcome: CancelOutcome,
+}
+
+/// Cancels the live runs of experiments, of each the one with this number or all. `late` gets
+/// inputs that do not fit, which are mistakes of ours.
+pub fn cancel(
+    state: &State,
+    chosen: impl IntoIterator<Item = (ExperimentId, Option<u32>)>,
+    cancel: &Cancel,
+    mut late: impl FnMut(LateInputError),
+) -> (Vec<CancelResult>, Vec<Change>) {
+    let mut results = Vec::new();
+    let mut changes = Vec::new();
+    for (id, number) in chosen {
+        let Some(experiment) = state.experiment(id) else {
+            continue;
+        };
+        let mut add = |run: u32, outcome: CancelOutcome| {
+            results.push(CancelResult {
+                experiment: id,
+                name: experiment.definition.name.clone(),
+                run,
+                outcome,
+            });
+        };
+        let one = match number {
+            Some(number) => experiment.run(number),
+            None => experiment.current(),
+        };
+        let Some(one) = one else {
+            add(0, CancelOutcome::Skipped("defined".to_owned()));
+            continue;
+        };
+        // A run that is being ended for a restart and the run that waits for
+        // its end are both live. A run that its node forgot counts as live
+        // until a person gives it up.
+        let live: Vec<_> = experiment
+            .runs
+            .iter()
+            .filter(|run| number.is_none_or(|number| run.made.id.number == number))
+            .filter(|run| run.phase().is_live() || run.forgotten())
+            .collect();
+        if live.is_empty() {
+            let word = one.phase().word().to_owned();
+            add(one.made.id.number, CancelOutcome::Skipped(word));
+        }
+        for run in live {
+            let input = Input::Cancel(cancel.clone());
+            let inputs = [(run.made.id, &input)];
+            changes.extend(steps(state, inputs, cancel.asked_ms, &mut late));
+            add(run.made.id.number, comes_to(run));
+        }
+    }
+    (results, changes)
+}
 
 /// Cancels the live runs of an experiment that is started again.
 pub fn for_restart(experiment: &Experiment, author: &str, now_ms: i64) -> Vec<Change> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nero_format::{Definition, Loaded, Param, Place, Source, SourceKind, Value};
 use nero_model::{ExperimentId, Phase, RunId, RunToken};
 
-use crate::facts::journal::{Exit, Gone, Incarnation, Key};
+use crate::facts::journal::{Exit, Incarnation, Key, TreeEnd};
 use crate::facts::now::{Moment, Tick};
 use crate::fold::change::{Change, NewRun};
 use crate::fold::experiment::Stamp;
@@ -354,7 +354,7 @@ pub(crate) fn ended(code: i32) -> Incarnation {
             run_ms: 1,
             at_ms: 6,
         }),
-        gone: Some(Gone {
+        gone: Some(TreeEnd {
             key: key(6),
             strays_killed: 0,
             stdout_bytes: 0,

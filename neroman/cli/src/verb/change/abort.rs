@@ -8,7 +8,7 @@ use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{AbortReply, AbortRequest};
 use serde_json::{Value, json};
 
-use super::rehearsal::{Rehearsal, ending, is_one_id, skips};
+use super::rehearsal::{ending, is_one_id, narrow, skips};
 use crate::args::Abort;
 use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
@@ -31,15 +31,10 @@ pub async fn run(session: &mut Session, args: &Abort) -> Result<u8, Stop> {
             ..asked.clone()
         };
         let reply = call(session, trial).await?;
-        let rehearsal = Rehearsal {
-            noun: "live run",
-            list: touched(&reply),
-            explicit: reply.explicit,
-        };
-        if !rehearsal.agreed(&session.out, "abort").await? {
+        let (found, picked) = ((touched(&reply), reply.explicit), &mut asked.selection);
+        if !narrow(&session.out, "abort", "live run", found, picked).await? {
             return Ok(code::FAILED);
         }
-        asked.selection = rehearsal.listed(&session.out).or(asked.selection);
     }
     let reply = call(session, asked).await?;
     if args.json.json {

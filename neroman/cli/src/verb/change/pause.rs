@@ -7,7 +7,7 @@ use nero_wire::v1::pause_reply::{One, Outcome};
 use nero_wire::v1::{PauseReply, PauseRequest};
 use serde_json::{Value, json};
 
-use super::rehearsal::{Rehearsal, ending, is_one_id, skips};
+use super::rehearsal::{ending, is_one_id, narrow, skips};
 use crate::args::Pause;
 use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
@@ -51,15 +51,10 @@ pub async fn run(session: &mut Session, args: &Pause, which: PauseChange) -> Res
             ..asked.clone()
         };
         let reply = call(session, trial).await?;
-        let rehearsal = Rehearsal {
-            noun: "live run",
-            list: touched(&reply),
-            explicit: reply.explicit,
-        };
-        if !rehearsal.agreed(&session.out, which.word()).await? {
+        let (found, picked) = ((touched(&reply), reply.explicit), &mut asked.selection);
+        if !narrow(&session.out, which.word(), "live run", found, picked).await? {
             return Ok(code::FAILED);
         }
-        asked.selection = rehearsal.listed(&session.out).or(asked.selection);
     }
     let reply = call(session, asked).await?;
     if args.json.json {

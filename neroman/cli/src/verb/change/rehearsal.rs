@@ -13,57 +13,65 @@ const LISTED_MAX: usize = 20;
 /// Longest reason that stands in the line of counts.
 const SHORT_REASON: usize = 32;
 
-/// The experiments that a rehearsal names.
-pub struct Rehearsal {
-    /// What each of them is, as in `2 live runs`.
-    pub noun: &'static str,
-    /// Their ids and names.
-    pub list: Vec<(u64, String)>,
-    /// Whether the selector names an id, a state or an expression.
-    pub explicit: bool,
+/// Asks before a verb touches more than one of the experiments that its rehearsal found, by id and
+/// name. Returns whether the verb goes on. `noun`: what each of them is, as in `2 live runs`.
+/// `explicit`: whether the selector names an id, a state or an expression.
+///
+/// # Errors
+/// When the user cannot be asked, and the selector is not explicit and `--yes` is not given.
+pub async fn is_agreed(
+    out: &Out,
+    verb: &str,
+    noun: &str,
+    list: &[(u64, String)],
+    explicit: bool,
+) -> Result<bool, Stop> {
+    if list.len() <= 1 {
+        return Ok(true);
+    }
+    let what = format!("{verb} {}", text::plural(list.len(), noun));
+    if out.screen.can_ask {
+        for (id, name) in list.iter().take(LISTED_MAX) {
+            out.note(&format!("  {id}  {name}"));
+        }
+        if list.len() > LISTED_MAX {
+            out.note(&format!("  … and {} more", list.len() - LISTED_MAX));
+        }
+        let goes_on = out.ask(&format!("{what}?")).await?;
+        if !goes_on {
+            out.note("nothing was done");
+        }
+        return Ok(goes_on);
+    }
+    if explicit {
+        return Ok(true);
+    }
+    Err(Fault::usage(format!("this would {what}"))
+        .cause("the selector names no id, state or expression, and there is no terminal to ask")
+        .hint("add --yes to go on")
+        .into())
 }
 
-impl Rehearsal {
-    /// Asks before a verb touches more than one. Returns whether the verb goes on.
-    ///
-    /// # Errors
-    /// When the user cannot be asked, and the selector is not explicit and `--yes`
-    /// is not given.
-    pub async fn agreed(&self, out: &Out, verb: &str) -> Result<bool, Stop> {
-        if self.list.len() <= 1 {
-            return Ok(true);
-        }
-        let what = format!("{verb} {}", text::plural(self.list.len(), self.noun));
-        if out.screen.can_ask {
-            for (id, name) in self.list.iter().take(LISTED_MAX) {
-                out.note(&format!("  {id}  {name}"));
-            }
-            if self.list.len() > LISTED_MAX {
-                out.note(&format!("  … and {} more", self.list.len() - LISTED_MAX));
-            }
-            let goes_on = out.ask(&format!("{what}?")).await?;
-            if !goes_on {
-                out.note("nothing was done");
-            }
-            return Ok(goes_on);
-        }
-        if self.explicit {
-            return Ok(true);
-        }
-        Err(Fault::usage(format!("this would {what}"))
-            .cause("the selector names no id, state or expression, and there is no terminal to ask")
-            .hint("add --yes to go on")
-            .into())
-    }
-
-    /// The experiments in the question as a selection; `None` when no question was asked.
-    pub fn listed(&self, out: &Out) -> Option<Selection> {
-        let ids: Vec<u64> = self.list.iter().map(|(id, _)| *id).collect();
-        (out.screen.can_ask && ids.len() > 1).then(|| Selection {
+/// Asks as [`is_agreed`]; a selection about which a question was asked becomes what it listed.
+///
+/// # Errors
+/// Those of [`is_agreed`].
+pub async fn narrow(
+    out: &Out,
+    verb: &str,
+    noun: &str,
+    (list, explicit): (Vec<(u64, String)>, bool),
+    selection: &mut Option<Selection>,
+) -> Result<bool, Stop> {
+    let goes_on = is_agreed(out, verb, noun, &list, explicit).await?;
+    if out.screen.can_ask && list.len() > 1 {
+        let ids: Vec<u64> = list.into_iter().map(|(id, _)| id).collect();
+        *selection = Some(Selection {
             text: text::ids(&ids),
             ..Selection::default()
-        })
+        });
     }
+    Ok(goes_on)
 }
 
 /// A single id touches one experiment at most: no question is needed.

@@ -5,7 +5,7 @@ use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{AbortRequest, StartRequest};
 
 use super::edit::assignments;
-use super::rehearsal::{Rehearsal, is_one_id};
+use super::rehearsal::{is_agreed, is_one_id};
 use super::start;
 use crate::args::Restart;
 use crate::fault::{Stop, code};
@@ -45,10 +45,6 @@ async fn may_stop_live_ones(session: &mut Session, args: &Restart) -> Result<boo
         ..AbortRequest::default()
     };
     let reply = session.read(trial, ManClient::abort).await?;
-    let rehearsal = Rehearsal {
-        noun: "live run",
-        list: super::abort::touched(&reply),
-        explicit: reply.explicit,
-    };
-    rehearsal.agreed(&session.out, "stop and restart").await
+    let (verb, list) = ("stop and restart", super::abort::touched(&reply));
+    is_agreed(&session.out, verb, "live run", &list, reply.explicit).await
 }

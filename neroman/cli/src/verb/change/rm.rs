@@ -7,7 +7,7 @@ use nero_wire::v1::remove_reply::One;
 use nero_wire::v1::{RemoveReply, RemoveRequest};
 use serde_json::Value;
 
-use super::rehearsal::{Rehearsal, ending, is_one_id, skips};
+use super::rehearsal::{ending, is_one_id, narrow, skips};
 use crate::args::Remove;
 use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
@@ -28,15 +28,10 @@ pub async fn run(session: &mut Session, args: &Remove) -> Result<u8, Stop> {
             ..asked.clone()
         };
         let reply = call(session, trial).await?;
-        let rehearsal = Rehearsal {
-            noun: "experiment",
-            list: touched(&reply),
-            explicit: reply.explicit,
-        };
-        if !rehearsal.agreed(&session.out, "remove").await? {
+        let (found, picked) = ((touched(&reply), reply.explicit), &mut asked.selection);
+        if !narrow(&session.out, "remove", "experiment", found, picked).await? {
             return Ok(code::FAILED);
         }
-        asked.selection = rehearsal.listed(&session.out).or(asked.selection);
     }
     let reply = call(session, asked).await?;
     if args.json.json {

@@ -5,9 +5,9 @@ mod list;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nero_config::{Config, Mail, MailTransport, NotifyEvent};
-use nero_mail::{Envelope, Letter, SendOutcome, Sender};
 use nero_model::ids;
-use nero_views::{json, letter};
+use nero_notices::{Envelope, Letter, SendResult, letter};
+use nero_views::json;
 use serde_json::{Value, json};
 
 use crate::args::MailVerb;
@@ -44,7 +44,7 @@ async fn test(out: &Out, to: Option<&str>, as_json: bool) -> Result<u8, Stop> {
     let mut sent = Vec::new();
     for recipient in recipients {
         let outcome = send(&config, mail, recipient).await?;
-        if !as_json && let SendOutcome::Accepted(words) = &outcome {
+        if !as_json && let SendResult::Accepted(words) = &outcome {
             out.line(&format!("{recipient}: {} took it: {words}", taker(mail)))?;
         }
         sent.push((recipient, outcome));
@@ -64,12 +64,12 @@ async fn test(out: &Out, to: Option<&str>, as_json: bool) -> Result<u8, Stop> {
     }
 }
 
-fn is_accepted(outcome: &SendOutcome) -> bool {
-    matches!(outcome, SendOutcome::Accepted(_))
+fn is_accepted(outcome: &SendResult) -> bool {
+    matches!(outcome, SendResult::Accepted(_))
 }
 
 /// Sends one message to one recipient.
-async fn send(config: &Config, mail: &Mail, to: &str) -> Result<SendOutcome, Fault> {
+async fn send(config: &Config, mail: &Mail, to: &str) -> Result<SendResult, Fault> {
     let wanted = NotifyEvent::ALL.into_iter();
     let wanted = wanted.filter(|event| config.notify.wants(*event));
     let told_of: Vec<&str> = wanted.map(NotifyEvent::as_str).collect();
@@ -78,10 +78,7 @@ async fn send(config: &Config, mail: &Mail, to: &str) -> Result<SendOutcome, Fau
     let now_ms = now.map_or(0, |now| now.as_millis());
     let letter = Letter {
         key: format!("test/{}", ids::hex(&ids::random::<16>())),
-        from: Sender {
-            name: SENDER.to_owned(),
-            address: mail.from.clone(),
-        },
+        from: mail.from.clone(),
         to: to.to_owned(),
         to_name: config.name_of(to).map(str::to_owned),
         subject: text.subject,
@@ -100,11 +97,8 @@ async fn send(config: &Config, mail: &Mail, to: &str) -> Result<SendOutcome, Fau
         from: mail.from.clone(),
         to: to.to_owned(),
     };
-    Ok(nero_mail::send(mail, &envelope, &composed.bytes).await)
+    Ok(nero_notices::send(mail, &envelope, &composed.bytes).await)
 }
-
-/// The name beside the sender's address.
-const SENDER: &str = "Neronet";
 
 fn taker(mail: &Mail) -> String {
     match &mail.transport {
@@ -113,27 +107,27 @@ fn taker(mail: &Mail) -> String {
     }
 }
 
-fn failure(mail: &Mail, to: &str, outcome: &SendOutcome) -> Fault {
+fn failure(mail: &Mail, to: &str, outcome: &SendResult) -> Fault {
     let fault = Fault::new(
         code::FAILED,
         format!("{} did not take the message to {to}", taker(mail)),
     );
     let fault = fault.cause(outcome.words());
     match outcome {
-        SendOutcome::Later(_) => fault.hint("mail that fails so is tried again, for three days"),
-        SendOutcome::LoginRefused(_) => {
+        SendResult::Later(_) => fault.hint("mail that fails so is tried again, for three days"),
+        SendResult::LoginRefused(_) => {
             fault.hint("mail waits until `mail` in config.yaml is changed")
         }
-        SendOutcome::Accepted(_) | SendOutcome::Refused(_) => fault,
+        SendResult::Accepted(_) | SendResult::Refused(_) => fault,
     }
 }
 
-fn document(to: &str, outcome: &SendOutcome) -> Value {
+fn document(to: &str, outcome: &SendResult) -> Value {
     let word = match outcome {
-        SendOutcome::Accepted(_) => "accepted",
-        SendOutcome::Later(_) => "later",
-        SendOutcome::Refused(_) => "refused",
-        SendOutcome::LoginRefused(_) => "login refused",
+        SendResult::Accepted(_) => "accepted",
+        SendResult::Later(_) => "later",
+        SendResult::Refused(_) => "refused",
+        SendResult::LoginRefused(_) => "login refused",
     };
     json!({"to": to, "outcome": word, "words": outcome.words()})
 }

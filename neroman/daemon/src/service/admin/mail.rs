@@ -22,7 +22,7 @@ impl Man {
             deliveries: deliveries.map(|one| delivery(one)).collect(),
             notices: state.post.notices.len() as u64,
             waits: plan.waits.to_owned(),
-            off: !mail::is_notified(&config),
+            off: !nero_notices::is_notified(&config),
         }
     }
 
@@ -32,7 +32,7 @@ impl Man {
         request: v1::MailRetryRequest,
     ) -> Result<v1::MailRetryReply, Failure> {
         self.decided(&request.head(), |state, now_ms| {
-            let changes = mail::again(state, now_ms, false);
+            let changes = nero_notices::retry_changes(state, now_ms, false);
             let waiting = state.post.deliveries.values();
             let waiting = waiting.filter(|one| !one.state.is_over());
             Ok(Decision {

@@ -11,10 +11,8 @@ use crate::failure::Failure;
 use crate::ledger::{Decision, Late, Ledger};
 use crate::service::Man;
 use crate::service::change::ChangeRequest as _;
-use crate::service::select::ChosenRun;
-use nero_life::abort::{self, CancelOutcome};
+use nero_life::abort::{self, CancelOutcome, CancelResult};
 use nero_life::change::Change;
-use nero_life::input::Input;
 use nero_life::run::Cancel;
 use nero_life::state::State;
 
@@ -37,10 +35,12 @@ impl Man {
                 asked_ms: now_ms,
                 ..cancel
             };
-            let (experiments, changes) = cancels(state, &chosen, &cancel);
+            let chosen = chosen.iter().map(|chosen| (chosen.id, chosen.run));
+            let (cancelled, changes) =
+                abort::cancel(state, chosen, &cancel, |error| Late::Never.log(&error));
             Ok(Decision {
                 answer: v1::AbortReply {
-                    experiments,
+                    experiments: cancelled.into_iter().map(reply_part).collect(),
                     notes: picked.notes,
                     explicit: picked.explicit,
                 },
@@ -144,54 +144,20 @@ fn became(one: &mut One, outcome: Outcome) {
     .to_owned();
 }
 
-fn cancels(state: &State, chosen: &[ChosenRun], cancel: &Cancel) -> (Vec<One>, Vec<Change>) {
-    let mut ones = Vec::new();
-    let mut changes = Vec::new();
-    for chosen in chosen {
-        let Some(experiment) = state.experiment(chosen.id) else {
-            continue;
-        };
-        let mut say = |run: u32, outcome: Outcome, why: String| {
-            let mut one = One {
-                experiment: chosen.id.0,
-                name: experiment.definition.name.clone(),
-                run,
-                why,
-                ..One::default()
-            };
-            became(&mut one, outcome);
-            ones.push(one);
-        };
-        if chosen.of(experiment).is_none() {
-            say(0, Outcome::Skipped, "defined".to_owned());
-            continue;
-        }
-        // A run that is being ended for a restart and the run that waits for
-        // its end are both live. A run that its node forgot counts as live
-        // until a person gives it up.
-        let live: Vec<_> = experiment
-            .runs
-            .iter()
-            .filter(|run| chosen.run.is_none_or(|number| run.made.id.number == number))
-            .filter(|run| run.phase().is_live() || run.forgotten())
-            .collect();
-        if live.is_empty() {
-            let word = chosen.of(experiment).map_or("", |run| run.phase().word());
-            let number = chosen.of(experiment).map_or(0, |run| run.made.id.number);
-            say(number, Outcome::Skipped, word.to_owned());
-        }
-        for run in live {
-            let number = run.made.id.number;
-            let input = Input::Cancel(cancel.clone());
-            let inputs = [(run.made.id, input)];
-            changes.extend(Late::Never.steps(state, &inputs, cancel.asked_ms));
-            match abort::comes_to(run) {
-                CancelOutcome::Asked => say(number, Outcome::Asked, String::new()),
-                CancelOutcome::TakenAway => say(number, Outcome::TakenAway, String::new()),
-                CancelOutcome::GivenUp => say(number, Outcome::GivenUp, String::new()),
-                CancelOutcome::Skipped(why) => say(number, Outcome::Skipped, why),
-            }
-        }
-    }
-    (ones, changes)
+fn reply_part(result: CancelResult) -> One {
+    let (outcome, why) = match result.outcome {
+        CancelOutcome::Asked => (Outcome::Asked, String::new()),
+        CancelOutcome::TakenAway => (Outcome::TakenAway, String::new()),
+        CancelOutcome::GivenUp => (Outcome::GivenUp, String::new()),
+        CancelOutcome::Skipped(why) => (Outcome::Skipped, why),
+    };
+    let mut one = One {
+        experiment: result.experiment.0,
+        name: result.name,
+        run: result.run,
+        why,
+        ..One::default()
+    };
+    became(&mut one, outcome);
+    one
 }

@@ -9,13 +9,13 @@ use super::Key;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
     pub key: (u32, Key),
-    #[serde(with = "float")]
+    #[serde(with = "nero_format::float_text")]
     pub last: f64,
-    #[serde(with = "float")]
+    #[serde(with = "nero_format::float_text")]
     pub step: f64,
-    #[serde(with = "float")]
+    #[serde(with = "nero_format::float_text")]
     pub min: f64,
-    #[serde(with = "float")]
+    #[serde(with = "nero_format::float_text")]
     pub max: f64,
     pub count: u64,
     /// Time of the last point, on the node's wall clock.
@@ -79,31 +79,4 @@ pub struct Host {
     /// The image of its container with its digest; empty: it has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub image: String,
-}
-
-/// Floats as JSON numbers, and as text where JSON has none.
-mod float {
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum NumberOrText {
-        Number(f64),
-        Text(String),
-    }
-
-    pub(super) fn serialize<S: Serializer>(x: &f64, to: S) -> Result<S::Ok, S::Error> {
-        if x.is_finite() {
-            to.serialize_f64(*x)
-        } else {
-            to.collect_str(x)
-        }
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-        match NumberOrText::deserialize(from)? {
-            NumberOrText::Number(x) => Ok(x),
-            NumberOrText::Text(text) => text.parse().map_err(D::Error::custom),
-        }
-    }
 }

@@ -18,8 +18,8 @@ pub use segment::{LogRead, LogsRead, Segment};
 use serde::{Deserialize, Serialize};
 
 pub use start::{
-    Claimed, EndHold, Exit, Gone, Granted, Incarnation, Lost, NotStarted, Paused, Stop, Stray,
-    TaskOver,
+    Claimed, EndHold, Exit, Granted, Incarnation, Lost, NotStarted, Paused, Stop, Stray, TaskOver,
+    TreeEnd,
 };
 
 use super::now::Tick;

@@ -39,7 +39,7 @@ pub struct Incarnation {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub gone: Option<Gone>,
+    pub gone: Option<TreeEnd>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<Lost>,
     /// What its scheduler gave it.
@@ -148,7 +148,8 @@ pub struct Exit {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Gone {
+/// The end of a job's process tree: nothing of it is alive, or only what the run leaves.
+pub struct TreeEnd {
     pub key: Key,
     pub strays_killed: u32,
     pub stdout_bytes: u64,

@@ -70,13 +70,31 @@ pub enum DeliveryState {
     GivenUp { at_ms: i64, why: String },
 }
 
-/// What came of sending.
+/// What came of sending a delivery. Each variant has the words to show: those of the server, made
+/// safe, or what to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SendResult {
+    /// It was taken.
     Accepted(String),
+    /// It may get through later: the network, a busy server, a certificate, a program for the
+    /// password. After a timeout it may even have been taken.
     Later(String),
+    /// It never gets through: the recipient is unknown, or the message itself is refused.
     Refused(String),
+    /// Nothing gets through until the configuration changes: the login or the sender is refused.
     LoginRefused(String),
+}
+
+impl SendResult {
+    /// The words to show.
+    pub fn words(&self) -> &str {
+        match self {
+            Self::Accepted(words)
+            | Self::Later(words)
+            | Self::Refused(words)
+            | Self::LoginRefused(words) => words,
+        }
+    }
 }
 
 impl Delivery {
@@ -128,11 +146,6 @@ impl Delivery {
     /// Until when it is tried.
     pub fn until_ms(&self) -> i64 {
         self.made_ms.saturating_add(PATIENCE_MS)
-    }
-
-    /// Whether it takes a thread's or an hour's share of mail.
-    pub(crate) fn is_mail_since(&self, since_ms: i64) -> bool {
-        self.way == DeliveryWay::Mail && self.made_ms > since_ms
     }
 }
 

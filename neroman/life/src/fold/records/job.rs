@@ -3,7 +3,7 @@
 use nero_journal::{JobRecord, v1};
 
 use crate::facts::journal::{
-    Claimed, Exit, Gone, Granted, Incarnation, Lost, NotStarted, Paused, Stop, Stray, TaskOver,
+    Claimed, Exit, Granted, Incarnation, Lost, NotStarted, Paused, Stop, Stray, TaskOver, TreeEnd,
 };
 use crate::fold::records::apply::{GPUS_MAX, RecordPlace};
 use crate::fold::records::text::{short_text, text};
@@ -133,7 +133,7 @@ fn exit(start: &mut Incarnation, place: &RecordPlace<'_>, exited: &v1::JobExited
 fn gone(start: &mut Incarnation, place: &RecordPlace<'_>, gone: &v1::TreeGone) {
     let key = place.key;
     if start.gone.as_ref().is_none_or(|old| key < old.key) {
-        start.gone = Some(Gone {
+        start.gone = Some(TreeEnd {
             key,
             strays_killed: gone.strays_killed,
             stdout_bytes: gone.stdout_bytes,

@@ -1,7 +1,7 @@
 //! A node as far as one run goes: its state there and its records. It moves by
 //! itself and answers truly; an answer may get lost.
 
-use crate::facts::journal::{Exit, Gone, Incarnation, Journal, Key, Lost, NotStarted, Stop};
+use crate::facts::journal::{Exit, Incarnation, Journal, Key, Lost, NotStarted, Stop, TreeEnd};
 use nero_journal::v1::{StopCause, job_not_started, lost};
 
 /// The fence of a node that gets the run with no generation any more.
@@ -264,7 +264,7 @@ pub(in crate::tests) fn journal(records: &[Rec]) -> Journal {
                 });
             }
             Rec::TreeGone => {
-                one.gone = Some(Gone {
+                one.gone = Some(TreeEnd {
                     strays_ms: 0,
                     strays_left: 0,
                     strays: Vec::new(),

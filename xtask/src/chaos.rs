@@ -10,7 +10,7 @@ use crate::steps::{Steps, execute};
 const LIST: &str = "tests/chaos_seeds.txt";
 
 /// Points of each story that a change must pass.
-const POINTS_OF_DAY: &str = "7";
+const POINTS_OF_DAY: &str = "5";
 
 /// Power cuts of each story that a change must pass.
 const CUTS_OF_DAY: &str = "4";

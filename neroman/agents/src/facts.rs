@@ -251,6 +251,10 @@ mod tests {
         assert!(foreign.to_string().contains("belongs to the user root"));
         let unset = fault("fault=unset\nwhy=WORK");
         assert!(unset.hint().contains("WORK"));
+        let hostile = fault("fault=unset\nwhy=WORK\x1b[2J");
+        for told in [hostile.to_string(), hostile.hint()] {
+            assert!(told.contains("WORK\\u{1b}[2J"), "{told}");
+        }
         let other = read(b"os=Darwin\nend=yes\n", b"", 0).unwrap_err();
         assert!(other.to_string().contains("Darwin"));
         for missing in ["os=\nroot=/r\nend=yes\n", "os=Linux\nroot=\nend=yes\n"] {

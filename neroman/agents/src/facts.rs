@@ -64,7 +64,7 @@ pub struct Facts {
 /// # Errors
 /// The first fault that the probe found. `needed_bytes` is for the message when
 /// there is no space.
-pub(crate) fn read(printed: &[u8], errors: &[u8], needed_bytes: u64) -> Result<Facts, NodeFault> {
+pub fn read(printed: &[u8], errors: &[u8], needed_bytes: u64) -> Result<Facts, NodeFault> {
     let text = String::from_utf8_lossy(printed);
     let mut said: HashMap<&str, &str> = HashMap::new();
     let (mut builds, mut others) = (Vec::new(), Vec::new());
@@ -87,10 +87,8 @@ pub(crate) fn read(printed: &[u8], errors: &[u8], needed_bytes: u64) -> Result<F
     if !said.contains_key("end") || said.get("os").is_none_or(|os| os.trim().is_empty()) {
         return Err(unable());
     }
-    let get = |name: &str| {
-        let value = said.get(name).copied().unwrap_or_default().trim();
-        value.chars().take(VALUE_CHARS).collect::<String>()
-    };
+    let value = |name: &str| said.get(name).copied().unwrap_or_default().trim();
+    let get = |name: &str| value(name).chars().take(VALUE_CHARS).collect::<String>();
     if get("os") != "Linux" {
         return Err(NodeFault::NotLinux { os: get("os") });
     }
@@ -106,6 +104,8 @@ pub(crate) fn read(printed: &[u8], errors: &[u8], needed_bytes: u64) -> Result<F
     if !get("root").starts_with('/') {
         return Err(unable());
     }
+    let others = others.into_iter().filter(|one| !builds.contains(one));
+    let free_kb = get("free_kb").parse::<u64>().ok();
     Ok(Facts {
         os: get("os"),
         arch: match &*get("arch") {
@@ -122,20 +122,13 @@ pub(crate) fn read(printed: &[u8], errors: &[u8], needed_bytes: u64) -> Result<F
         root: get("root"),
         file_system: get("fs"),
         boot_id: get("boot"),
-        free_bytes: get("free_kb")
-            .parse::<u64>()
-            .ok()
-            .map(|kb| kb.saturating_mul(1024)),
+        free_bytes: free_kb.map(|kb| kb.saturating_mul(1024)),
         // A file system that does not count inodes reports 0 of 0, or a dash.
         free_inodes: get("free_inodes").parse().ok().filter(|free| *free > 0),
         clock_offset_ms: None,
         took_ms: 0,
         has_gzip: said.contains_key("gzip"),
-        other_builds: others
-            .into_iter()
-            .filter(|one| !builds.contains(one))
-            .take(OTHERS_MAX)
-            .collect(),
+        other_builds: others.take(OTHERS_MAX).collect(),
         builds,
         full,
     })
@@ -153,7 +146,7 @@ pub fn clock_offset_ms(there_ms: i64, asked_ms: i64, took_ms: u64) -> i64 {
 
 /// The node's clock in milliseconds, from the output of `date +%s.%3N`; a `date`
 /// without fractions prints something else behind the seconds.
-pub(crate) fn clock_ms(printed: &[u8]) -> Option<i64> {
+pub fn clock_ms(printed: &[u8]) -> Option<i64> {
     let text = String::from_utf8_lossy(printed);
     let said = text.lines().find_map(|line| line.strip_prefix("clock="))?;
     let (seconds, fraction) = said.split_once('.')?;
@@ -251,6 +244,10 @@ mod tests {
         assert!(foreign.to_string().contains("belongs to the user root"));
         let unset = fault("fault=unset\nwhy=WORK");
         assert!(unset.hint().contains("WORK"));
+        let hostile = fault("fault=unset\nwhy=WORK\x1b[2J");
+        for told in [hostile.to_string(), hostile.hint()] {
+            assert!(told.contains("WORK\\u{1b}[2J"), "{told}");
+        }
         let other = read(b"os=Darwin\nend=yes\n", b"", 0).unwrap_err();
         assert!(other.to_string().contains("Darwin"));
         for missing in ["os=\nroot=/r\nend=yes\n", "os=Linux\nroot=\nend=yes\n"] {

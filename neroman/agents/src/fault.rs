@@ -21,7 +21,7 @@ pub enum NodeFault {
         said: String,
     },
     /// A variable in `root` is not set there.
-    #[error("the variable {name} is not set there")]
+    #[error("the variable {} is not set there", short(name))]
     Unset {
         /// Name of the variable.
         name: String,
@@ -133,7 +133,8 @@ impl NodeFault {
                     .to_owned()
             }
             Self::Unset { name } => format!(
-                "set {name} in a start-up file there that login shells read, or write the folder itself as the node's `root:`"
+                "set {} in a start-up file there that login shells read, or write the folder itself as the node's `root:`",
+                short(name)
             ),
             Self::Relative { .. } => {
                 "begin the node's `root:` with / or ~, or with a variable that holds an absolute path"

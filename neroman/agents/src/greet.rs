@@ -136,9 +136,8 @@ fn gives_way(theirs: &str, ours: &str) -> bool {
 /// The numbers before the content: "0.12.3+abc" is 0, 12, 3.
 fn version(build: &str) -> Vec<u64> {
     let text = build.split(['+', '-']).next().unwrap_or_default();
-    text.split('.')
-        .map(|part| part.parse().unwrap_or(0))
-        .collect()
+    let parts = text.split('.').map(|part| part.parse().unwrap_or(0));
+    parts.collect()
 }
 
 /// The name of this machine.

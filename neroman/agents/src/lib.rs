@@ -37,7 +37,7 @@ use tonic::transport::Channel;
 
 pub use elf::Glibc;
 pub use error::AgentError;
-pub use facts::{Facts, clock_offset_ms};
+pub use facts::{Facts, clock_ms, clock_offset_ms, read as read_facts};
 pub use fault::NodeFault;
 pub use libc::Libc;
 pub use remote::{

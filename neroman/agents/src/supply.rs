@@ -168,10 +168,8 @@ fn look_at(programs: [PathBuf; 3]) -> Result<Option<Supply>, AgentError> {
 /// # Errors
 /// The reason why no agent can run there.
 pub(crate) fn choose<'a>(supplies: &'a [Supply], facts: &Facts) -> Result<&'a Supply, NodeFault> {
-    let fitting: Vec<&Supply> = supplies
-        .iter()
-        .filter(|supply| supply.arch == facts.arch)
-        .collect();
+    let fitting = supplies.iter().filter(|one| one.arch == facts.arch);
+    let fitting: Vec<&Supply> = fitting.collect();
     if let Some(runs) = fitting
         .iter()
         .find(|supply| runs(supply.glibc, &facts.libc))

@@ -49,20 +49,27 @@ fn make(path: &Path, input: impl BufRead) -> Result<(), UnreadableTable> {
             "choose another name, or move it away",
         ));
     }
-    let mut lines = BookInput { input };
-    let book: NewBook = lines.next()?;
-    let bytes = match format {
-        Some(BookFormat::Xlsx) => xlsx::write(&book, &mut lines),
-        Some(BookFormat::Ods) => ods::write(&book, &mut lines),
-        Some(BookFormat::Csv | BookFormat::Tsv) | None => {
-            Err(failed("no workbook has such a name"))
-        }
-    }?;
+    let format = format.ok_or_else(|| failed("no workbook has such a name"))?;
+    let bytes = make_book(format, input)?;
     let written = match old {
         Some(old) => old.replace(&bytes, false).map(|_| ()),
         None => create(path, &bytes),
     };
     written.map_err(|error| child::of_file(&error))
+}
+
+/// Makes a workbook in this format from its input.
+///
+/// # Errors
+/// Why there is none.
+pub fn make_book(format: BookFormat, input: impl BufRead) -> Result<Vec<u8>, UnreadableTable> {
+    let mut lines = BookInput { input };
+    let book: NewBook = lines.next()?;
+    match format {
+        BookFormat::Xlsx => xlsx::write(&book, &mut lines),
+        BookFormat::Ods => ods::write(&book, &mut lines),
+        BookFormat::Csv | BookFormat::Tsv => Err(failed("no workbook has such a name")),
+    }
 }
 
 /// Whether we made a workbook, and no program saved it since.

@@ -16,7 +16,7 @@ mod cells;
 mod child;
 mod number;
 
-pub use book::write_book;
+pub use book::{make_book, write_book};
 pub use cells::write_cells;
 pub use child::answer;
 pub use nero_workbook::read;

@@ -12,7 +12,7 @@ const NOISE_BYTES_SHOWN: usize = 2048;
 
 /// One stream of a command, between the lines `mark` and `mark STATUS`.
 #[derive(Debug)]
-pub(crate) struct OutputSection {
+pub struct OutputSection {
     begin: Vec<u8>,
     /// `None`: the stream has no end mark.
     end: Option<Vec<u8>>,
@@ -26,7 +26,7 @@ pub(crate) struct OutputSection {
 
 /// A stream that is longer than its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Overrun {
+pub enum Overrun {
     /// Before the command began.
     Noise,
     /// By the command.
@@ -34,7 +34,8 @@ pub(crate) enum Overrun {
 }
 
 impl OutputSection {
-    pub(crate) fn new(mark: &str) -> Self {
+    /// For a command that prints the lines `mark` and `mark STATUS` around its output.
+    pub fn new(mark: &str) -> Self {
         Self {
             begin: format!("\n{mark}\n").into_bytes(),
             end: Some(format!("\n{mark} ").into_bytes()),
@@ -55,7 +56,10 @@ impl OutputSection {
     }
 
     /// Adds bytes read from the stream.
-    pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<(), Overrun> {
+    ///
+    /// # Errors
+    /// When the stream is longer than its limit.
+    pub fn take(&mut self, bytes: &[u8]) -> Result<(), Overrun> {
         if self.status.is_some() {
             return Ok(());
         }
@@ -108,7 +112,7 @@ impl OutputSection {
     }
 
     /// The command's exit status, when it has ended.
-    pub(crate) fn status(&self) -> Option<i32> {
+    pub fn status(&self) -> Option<i32> {
         self.status
     }
 
@@ -119,7 +123,7 @@ impl OutputSection {
     }
 
     /// The output of the command.
-    pub(crate) fn into_said(self) -> Vec<u8> {
+    pub fn into_said(self) -> Vec<u8> {
         if self.begun { self.held } else { Vec::new() }
     }
 }

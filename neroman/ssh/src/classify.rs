@@ -15,23 +15,18 @@ mod tests;
 const KEYS_SHOWN: usize = 6;
 
 /// Reason why `ssh` ended, read from its standard error.
-pub(crate) fn classify(stderr: &[u8], status: &str, settings: &Settings) -> Trouble {
+pub fn classify(stderr: &[u8], status: &str, settings: &Settings) -> Trouble {
     let text = String::from_utf8_lossy(stderr);
     let notes = Notes::read(&text);
-    let lines: Vec<&str> = text
-        .lines()
-        .map(str::trim_end)
-        .filter(|line| !line.is_empty() && !is_note(line))
-        .collect();
+    let lines = text.lines().map(str::trim_end);
+    let lines = lines.filter(|line| !line.is_empty() && !is_note(line));
+    let lines: Vec<&str> = lines.collect();
     if let Some(by) = settings.by_way_of()
         && notes.host_key.is_none()
         && lines.iter().any(|line| proxy_ended(line))
     {
-        let before: Vec<&str> = lines
-            .iter()
-            .copied()
-            .filter(|line| !proxy_ended(line))
-            .collect();
+        let before = lines.iter().copied().filter(|line| !proxy_ended(line));
+        let before: Vec<&str> = before.collect();
         let trouble = judge(&before, &Notes::default(), status);
         // The way through the jump host is open; the host behind it refuses.
         if before.contains(&"stdio forwarding failed") {
@@ -51,9 +46,8 @@ fn proxy_ended(line: &str) -> bool {
 }
 
 fn is_note(line: &str) -> bool {
-    ["debug1: ", "debug2: ", "debug3: "]
-        .iter()
-        .any(|mark| line.starts_with(mark))
+    let mut marks = ["debug1: ", "debug2: ", "debug3: "].iter();
+    marks.any(|mark| line.starts_with(mark))
 }
 
 /// Facts from the notes of `ssh`.
@@ -154,12 +148,10 @@ fn offered(line: &str) -> Option<&str> {
 
 fn denied(methods: &str, lines: &[&str], notes: &Notes) -> Trouble {
     let (methods, keys) = (methods.to_owned(), notes.keys.clone());
-    let typed = methods
-        .split(',')
-        .any(|method| matches!(method, "password" | "keyboard-interactive"));
-    let agent = lines
-        .iter()
-        .any(|line| line.starts_with("sign_and_send_pubkey: signing failed"));
+    let is_typed = |method| matches!(method, "password" | "keyboard-interactive");
+    let typed = methods.split(',').any(is_typed);
+    let refused = |line: &&str| line.starts_with("sign_and_send_pubkey: signing failed");
+    let agent = lines.iter().any(refused);
     let need = if notes.partial {
         SecretKind::SecondFactor
     } else if agent {

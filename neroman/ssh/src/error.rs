@@ -305,7 +305,8 @@ impl fmt::Display for SecretKind {
 }
 
 impl SshError {
-    pub(crate) fn new(node: &str, address: &str, trouble: Trouble) -> Self {
+    /// A failure on the way to this node.
+    pub fn new(node: &str, address: &str, trouble: Trouble) -> Self {
         Self {
             node: node.to_owned(),
             address: address.to_owned(),

@@ -29,9 +29,12 @@ mod run;
 mod settings;
 mod ssh;
 
+pub use catch::{OutputSection, Overrun};
+pub use classify::classify;
 pub use error::{Asks, Fault, SshError, Trouble};
 pub use host::Host;
 pub use pipe::Pipe;
 pub use quote::quoted;
 pub use run::CommandOutput;
+pub use settings::Settings;
 pub use ssh::{SSH_VARIABLE, Ssh};

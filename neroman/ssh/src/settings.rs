@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 /// The settings that matter here, for one address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Settings {
+pub struct Settings {
     values: BTreeMap<String, String>,
 }
 
 impl Settings {
     /// Reads the output of `ssh -G`: `name value` lines, names in lower case.
     /// When a name comes twice, the first value counts.
-    pub(crate) fn parse(text: &[u8]) -> Self {
+    pub fn parse(text: &[u8]) -> Self {
         let mut values = BTreeMap::new();
         for line in String::from_utf8_lossy(text).lines() {
             if let Some((name, value)) = line.trim_end().split_once(' ') {

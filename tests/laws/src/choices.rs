@@ -22,6 +22,15 @@ impl<'a> Choices<'a> {
         number as usize % limit.max(1)
     }
 
+    /// The next piece of what comes in pieces: at most so many bytes, or all that is left.
+    pub fn piece<'b>(&mut self, limit: usize, rest: &mut &'b [u8]) -> &'b [u8] {
+        let length = match self.below(limit + 1) {
+            0 => rest.len(),
+            length => length.min(rest.len()),
+        };
+        rest.split_off(..length).unwrap_or_default()
+    }
+
     /// The next bytes, at most so many.
     pub fn bytes(&mut self, limit: usize) -> &'a [u8] {
         let length = self.below(limit + 1).min(self.0.len());

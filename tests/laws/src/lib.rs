@@ -60,9 +60,17 @@ targets! {
         ("neroman/workbook/tests/golden", ".ods"), ("neroman/workbook/tests/golden", ".xlsx"),
         ("examples", ".csv");
     metrics METRICS: "Logs and files of metrics.", ("proto/metrics/tests", ".log");
+    intake INTAKE: "What a job prints, and watchers that die.", ("proto/metrics/tests", ".log"),
+        ("proto/metrics/tests/corpus", ".txt");
     warden WARDEN: "Answers of schedulers.", ("neromum/warden/tests/recorded", "");
     format FORMAT: "Files of experiments.", ("neroman/format/tests/fixtures", ".yaml"),
-        ("examples", ".yaml"), ("tests/rig", "batch.sh");
+        ("examples", ".yaml"), ("neroman/format/tests/fixtures", ".sge"),
+        ("neroman/format/tests/fixtures", ".sh"), ("neroman/format/tests/fixtures", ".slurm"),
+        ("examples", ".csv");
+    node NODE: "Login shells, `ssh` and machines, before an agent runs there.",
+        ("neroman/ssh/src/classify", ".rs");
+    smtp SMTP: "Answers of mail servers.",;
+    spreadsheet SPREADSHEET: "Workbooks of any cells, and sheets near their limits.",;
     noodles NOODLES: "Specs of Training Noodles.", ("examples/noodles", ".yml");
 }
 
@@ -109,6 +117,14 @@ pub fn repeated(bytes: &[u8], length: usize) -> Vec<u8> {
 /// A text, or what is written, and the bytes of decisions behind it.
 fn parts(bytes: &[u8]) -> (&[u8], &[u8]) {
     bytes.split_at(bytes.len().saturating_sub(CHOICE_BYTES))
+}
+
+/// Checks that no character of a line for people acts on a terminal.
+fn assert_safe(line: &str) {
+    assert!(
+        !line.contains(char::is_control),
+        "a line is not safe: {line:?}"
+    );
 }
 
 /// Files below a folder whose names have this ending, in their order.

@@ -19,20 +19,20 @@ pub fn law(bytes: &[u8]) {
     let mut choices = Choices(choices);
     let form = FORMS[choices.below(FORMS.len())];
     let decimal_comma = choices.byte() & 1 == 1;
-    let whole = surveyed(log, form, decimal_comma, || log.len());
-    let pieces = surveyed(log, form, decimal_comma, || choices.below(70));
+    let whole = surveyed(log, form, decimal_comma, |rest| std::mem::take(rest));
+    let pieces = surveyed(log, form, decimal_comma, |rest| choices.piece(69, rest));
     assert_eq!(whole, pieces, "read in pieces, something else is found");
     if let Some(lines) = document_lines(log) {
-        surveyed(&lines, FileForm::JsonLines, false, || lines.len());
+        surveyed(&lines, FileForm::JsonLines, false, |rest| std::mem::take(rest));
     }
 }
 
-/// What is found in a log that comes in pieces; an empty one is followed by the rest.
-fn surveyed(
-    mut log: &[u8],
+/// What is found in a log that comes in pieces.
+fn surveyed<'a>(
+    mut log: &'a [u8],
     form: FileForm,
     decimal_comma: bool,
-    mut piece: impl FnMut() -> usize,
+    mut next: impl FnMut(&mut &'a [u8]) -> &'a [u8],
 ) -> String {
     let reading = Reading {
         decimal_comma,
@@ -40,13 +40,7 @@ fn surveyed(
     };
     let mut survey = Survey::of_file(Finder::new(&reading).0, form);
     while !log.is_empty() {
-        let length = match piece() {
-            0 => log.len(),
-            length => length.min(log.len()),
-        };
-        let (next, rest) = log.split_at(length);
-        survey.feed(next);
-        log = rest;
+        survey.feed(next(&mut log));
     }
     survey.finish();
     let (missed, partly) = (survey.missed_lines(), survey.partly_read_lines());

@@ -24,7 +24,7 @@ pub fn law(bytes: &[u8]) {
     let has = |word: &[u8]| text.windows(word.len()).take(2000).any(|part| part == word);
     let is_tsv = choices.byte() & 1 == 1;
     if has(b"office:document-content") {
-        judge(BookFormat::Ods, "ods", &package(&[(SHEETS[1], text)]), &mut choices);
+        judge(BookFormat::Ods, "ods", &open_document(text), &mut choices);
     } else if has(b"worksheet") {
         judge(BookFormat::Xlsx, "xlsx", &book(text), &mut choices);
     } else if is_tsv {
@@ -135,6 +135,12 @@ fn has_filling_formula(package: &[u8]) -> bool {
     let words: [&[u8]; 3] = [b"number-matrix-", b"array", b"dataTable"];
     let has = |word: &[u8]| package.windows(word.len()).any(|part| part == word);
     words.into_iter().any(has)
+}
+
+/// An OpenDocument with this content.
+pub fn open_document(content: &[u8]) -> Vec<u8> {
+    let kind = b"application/vnd.oasis.opendocument.spreadsheet";
+    package(&[("mimetype", kind), (SHEETS[1], content)])
 }
 
 fn package(parts: &[(&str, &[u8])]) -> Vec<u8> {

@@ -73,8 +73,12 @@ laws! {
     a_journal_in_pieces_gives_the_same_facts: FOLD;
     a_written_cell_changes_no_other_cell: WORKBOOK;
     a_log_in_pieces_gives_the_same_metrics: METRICS;
+    a_watcher_that_dies_loses_no_point_and_tells_none_twice: INTAKE;
     no_answer_of_a_scheduler_makes_a_row_of_ours: WARDEN;
     a_file_of_experiments_is_read_whole_or_its_mistakes_are_safe_text: FORMAT;
+    a_node_acts_on_no_terminal_and_its_banner_is_no_output: NODE;
+    a_message_is_taken_or_not_as_its_server_answers: SMTP;
+    a_workbook_has_the_cells_that_were_sent: SPREADSHEET;
     a_flow_of_any_spec_stays_within_it: NOODLES;
 }
 

@@ -32,25 +32,7 @@ fn only(loaded: &Loaded) -> &Definition {
 
 #[test]
 fn a_training_job_with_a_gpu_becomes_an_experiment() {
-    let loaded = read(
-        "train.slurm",
-        "#!/bin/bash\n\
-         #SBATCH --job-name=resnet50\n\
-         #SBATCH --output=logs/%x-%j.out\n\
-         #SBATCH --partition=gpu\n\
-         #SBATCH --account=project_2001234\n\
-         #SBATCH --gres=gpu:a100:2   # two of them\n\
-         #SBATCH --cpus-per-task=8\n\
-         #SBATCH --mem=64G\n\
-         #SBATCH --time=1-12:00:00\n\
-         #SBATCH --mail-type=END\n\
-         #SBATCH --mail-user=ada@example.org\n\
-         \n\
-         module purge\n\
-         module load python-data cuda/12\n\
-         cd $SLURM_SUBMIT_DIR\n\
-         srun python train.py --epochs 90\n",
-    );
+    let loaded = read("train.slurm", include_str!("../fixtures/train.slurm"));
     let one = only(&loaded);
     assert_eq!(one.name, "train");
     assert_eq!(one.argv, ["/bin/bash", "-l", "train.slurm"]);
@@ -75,19 +57,7 @@ fn a_training_job_with_a_gpu_becomes_an_experiment() {
 
 #[test]
 fn an_array_becomes_one_experiment_for_each_task() {
-    let loaded = read(
-        "sweep.sh",
-        "#!/bin/bash -e\n\
-         #SBATCH -J sweep\n\
-         #SBATCH -t 30\n\
-         #SBATCH -c2\n\
-         #SBATCH --mem-per-cpu=500\n\
-         #SBATCH -p short,long\n\
-         #SBATCH --array=1-10:3%2\n\
-         \n\
-         ./simulate --seed $SLURM_ARRAY_TASK_ID\n\
-         #SBATCH --mem=9G\n",
-    );
+    let loaded = read("sweep.sh", include_str!("../fixtures/sweep.sh"));
     let names: Vec<&str> = (loaded.definitions.iter())
         .map(|one| one.name.as_str())
         .collect();
@@ -249,19 +219,7 @@ fn a_job_over_several_hosts_keeps_their_number_and_its_processes() {
 
 #[test]
 fn a_script_of_grid_engine_becomes_an_experiment() {
-    let loaded = read(
-        "blast.sge",
-        "#!/bin/sh\n\
-         #$ -N blast\n\
-         #$ -cwd\n\
-         #$ -V\n\
-         #$ -pe smp 4\n\
-         #$ -l h_rt=12:00:00,h_vmem=4G,os=rhel8\n\
-         #$ -l mem_free=8G,virtual_free=9G\n\
-         #$ -q all.q\n\
-         #$ -P genomics\n\
-         blastp -num_threads $NSLOTS -query in.fa\n",
-    );
+    let loaded = read("blast.sge", include_str!("../fixtures/blast.sge"));
     let one = only(&loaded);
     assert_eq!(one.argv, ["/bin/sh", "blast.sge"]);
     assert_eq!(one.resources.cpus, 4.0);

@@ -136,6 +136,26 @@ fn one_cell_in_the_last_corner_is_one_cell() {
 }
 
 #[test]
+fn a_cell_that_is_repeated_beyond_the_sheet_is_told_and_not_cut() {
+    let row = |empty: u32, rows: u32, cells: u32| {
+        ods(&format!(
+            r#"<table:table-row table:number-rows-repeated="{empty}"><table:table-cell/></table:table-row><table:table-row table:number-rows-repeated="{rows}"><table:table-cell table:number-columns-repeated="{cells}" office:value-type="float" office:value="1"/></table:table-row>"#
+        ))
+    };
+    let last = read(&row((1 << 20) - 2, 2, 1), "ods").unwrap();
+    assert_eq!(last.rows[1].number, 1 << 20);
+    assert_eq!(
+        read(&row(1, 1, 1 << 14), "ods").unwrap().rows[0]
+            .cells
+            .len(),
+        1 << 14
+    );
+    for (empty, rows, cells) in [((1 << 20) - 2, 3, 1), (1, 1, (1 << 14) + 1)] {
+        assert!(why(&row(empty, rows, cells), "ods").contains("outside"));
+    }
+}
+
+#[test]
 fn a_million_rows_are_no_plan() {
     let rows = "<row><c><v>1</v></c></row>".repeat(1 << 20);
     let why = why(&book(&rows, ""), "xlsx");

@@ -325,7 +325,7 @@ impl<'a, 'b> Scanner<'a, 'b> {
         })?;
         if let Some(builder) = &mut self.builder {
             let cells = std::mem::take(&mut self.read);
-            let rows = if cells.is_empty() { 0 } else { count.max(1) };
+            let rows = if cells.is_empty() { 0 } else { count };
             for row in first..first + rows {
                 for (column, count, cell) in &cells {
                     for column in *column..*column + count {
@@ -475,8 +475,10 @@ impl<'a, 'b> Scanner<'a, 'b> {
         let count = tag.local_attribute(name)?;
         let count = count.map_or(Some(1), |count| count.raw.parse::<u32>().ok());
         match count {
+            // A content behind the last row or column is read, so that it is refused.
+            Some(count) if count > 0 && self.builder.is_some() => Ok(count.min(max + 1)),
+            _ if self.builder.is_some() => Ok(1),
             Some(count) if count > 0 && max > 0 => Ok(count.min(max)),
-            _ if self.builder.is_some() => Ok(1.min(max)),
             _ => Err(meaning(
                 "a number of rows or cells that cannot be",
                 tag.at.start,

@@ -1,0 +1,3 @@
+#![no_main]
+
+nero_fuzz::fuzz!(nero_laws::INTAKE);

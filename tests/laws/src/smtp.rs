@@ -2,7 +2,7 @@
 //! success, and what people are told of it is one short line of safe text.
 
 use nero_config::{Mail, MailSecurity, MailTransport, Smtp};
-use nero_mail::{Envelope, SendOutcome, send};
+use nero_notices::{Envelope, SendResult, send};
 use tokio::io::{AsyncWriteExt as _, copy, sink};
 use tokio::net::TcpListener;
 
@@ -29,8 +29,8 @@ pub fn law(bytes: &[u8]) {
     }
     let outcome = answered(answers.as_bytes());
     match (&outcome, failure) {
-        (SendOutcome::Accepted(_), None) | (SendOutcome::Later(_), Some(_)) => {}
-        (SendOutcome::Refused(_) | SendOutcome::LoginRefused(_), Some(code)) => {
+        (SendResult::Accepted(_), None) | (SendResult::Later(_), Some(_)) => {}
+        (SendResult::Refused(_) | SendResult::LoginRefused(_), Some(code)) => {
             assert!(code.starts_with('5'), "{code} is called final");
         }
         _ => panic!("{answers:?} counts as {outcome:?}"),
@@ -40,7 +40,7 @@ pub fn law(bytes: &[u8]) {
 }
 
 /// Sends a message to a server that gives these answers whatever it is asked.
-fn answered(answers: &[u8]) -> SendOutcome {
+fn answered(answers: &[u8]) -> SendResult {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");

@@ -336,7 +336,7 @@ impl HandOver {
         let mut inputs = self.each(&tokens(batch.iter()), &offer);
         inputs.retain(|(id, _)| state.run(*id).is_some_and(Run::movable));
         if !inputs.is_empty() {
-            let late = Late::Passes("it was ended or placed elsewhere while its files were sent");
+            let late = Late::Passes("it was ended, held or placed elsewhere while its files went");
             self.ledger.happened(true, inputs, late).await?;
         }
         let state = self.ledger.state();

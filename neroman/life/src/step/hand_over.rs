@@ -77,10 +77,10 @@ pub(crate) fn sending(run: &Run, node: &str, sending: &SendState, now: &Moment) 
     Ok(change.into_iter().collect())
 }
 
-/// Records that a run may reach this node from now on, where another node could
-/// get it. This is synced before the run is sent.
+/// Records that a run may reach this node from now on, where another node could get
+/// it; synced before the run is sent. A run that was held while its files went stays.
 pub(crate) fn offered(run: &Run, node: &str) -> StepResult {
-    if !run.movable() || run.node() != Some(node) {
+    if !run.movable() || !is_due(run, node) {
         return Err(Late);
     }
     let change = dispatch_changed(run, |dispatch| {

@@ -195,6 +195,26 @@ fn a_hold_is_stored_and_a_run_of_an_earlier_build_has_none() {
 }
 
 #[test]
+fn a_run_that_is_held_while_its_files_go_to_its_node_is_not_offered() {
+    let mut lab = started(12, false);
+    let id = run(9, 1);
+    lab.dispatch(id, |dispatch| {
+        dispatch.stage = Stage::Chosen {
+            node: "n1".to_owned(),
+            sending: true,
+        };
+    });
+    for crashing in 1..=5 {
+        lab.say(run(crashing, 1), crashed(1, "no disk", 900));
+    }
+    assert!(held(&lab).contains(&9));
+    let node = "n1".to_owned();
+    let held = lab.state.run(id).unwrap();
+    assert!(held.movable(), "{held:?}");
+    assert!(crate::step(held, &Input::Offer { node }, lab.now_ms).is_err());
+}
+
+#[test]
 fn a_paused_run_that_waits_on_its_node_is_moved_to_no_other() {
     let mut lab = started(1, false);
     let id = run(1, 1);

@@ -9,7 +9,7 @@ use nero_node_core::{Cancelled, Stage};
 
 use super::folder::{Folder, Remains, SpecName};
 use super::node::{Died, Entry, Follower, LedgerEntry, Lived, Node};
-use super::wire::{Answer, EndedRun, FolderState, PauseOutcome, Request, SentRun};
+use super::wire::{Answer, EndedRun, Ending, FolderState, PauseOutcome, Request, SentRun};
 use super::world::{Clock, Event};
 use crate::source::abort::Answer as Outcome;
 use crate::step::hand_over;
@@ -25,51 +25,29 @@ impl Node {
             Request::HandOver(runs) => {
                 let placed = runs.into_iter().map(|run| self.lies(run)).collect();
                 let ms = clock.dice.ms(0, 80);
-                let accept = Event::Accept {
-                    node: at,
-                    conn,
-                    process,
-                    placed,
-                };
-                clock.after(ms, accept);
+                clock.after(ms, Event::Accept(at, conn, process, placed));
                 return;
             }
-            Request::End {
-                runs,
-                recall,
-                is_abandoned,
-            } => {
+            Request::End(runs, ending) => {
                 let mut outcomes = Vec::new();
                 for run in runs {
-                    let outcome = if recall > 0 {
-                        self.recall(clock, &run, recall)
-                    } else {
-                        self.cancel(clock, &run)
+                    let outcome = match ending {
+                        Ending::Recall(generation) => self.recall(clock, &run, generation),
+                        Ending::Cancel | Ending::LeftBehind => self.cancel(clock, &run),
                     };
-                    match outcome {
-                        Ok(outcome) => {
-                            clock
-                                .note(Some(run.id), format!("n{at}: asked to end it: {outcome:?}"));
-                            outcomes.push((run, outcome));
-                        }
-                        Err(Died) => {
-                            lived = Err(Died);
-                            break;
-                        }
-                    }
+                    let Ok(outcome) = outcome else {
+                        lived = Err(Died);
+                        break;
+                    };
+                    let told = format_args!("n{at}: asked to end it: {outcome:?}");
+                    clock.note(Some(run.id), told);
+                    outcomes.push((run, outcome));
                 }
-                Answer::End {
-                    runs: outcomes,
-                    recall,
-                    is_abandoned,
-                }
+                Answer::End(outcomes, ending)
             }
-            Request::Pause { runs, resumes } => {
+            Request::Pause(runs, resumes) => {
                 let one = |(id, token, place)| (id, place, self.pause(clock, id, token, !resumes));
-                Answer::Pause {
-                    runs: runs.into_iter().map(one).collect(),
-                    resumes,
-                }
+                Answer::Pause(runs.into_iter().map(one).collect(), resumes)
             }
             Request::Describe => Answer::Described {
                 waiting: self.agent().core.waiting(),
@@ -140,7 +118,10 @@ impl Node {
             self.give_back(clock, token, id)?;
             return Ok(false);
         }
-        clock.note(Some(id), format!("{}: its folder is taken up", self.name));
+        clock.note(
+            Some(id),
+            format_args!("{}: its folder is taken up", self.name),
+        );
         let kept = self.accepted(token, id, folder.cancels)?;
         self.restore_run(clock, token, &kept)?;
         let start = self
@@ -256,7 +237,7 @@ impl Node {
                     }
                     clock.note(
                         Some(run.id),
-                        format!(
+                        format_args!(
                             "{}: handed over, generation {}: {answer:?}",
                             self.name, run.generation
                         ),
@@ -553,7 +534,7 @@ impl Node {
         {
             folder.pauses += 1;
         }
-        clock.note(Some(id), format!("{}: holds it: {holds}", self.name));
+        clock.note(Some(id), format_args!("{}: holds it: {holds}", self.name));
         self.agent().core.set_paused(token, holds);
         outcome
     }

@@ -2,11 +2,11 @@
 //! what stands here is the part of `neroman/daemon` that writes, sends and waits.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use nero_model::RunId;
 
-use super::people::{Happening, Plan};
+use super::people::{EXPERIMENTS_MAX, Happening, Plan};
 use super::wire::Items;
 use super::world::{Event, World};
 use crate::after::retry::{self, Next};
@@ -24,6 +24,17 @@ use crate::step::steps;
 use crate::tests::reach::world::read_again;
 use crate::tests::{Lab, definition};
 
+/// One experiment, two and so on, none of which was started.
+static BASES: LazyLock<Vec<State>> = LazyLock::new(|| {
+    let base = |count: u64| {
+        let mut lab = Lab::default();
+        let all = (1..=count).map(|number| definition(&format!("e{number}"), "1"));
+        lab.add("/lab", all.collect());
+        lab.state
+    };
+    (1..=EXPERIMENTS_MAX).map(base).collect()
+});
+
 /// What the daemon knows, and its drivers.
 pub(super) struct Head {
     pub state: State,
@@ -39,6 +50,8 @@ pub(super) struct Head {
     pub boot: u32,
     pub links: Vec<Link>,
     pub placer: super::placer::Placer,
+    /// Runs that were recalled for a node with room, with the nodes that they left.
+    pub moved_from: BTreeSet<(RunId, String)>,
 }
 
 /// The driver of a node.
@@ -92,14 +105,11 @@ pub(super) enum Errand {
 
 impl Head {
     pub fn new(plan: &Plan) -> Self {
-        let mut lab = Lab::default();
-        let all = 1..=plan.experiments.len();
-        let all = all.map(|number| definition(&format!("e{number}"), "1"));
-        lab.add("/lab", all.collect());
+        let base = &BASES[plan.experiments.len() - 1];
         Self {
-            synced: (lab.state.clone(), BTreeMap::new()),
-            base: lab.state.clone(),
-            state: lab.state,
+            synced: (base.clone(), BTreeMap::new()),
+            base: base.clone(),
+            state: base.clone(),
             known: BTreeMap::new(),
             waits: Waits::default(),
             is_described: true,
@@ -107,6 +117,7 @@ impl Head {
             boot: 1,
             links: plan.nodes.iter().map(|_| Link::default()).collect(),
             placer: super::placer::Placer::default(),
+            moved_from: BTreeSet::new(),
         }
     }
 
@@ -203,6 +214,8 @@ impl World {
             }
         }
         self.head.state = work;
+        self.clock.is_new = true;
+        self.check_released(&before, &touched);
         if durable {
             self.head.synced = (self.head.state.clone(), self.head.known.clone());
         }
@@ -216,10 +229,10 @@ impl World {
                     format!("{} {}", run.dispatch.stage.word(), run.phase().word())
                 })
             };
-            if shown(old) != shown(new) {
+            if self.clock.is_told && shown(old) != shown(new) {
                 self.clock.note(
                     Some(id),
-                    format!(
+                    format_args!(
                         "head: {label} → {} {}",
                         shown(new),
                         node.as_deref().unwrap_or("")

@@ -2,7 +2,7 @@
 
 use super::folder::CODE_UNKNOWN;
 use super::head::{About, Errand};
-use super::wire::{Answer, EndedRun, Item, Items, PauseOutcome, Record, Request};
+use super::wire::{Answer, EndedRun, Ending, Item, Items, PauseOutcome, Record, Request};
 use super::world::{Event, World};
 use crate::facts::journal::Journal;
 use crate::fold::change::Change;
@@ -55,15 +55,11 @@ impl World {
                     self.input(label, true, false, vec![(id, input)]);
                 }
             }
-            Answer::End {
-                runs,
-                recall,
-                is_abandoned,
-            } => {
+            Answer::End(runs, ending) => {
                 link.awaits = None;
-                self.ends_answered(node, runs, recall, is_abandoned);
+                self.ends_answered(node, runs, ending);
             }
-            Answer::Pause { runs, resumes } => {
+            Answer::Pause(runs, resumes) => {
                 link.awaits = None;
                 for (id, at, outcome) in runs {
                     if outcome == PauseOutcome::Unknown && !resumes {
@@ -84,25 +80,19 @@ impl World {
         self.go_on(node);
     }
 
-    pub fn ends_answered(
-        &mut self,
-        node: usize,
-        runs: Vec<(EndedRun, Outcome)>,
-        recall: u32,
-        is_abandoned: bool,
-    ) {
+    pub fn ends_answered(&mut self, node: usize, runs: Vec<(EndedRun, Outcome)>, ending: Ending) {
         let name = self.nodes[node].name.clone();
         let tick = self.tick();
         let mut over = Vec::new();
         for (run, answer) in runs {
             let node = name.clone();
-            let (label, word, input) = match (is_abandoned, run.at, run.cancel) {
-                (true, ..) => {
+            let (label, word, input) = match (ending, run.at, run.cancel) {
+                (Ending::LeftBehind, ..) => {
                     over.push(run.token);
                     let input = Input::EndedThere { node };
                     ("a node that it was left behind on ends it", false, input)
                 }
-                (_, Some(at), _) if recall > 0 => {
+                (Ending::Recall(_), Some(at), _) => {
                     let said = match answer {
                         Outcome::NeverStarted => Said::Never,
                         Outcome::Unknown => Said::Nothing,

@@ -1,16 +1,21 @@
 //! What holds after each event, and at the end of all faults.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use nero_model::{Phase, RunId};
+use nero_format::DependsUntil;
+use nero_model::{ExperimentId, Phase, RunId, RunToken};
 use nero_node_core::Stage;
 
 use super::node::Node;
 use super::people::GROUP;
 use super::wire::Request;
-use super::world::{Event, World};
+use super::world::{Clock, Event, Job, World};
 use crate::facts::hold::HoldCause;
 use crate::fold::run::Run;
+use crate::fold::state::State;
+use crate::place::batch::{FIRST_ENDS, RUNS_MIN};
+use crate::step::hold::may_be_held;
 use crate::tests::promises::{self, Observation, Presence};
 
 impl Node {
@@ -22,19 +27,38 @@ impl Node {
         };
         let known = self.agent.as_ref().and_then(|one| one.core.run(&token));
         let goes_on = match (known, self.ledger.get(&token)) {
-            (Some(known), _) => match known.stage {
-                Stage::Waiting | Stage::Starting { .. } | Stage::Running { .. } => true,
-                Stage::Held { .. }
-                | Stage::Submitted { .. }
-                | Stage::Ended { .. }
-                | Stage::Settled { .. }
-                | Stage::TakenAway
-                | Stage::Refused => false,
-            },
+            (Some(known), _) => matches!(
+                known.stage,
+                Stage::Waiting | Stage::Starting { .. } | Stage::Running { .. }
+            ),
             (None, Some(kept)) => !kept.is_taken_away && kept.exited.is_none(),
             (None, None) => false,
         };
         goes_on && folder.cancels == 0
+    }
+
+    /// Whether no run that waits here comes before one that starts.
+    pub fn check_turn(&mut self, clock: &mut Clock, token: &RunToken, start: u32) {
+        let Some(agent) = self.agent.as_ref().filter(|_| start == 1) else {
+            return;
+        };
+        let place = |token: &RunToken| {
+            let entry = agent.entries.get(token)?;
+            let turn = self.disk.get(&entry.id)?.turn;
+            let order = self.ledger.get(token)?.order;
+            Some((Reverse(turn.priority), turn.since_ms, turn.rank, order))
+        };
+        let is_again = |id: RunId| self.disk.get(&id).is_some_and(|one| one.is_prepared);
+        if agent.entries.get(token).is_some_and(|one| is_again(one.id)) {
+            return;
+        }
+        let waits = |run: &nero_node_core::Run| run.stage == Stage::Waiting && !run.paused;
+        let mut waiting = agent.core.runs().filter(|(_, run)| waits(run));
+        let own = place(token);
+        if waiting.any(|(other, run)| !run.cancelled && place(other) < own) {
+            let id = agent.entries.get(token).map(|entry| entry.id);
+            clock.breaks("no run starts before one that waits before it", id);
+        }
     }
 
     fn keeps(&self, run: &Run) -> bool {
@@ -56,18 +80,12 @@ impl World {
             is_new && sent.generation > fence
         };
         self.clock.heap.values().any(|event| match event {
-            Event::ToNode {
-                node: to,
-                process,
-                request: Request::HandOver(runs),
-                ..
-            } => *to == node.at && *process == agent.process && runs.iter().any(is_run),
-            Event::Accept {
-                node: to,
-                process,
-                placed,
-                ..
-            } => *to == node.at && *process == agent.process && placed.iter().any(is_run),
+            Event::ToNode(to, _, process, Request::HandOver(runs)) => {
+                *to == node.at && *process == agent.process && runs.iter().any(is_run)
+            }
+            Event::Accept(to, _, process, placed) => {
+                *to == node.at && *process == agent.process && placed.iter().any(is_run)
+            }
             _ => false,
         })
     }
@@ -125,38 +143,37 @@ impl World {
 
     /// What holds after each event.
     pub fn check(&mut self) {
-        let mut alive: BTreeSet<(u64, usize)> = BTreeSet::new();
+        let mut alive: Vec<&Job> = Vec::new();
         let mut used = vec![0; self.nodes.len()];
         let mut broken = None;
         let mut runs: BTreeSet<RunId> = BTreeSet::new();
+        let is_told = |run: &RunId| !self.deceived.contains(run);
+        let lock = |job: &Job| self.plan.experiments[job.run.experiment.0 as usize - 1].lock;
         for job in &self.clock.jobs {
-            if !runs.insert(job.run) && !self.deceived.contains(&job.run) {
+            if !runs.insert(job.run) && is_told(&job.run) {
                 broken = Some(("a run is started once", job.run));
             }
             if !job.is_alive {
                 continue;
             }
             used[job.node] += job.cpus;
-            let has_ended = self.head.state.run(job.run).is_some_and(Run::has_ended);
-            if has_ended && !self.deceived.contains(&job.run) {
+            if is_told(&job.run) && self.head.state.run(job.run).is_some_and(Run::has_ended) {
                 broken = Some(("what has ended has no job", job.run));
             }
-            let experiment = job.run.experiment.0;
-            let others = alive.iter().any(|(one, _)| *one == experiment);
-            let is_told = |id: &RunId| id.experiment.0 == experiment;
-            if others && !self.deceived.iter().any(is_told) {
+            let is_own = |other: &&&Job| other.run.experiment == job.run.experiment;
+            let own = alive.iter().find(is_own);
+            if own.is_some_and(|own| is_told(&own.run) && is_told(&job.run)) {
                 broken = Some(("an experiment has one live job", job.run));
             }
-            alive.insert((experiment, job.node));
-            let lock = |experiment: u64| self.plan.experiments[experiment as usize - 1].lock;
-            let shares = |(other, node): &(u64, usize)| {
-                let both = lock(*other).zip(lock(experiment));
-                let is_own = *other == experiment;
-                !is_own && both.is_some_and(|(one, own)| one || own || *node == job.node)
+            let shares = |other: &&Job| {
+                let both = lock(other).zip(lock(job));
+                let is_same = both.is_some_and(|(one, own)| one || own || other.node == job.node);
+                is_same && !is_own(&other) && is_told(&other.run)
             };
-            if alive.iter().any(shares) && self.deceived.is_empty() {
+            if is_told(&job.run) && alive.iter().any(shares) {
                 broken = Some(("a lock has one holder", job.run));
             }
+            alive.push(job);
             if used[job.node] > self.nodes[job.node].cpus {
                 broken = Some(("a node gives what it has", job.run));
             }
@@ -165,6 +182,54 @@ impl World {
             self.clock.breaks(promise, Some(run));
         }
         self.check_at_most();
+    }
+
+    /// Whether the experiments that a run waits for came so far, in the words of their runs.
+    fn has_what_it_needs(&self, run: &Run) -> bool {
+        let needs = &self.plan.experiments[run.made.id.experiment.0 as usize - 1].needs;
+        needs.is_none_or(|(on, until)| {
+            let on = self.head.state.experiment(ExperimentId(on));
+            on.and_then(|one| one.runs.last())
+                .is_some_and(|one| match until {
+                    DependsUntil::Finished => one.phase() == Phase::Finished,
+                    _ => one.phase().is_end(),
+                })
+        })
+    }
+
+    /// What holds of the runs that a commit lets go on.
+    pub fn check_released(&mut self, before: &State, touched: &BTreeSet<RunId>) {
+        let state = &self.head.state;
+        let mut broken = None;
+        for run in touched.iter().filter_map(|id| state.run(*id)) {
+            let id = run.made.id;
+            let waited = before
+                .run(id)
+                .map_or(run.made.follows.is_none(), Run::waits_for_others);
+            let goes_on = run.phase().is_live() && !run.waits_for_others();
+            if waited && goes_on && !self.has_what_it_needs(run) {
+                broken = Some(("a run begins behind those that it needs", id));
+            }
+            let Some(batch) = run.made.counts_in() else {
+                continue;
+            };
+            let (ended, runs) = (state.batch(batch).ended, state.batch(batch).runs);
+            if before.batch(batch).ended >= FIRST_ENDS || ended < FIRST_ENDS || runs < RUNS_MIN {
+                continue;
+            }
+            let counted = state
+                .batch_runs(batch)
+                .filter(|run| run.made.counts_in().is_some());
+            let (ends, others): (Vec<&Run>, Vec<&Run>) = counted.partition(|run| run.has_ended());
+            let crashed = |run: &&Run| run.exit().is_some_and(|exit| exit.code == 1);
+            let goes_on = |run: &&Run| may_be_held(run) && run.hold_cause().is_none();
+            if ends.iter().all(crashed) && others.iter().any(goes_on) {
+                broken = Some(("no run of a batch begins behind five equal crashes", id));
+            }
+        }
+        if let Some((promise, run)) = broken {
+            self.clock.breaks(promise, Some(run));
+        }
     }
 
     /// Of the runs of a start no more go on at once than was asked for.
@@ -202,12 +267,14 @@ impl World {
             return !self.nodes.iter().any(|node| can(&node));
         }
         let others = self.head.state.live_runs();
-        let mut others = others.filter(|other| other.made.id != run.made.id);
+        let others = others.filter(|other| other.made.id != run.made.id);
         match run.hold_cause() {
-            Some(HoldCause::AtMost) => others.any(|other| {
-                let same = other.made.line.zip(run.made.line);
-                same.is_some_and(|(one, own)| one.of == own.of) && other.unplaced()
-            }),
+            Some(HoldCause::AtMost) => {
+                let of = |run: &Run| run.made.line.map(|line| line.of);
+                let goes_on = |other: &&Run| of(other) == of(run) && other.hold_cause().is_none();
+                let most = run.made.line.map_or(0, |line| line.at_most as usize);
+                others.filter(goes_on).count() >= most
+            }
             // It waits for a person, unless its pilot finished.
             Some(HoldCause::Pilot) => {
                 let batch = run.made.batch;
@@ -216,11 +283,13 @@ impl World {
                 !pilots.any(|one| one.made.batch == batch && one.phase() == Phase::Finished)
             }
             Some(HoldCause::Crashes(_)) => true,
-            Some(HoldCause::Others) => false,
+            Some(HoldCause::Others) => !self.has_what_it_needs(run),
             None => run.after().is_some_and(|_| {
                 let own = self.head.state.experiment(run.made.id.experiment);
                 let mut earlier = own.into_iter().flat_map(|one| &one.runs);
-                earlier.any(|one| one.in_doubt() || one.unplaced())
+                earlier.any(|one| {
+                    one.made.id < run.made.id && (one.in_doubt() || one.phase().is_live())
+                })
             }),
         }
     }

@@ -4,7 +4,7 @@ use nero_model::RunId;
 use nero_node_core::turn::Turn;
 
 use super::head::Errand;
-use super::wire::{EndedRun, Request, SentRun};
+use super::wire::{EndedRun, Ending, Request, SentRun};
 use super::world::{Event, World};
 use crate::fold::run::{Results, Run};
 use crate::fold::state::State;
@@ -66,7 +66,8 @@ impl World {
         if let Some(agent) = &mut self.nodes[node].agent {
             agent.conn = conn;
         }
-        self.clock.note(None, format!("n{node}: connection {conn}"));
+        self.clock
+            .note(None, format_args!("n{node}: connection {conn}"));
         self.follow(node);
         self.clock.after(5, Event::Look(node, conn));
         self.head.links[node].is_looking = true;
@@ -92,14 +93,9 @@ impl World {
     pub fn send(&mut self, node: usize, request: Request) {
         let link = &self.head.links[node];
         let (conn, process) = (link.conn, link.process);
-        let event = Event::ToNode {
-            node,
-            conn,
-            process,
-            request,
-        };
+        let event = Event::ToNode(node, conn, process, request);
         let mut ms = self.clock.dice.ms(1, 40);
-        if self.clock.fails(40) {
+        if self.clock.fails(self.clock.rates.lost) {
             let lost = self.clock.dice.ms(1, 200);
             self.clock.after(lost, Event::Lost(node, conn));
             if self.clock.dice.chance(300) {
@@ -127,7 +123,7 @@ impl World {
         link.forget();
         let name = self.nodes[node].name.clone();
         self.clock
-            .note(None, format!("{name}: the connection is lost"));
+            .note(None, format_args!("{name}: the connection is lost"));
         self.head.links[node].away_ms = Some(self.clock.now);
         self.want(node);
     }
@@ -261,22 +257,12 @@ impl World {
             Errand::Abandoned => {
                 let left = runs.iter().filter_map(|id| state.run(*id));
                 let left = left.filter(|run| run.is_left_on(&name));
-                Request::End {
-                    runs: left.map(ended).collect(),
-                    recall: 0,
-                    is_abandoned: true,
-                }
+                Request::End(left.map(ended).collect(), Ending::LeftBehind)
             }
             Errand::Cancel => {
                 let runs = runs.iter().filter_map(here);
-                Request::End {
-                    runs: runs
-                        .filter(|run| run.cancel().is_some())
-                        .map(ended)
-                        .collect(),
-                    recall: 0,
-                    is_abandoned: false,
-                }
+                let runs = runs.filter(|run| run.cancel().is_some());
+                Request::End(runs.map(ended).collect(), Ending::Cancel)
             }
             Errand::Recall => {
                 let mut leaving = runs.iter().filter_map(here);
@@ -285,11 +271,8 @@ impl World {
                     return false;
                 };
                 let rest: Vec<RunId> = leaving.map(|run| run.made.id).collect();
-                let request = Request::End {
-                    runs: vec![ended(first)],
-                    recall: first.generation(),
-                    is_abandoned: false,
-                };
+                let ending = Ending::Recall(first.generation());
+                let request = Request::End(vec![ended(first)], ending);
                 if !rest.is_empty() {
                     self.head.links[node]
                         .todo
@@ -300,15 +283,12 @@ impl World {
             Errand::Hold | Errand::Lift => {
                 let runs = runs.iter().filter_map(here);
                 let one = |run: &Run| Some((run.made.id, run.made.token, run.placement()?));
-                Request::Pause {
-                    runs: runs.filter_map(one).collect(),
-                    resumes: errand == Errand::Lift,
-                }
+                Request::Pause(runs.filter_map(one).collect(), errand == Errand::Lift)
             }
         };
         let is_empty = match &request {
-            Request::End { runs, .. } => runs.is_empty(),
-            Request::Pause { runs, .. } => runs.is_empty(),
+            Request::End(runs, _) => runs.is_empty(),
+            Request::Pause(runs, _) => runs.is_empty(),
             _ => false,
         };
         if !is_empty {
@@ -333,7 +313,7 @@ impl World {
         }
         let mut ms = 1;
         if self.clock.dice.chance(300) {
-            ms = self.clock.dice.ms(10, 3000);
+            ms = self.clock.dice.ms(10, 10_000);
             let sending = Input::Sending {
                 node: name,
                 sending: SendState::FilesGo,

@@ -31,9 +31,12 @@ pub(super) struct LedgerEntry {
     pub exited: Option<u32>,
 }
 
-/// A start on the machine.
-#[derive(Clone, Copy, Debug, Default)]
+/// A shim of a start on the machine. A start may have several: one of them makes its claim.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Shim {
+    pub id: RunId,
+    pub start: u32,
+    pub has_claim: bool,
     pub is_alive: bool,
     pub is_job_alive: bool,
     pub is_stopping: bool,
@@ -58,7 +61,9 @@ pub(super) struct Node {
     pub processes: u32,
     pub launcher: Option<u32>,
     pub launchers: u32,
-    pub shims: BTreeMap<(RunId, u32), Shim>,
+    /// By their numbers, which no other shim gets again.
+    pub shims: BTreeMap<u32, Shim>,
+    pub next_shim: u32,
     /// The process dies at so many writes from now.
     pub dies_in: Option<u32>,
 }
@@ -146,6 +151,7 @@ impl Node {
             launcher: None,
             launchers: 0,
             shims: BTreeMap::new(),
+            next_shim: 0,
             dies_in: None,
         }
     }
@@ -179,7 +185,7 @@ impl Node {
             return;
         };
         self.dies_in = None;
-        clock.note(None, format!("{}: its neromum is killed", self.name));
+        clock.note(None, format_args!("{}: its neromum is killed", self.name));
         clock.soon(Event::Lost(self.at, agent.conn));
     }
 
@@ -241,7 +247,7 @@ impl Node {
     pub fn give_back(&mut self, clock: &mut Clock, token: RunToken, id: RunId) -> Lived {
         clock.note(
             Some(id),
-            format!("{}: given back after a restart", self.name),
+            format_args!("{}: given back after a restart", self.name),
         );
         let generation = self.disk.get(&id).map_or(0, |folder| folder.generation);
         self.write()?;
@@ -351,7 +357,7 @@ impl Node {
         let launcher = self.launcher.unwrap_or_default();
         let tracked = self.shims.iter();
         let tracked = tracked.filter(|(_, shim)| shim.is_alive && shim.launcher == launcher);
-        let tracked: Vec<RunId> = tracked.map(|((id, _), _)| *id).collect();
+        let tracked: Vec<RunId> = tracked.map(|(_, shim)| shim.id).collect();
         let agent = self.agent();
         agent.link = Some(launcher);
         agent.core.release();
@@ -359,14 +365,8 @@ impl Node {
             entry.is_tracked = tracked.contains(&entry.id);
         }
         let started = |stage: &Stage| match stage {
-            Stage::Running { .. } | Stage::Held { .. } => true,
             Stage::Starting { launched, .. } => *launched,
-            Stage::Waiting
-            | Stage::Submitted { .. }
-            | Stage::Ended { .. }
-            | Stage::Settled { .. }
-            | Stage::TakenAway
-            | Stage::Refused => false,
+            other => matches!(other, Stage::Running { .. } | Stage::Held { .. }),
         };
         let open = agent.entries.iter().filter(|(token, entry)| {
             let run = agent.core.run(token);
@@ -384,7 +384,7 @@ impl Node {
 
     /// The launcher of this machine dies: its starts go on.
     pub fn launcher_dies(&mut self, clock: &mut Clock) {
-        clock.note(None, format!("{}: its launcher is killed", self.name));
+        clock.note(None, format_args!("{}: its launcher is killed", self.name));
         self.launcher = None;
         let at = self.at;
         let Some(agent) = &mut self.agent else { return };
@@ -484,7 +484,12 @@ impl Node {
             return;
         }
         let items = std::mem::take(&mut follower.items);
-        let ms = clock.dice.ms(1, 40);
+        let most = if clock.fails(clock.rates.lost) {
+            5000
+        } else {
+            40
+        };
+        let ms = clock.dice.ms(1, most);
         follower.last_ms = follower.last_ms.max(clock.now + ms);
         let ms = follower.last_ms - clock.now;
         clock.after(ms, Event::Stream(at, follower.conn, items));

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use nero_format::{FollowUp, Precedence, Retry, RetryOn, RunLock, SharedPart};
+use nero_format::{
+    Dependency, DependsUntil, FollowUp, Precedence, Retry, RetryOn, RunLock, SharedPart,
+};
 use nero_model::{ExperimentId, RunId, RunToken};
 
-use super::world::{Dice, World};
+use super::world::{Dice, Event, REST_MS, World};
 use crate::facts::hold::HoldCause;
 use crate::fold::change::{Change, NewRun};
 use crate::fold::run::{Cancel, Dispatch, Line, Made, Run, RunDemands};
@@ -13,6 +15,9 @@ use crate::place::gone;
 use crate::place::start::{self, Plan as Planned, Wanted};
 use crate::source::abort;
 use crate::step::input::Input;
+
+/// Most experiments of a walk.
+pub(super) const EXPERIMENTS_MAX: u64 = 14;
 
 /// The word for all nodes.
 pub(super) const GROUP: &str = "lab";
@@ -28,6 +33,7 @@ pub(super) enum Happening {
         has_pilot: bool,
     },
     Restart(u64),
+    /// 0: all of them.
     Abort(u64),
     /// A person lets all held runs go on.
     Resume,
@@ -60,6 +66,19 @@ pub(super) struct ExperimentPlan {
     pub node: Option<usize>,
     /// Whether it takes the one lock, and whether on all nodes together.
     pub lock: Option<bool>,
+    /// The experiment that it waits for.
+    pub needs: Option<(u64, DependsUntil)>,
+}
+
+/// How often what happens, in a thousand times.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rates {
+    /// Requests are lost or late.
+    pub lost: u64,
+    /// Jobs crash, all with the same code.
+    pub crashes: u64,
+    /// Jobs take so many times longer.
+    pub slow: i64,
 }
 
 #[derive(Clone, Debug)]
@@ -70,6 +89,7 @@ pub(super) struct Plan {
     pub experiments: Vec<ExperimentPlan>,
     pub happenings: Vec<(i64, Happening)>,
     pub faults_ms: i64,
+    pub rates: Rates,
 }
 
 impl Plan {
@@ -78,10 +98,15 @@ impl Plan {
         let nodes: Vec<u32> = (0..2 + dice.below(2))
             .map(|_| 1 + dice.below(3) as u32)
             .collect();
-        let (count, node_count) = (1 + dice.below(12), nodes.len() as u64);
+        let (count, node_count) = (1 + dice.below(EXPERIMENTS_MAX), nodes.len() as u64);
         let most = nodes.iter().max().copied().unwrap_or(1);
-        let has_locks = dice.chance(300);
-        let asked = |_| {
+        let (has_locks, has_needs) = (dice.chance(300), dice.chance(250));
+        let rates = Rates {
+            lost: [40, 40, 300][dice.below(3) as usize],
+            crashes: [50, 250, 1000][dice.below(3) as usize],
+            slow: if dice.chance(30) { 30 } else { 1 },
+        };
+        let asked = |number: u64| {
             let node = dice.chance(250).then(|| dice.below(node_count) as usize);
             let most = node.map_or(most, |node| nodes[node]);
             ExperimentPlan {
@@ -92,14 +117,19 @@ impl Plan {
                 lock: has_locks
                     .then(|| dice.chance(500))
                     .filter(|_| dice.chance(500)),
+                needs: (has_needs && number > 0 && dice.chance(500)).then(|| {
+                    let until = [DependsUntil::Finished, DependsUntil::Ended];
+                    (1 + dice.below(number), until[dice.below(2) as usize])
+                }),
             }
         };
         let experiments: Vec<ExperimentPlan> = (0..count).map(asked).collect();
-        let faults_ms = 20_000 + dice.ms(0, 40_000);
+        let faults_ms = (20_000 + dice.ms(0, 40_000)) * rates.slow;
+        let at_least = if dice.chance(200) { count } else { 0 };
         let mut happenings = Vec::new();
         let mut first = 1;
         while first <= count {
-            let last = (first + dice.below(6)).min(count);
+            let last = (first + dice.below(6).max(at_least)).min(count);
             let at_most = if dice.chance(300) {
                 1 + dice.below(2) as u32
             } else {
@@ -116,16 +146,28 @@ impl Plan {
             first = last + 1;
         }
         // Each seed has few kinds of faults, and some of them often.
-        let kinds: Vec<u64> = (0..1 + dice.below(4)).map(|_| dice.below(12)).collect();
+        let kinds: Vec<u64> = (0..1 + dice.below(4)).map(|_| dice.below(14)).collect();
+        let starts: Vec<i64> = happenings.iter().map(|(at, _)| *at).collect();
         for _ in 0..dice.below(14) {
-            let at = dice.ms(100, faults_ms - 1000);
+            // Most can go wrong right behind a start.
+            let at = if dice.chance(500) {
+                starts[dice.below(starts.len() as u64) as usize] + dice.ms(0, 3000)
+            } else {
+                dice.ms(100, faults_ms - 1000)
+            };
             let node = dice.below(node_count) as usize;
             let experiment = 1 + dice.below(count);
             let happening = match kinds[dice.below(kinds.len() as u64) as usize] {
                 0 => Happening::Restart(experiment),
-                1 => Happening::Abort(experiment),
+                1 | 12 if dice.chance(300) => Happening::Abort(0),
+                1 | 12 => Happening::Abort(experiment),
                 2 => Happening::Resume,
-                3 => Happening::NodeGone(node),
+                3 => {
+                    // A person gives up a node that does not answer, mostly.
+                    let ms = if dice.chance(700) { 60_000 } else { 1 };
+                    happenings.push((at, Happening::Cut(node, dice.ms(1, ms))));
+                    Happening::NodeGone(node)
+                }
                 4 => Happening::DaemonDies,
                 5 => Happening::HeadPower,
                 6 => Happening::AgentDies(node, dice.below(6) as u32),
@@ -135,7 +177,7 @@ impl Plan {
                 10 if dice.chance(500) => Happening::Drop(node),
                 10 => Happening::Cut(node, dice.ms(500, 60_000)),
                 _ => {
-                    let ms = dice.ms(500, 20_000);
+                    let ms = dice.ms(500, 20_000) * rates.slow;
                     happenings.push((at + ms, Happening::Full(node, false)));
                     Happening::Full(node, true)
                 }
@@ -149,14 +191,18 @@ impl Plan {
             experiments,
             happenings,
             faults_ms,
+            rates,
         }
     }
 }
 
 impl World {
     pub fn person(&mut self, happening: Happening) {
-        if !matches!(happening, Happening::Calm | Happening::Reached(_)) {
-            self.clock.note(None, format!("{happening:?}"));
+        if !matches!(
+            happening,
+            Happening::Calm | Happening::Reached(_) | Happening::Resume
+        ) {
+            self.clock.note(None, format_args!("{happening:?}"));
         }
         match happening {
             Happening::Start {
@@ -188,7 +234,7 @@ impl World {
             Happening::Cut(node, ms) => {
                 self.nodes[node].is_reached = false;
                 self.drops(node, 15_000);
-                let back = super::world::Event::Happens(Happening::Reached(node));
+                let back = Event::Happens(Happening::Reached(node));
                 self.clock.after(ms, back);
             }
             Happening::DaemonBack => self.daemon_back(),
@@ -199,10 +245,10 @@ impl World {
         }
     }
 
-    /// All faults end; people let go what they hold.
+    /// All faults end; people let go what is held, again and again.
     fn calm(&mut self) {
         self.clock.is_calm = true;
-        self.clock.note(None, "all faults are over");
+        self.clock.note(None, format_args!("all faults are over"));
         for node in &mut self.nodes {
             node.is_reached = true;
             node.is_full = false;
@@ -211,7 +257,11 @@ impl World {
         for node in 0..self.nodes.len() {
             self.try_now(node);
         }
-        self.resume();
+        let pause_ms = 30_000 * self.clock.rates.slow;
+        for nth in 0..REST_MS / 30_000 {
+            let resume = Event::Happens(Happening::Resume);
+            self.clock.after(1 + nth * pause_ms, resume);
+        }
     }
 
     fn starts(&mut self, ids: &[u64], wanted: Wanted, at_most: u32, has_pilot: bool) {
@@ -235,6 +285,7 @@ impl World {
             let after = after.filter(|_| experiment.live().next().is_some());
             let first = *batch.get_or_insert(*id);
             let made = self.made(*id, rank as u32, first, at_most);
+            let needs_others = made.precedence.waits_for_others();
             let is_placed = made.node != GROUP && !made.precedence.looks_at_others();
             let node = is_placed.then(|| made.node.clone());
             let mut dispatch = if has_pilot && first != *id {
@@ -242,10 +293,14 @@ impl World {
             } else {
                 Dispatch::planned(node, after)
             };
-            if at_most > 0 && going >= at_most {
+            // What waits for others takes its place in the line when they have ended.
+            if at_most > 0 && (needs_others || going >= at_most) {
                 dispatch = dispatch.in_line();
             }
-            going += 1;
+            if needs_others {
+                dispatch = dispatch.behind_others();
+            }
+            going += u32::from(!needs_others);
             changes.push(Change::Run(Arc::new(NewRun {
                 made: Arc::new(made),
                 dispatch,
@@ -297,6 +352,12 @@ impl World {
             checkpoint: false,
             processing: SharedPart::default(),
             precedence: SharedPart::from(Precedence {
+                needs: (asked.needs.iter())
+                    .map(|(on, until)| Dependency {
+                        until: *until,
+                        on: on.to_string(),
+                    })
+                    .collect(),
                 lock: asked.lock.map(|everywhere| RunLock {
                     name: "lock".to_owned(),
                     everywhere,
@@ -330,9 +391,11 @@ impl World {
             delivered: false,
             rule: None,
         };
-        let experiment = self.head.state.experiment(ExperimentId(id)).unwrap();
-        let live = experiment.runs.iter();
-        let live = live.filter(|run| run.phase().is_live() || run.forgotten());
+        let all = self.head.state.experiments.iter();
+        let asked = all.filter(|one| id == 0 || one.id.0 == id);
+        let live = asked
+            .flat_map(|one| &one.runs)
+            .filter(|run| run.phase().is_live() || run.forgotten());
         let inputs: Vec<(RunId, Input)> = live
             .map(|run| (run.made.id, Input::Cancel(cancel.clone())))
             .collect();

@@ -251,6 +251,18 @@ impl World {
         };
         for moved in balance::decide(&members, &may) {
             self.head.placer.recalled.insert(moved.run, now);
+            let left = (moved.run, moved.from.clone());
+            self.head.moved_from.insert(left);
+            if self
+                .head
+                .moved_from
+                .contains(&(moved.run, moved.to.clone()))
+            {
+                self.clock.breaks(
+                    "no run is moved back to a node that it left",
+                    Some(moved.run),
+                );
+            }
             let (from, to, tick) = (moved.from, moved.to, tick.clone());
             let inputs = vec![(moved.run, Input::Balance { from, to, tick })];
             self.input("another node could start it now", false, false, inputs);

@@ -1,22 +1,45 @@
 //! Launcher and shims of a node: a start is claimed, begun, passes its gate and ends; any of its
 //! processes may be killed.
 
+use std::cmp::Reverse;
+
 use nero_model::RunId;
 
 use super::folder::CODE_UNKNOWN;
-use super::node::Node;
+use super::node::{Node, Shim};
 use super::world::{Clock, Event, Go, Job, News};
 use crate::tests::reach::node::Rec;
 
 impl Node {
-    /// The next step of a start, if its processes are there still.
-    pub fn goes(&mut self, clock: &mut Clock, boot: u32, id: RunId, start: u32, go: Go) {
-        if boot != self.boot {
-            return;
-        }
-        let Some(shim) = self.shims.get(&(id, start)).copied() else {
+    pub fn new_shim(&mut self, id: RunId, start: u32, launcher: u32) -> u32 {
+        self.next_shim += 1;
+        let shim = Shim {
+            id,
+            start,
+            has_claim: false,
+            is_alive: true,
+            is_job_alive: false,
+            is_stopping: false,
+            launcher,
+            job: None,
+        };
+        self.shims.insert(self.next_shim, shim);
+        self.next_shim
+    }
+
+    /// The shim that claimed a start, else the first that may do so.
+    pub fn shim_of(&self, id: RunId, start: u32) -> Option<(u32, Shim)> {
+        let own = self.shims.iter().map(|(number, shim)| (*number, *shim));
+        let own = own.filter(|(_, shim)| (shim.id, shim.start) == (id, start));
+        own.max_by_key(|(number, shim)| (shim.has_claim, Reverse(*number)))
+    }
+
+    /// The next step of a shim, if it is there still.
+    pub fn goes(&mut self, clock: &mut Clock, number: u32, go: Go) {
+        let Some(shim) = self.shims.get_mut(&number) else {
             return;
         };
+        let (id, start) = (shim.id, shim.start);
         let Some(folder) = self.disk.get_mut(&id) else {
             return clock.breaks("the folder of a start stays while it may go on", Some(id));
         };
@@ -25,160 +48,139 @@ impl Node {
             Go::Claim if shim.is_alive => {
                 let claim = folder.claims.entry(start).or_insert(None);
                 if claim.is_some() {
-                    return self.is_over(clock, id, start, News::Superseded);
+                    return self.is_over(clock, number, News::Superseded);
                 }
-                *claim = Some(boot);
+                *claim = Some(self.boot);
+                shim.has_claim = true;
                 folder.record(start, Rec::Claimed, 0);
-                clock.note(Some(id), format!("n{at}: start {start} is claimed"));
-                self.tell(clock, id, start, News::Begun);
-                clock.soon(Event::Start(at, boot, id, start, Go::Begin));
+                clock.note(Some(id), format_args!("n{at}: start {start} is claimed"));
+                self.tell(clock, number, News::Begun);
+                clock.soon(Event::Start(at, number, Go::Begin));
             }
             Go::Begin if shim.is_alive => {
                 if folder.cancels > 0 {
                     folder.record(start, Rec::NotStartedCancelled, 0);
-                    return self.is_over(clock, id, start, News::Ended);
+                    return self.is_over(clock, number, News::Ended);
                 }
                 folder.record(start, Rec::Started, 0);
-                if let Some(shim) = self.shims.get_mut(&(id, start)) {
-                    shim.is_job_alive = true;
-                }
-                self.tell(clock, id, start, News::Begun);
-                clock.soon(Event::Start(at, boot, id, start, Go::Gate));
+                shim.is_job_alive = true;
+                self.tell(clock, number, News::Begun);
+                clock.soon(Event::Start(at, number, Go::Gate));
             }
             // The job is at its gate, with or without its shim.
             Go::Gate if shim.is_job_alive && shim.job.is_none() => {
                 if folder.closed_gates.contains(&start) {
-                    return self.is_over(clock, id, start, News::Ended);
+                    return self.is_over(clock, number, News::Ended);
                 }
                 folder.passed_gates.insert(start);
-                let (ms, cpus) = (clock.dice.ms(100, 8000), folder.cpus);
+                let ms = clock.dice.ms(100, 8000) * clock.rates.slow;
+                shim.job = Some(clock.jobs.len());
+                clock.is_new = true;
                 clock.jobs.push(Job {
                     run: id,
                     node: at,
-                    cpus,
+                    cpus: folder.cpus,
                     is_alive: true,
                 });
-                clock.note(Some(id), format!("n{at}: its job begins"));
-                if let Some(shim) = self.shims.get_mut(&(id, start)) {
-                    shim.job = Some(clock.jobs.len() - 1);
-                }
-                clock.after(ms, Event::Start(at, boot, id, start, Go::End));
+                clock.note(Some(id), format_args!("n{at}: its job begins"));
+                clock.after(ms, Event::Start(at, number, Go::End));
             }
-            Go::Ring => self.ring_heard(clock, id, start),
-            Go::End => self.job_ends(clock, id, start),
+            // A shim looks for cancel requests; in its place the launcher that looks after the
+            // run does.
+            Go::Ring => {
+                let is_heard = shim.is_alive || self.launcher == Some(shim.launcher);
+                let has_job = shim.is_job_alive && shim.job.is_some() && !shim.is_stopping;
+                if folder.cancels > 0 && is_heard && has_job {
+                    shim.is_stopping = true;
+                    folder.record(start, Rec::StopAsked, 0);
+                    clock.soon(Event::Start(at, number, Go::End));
+                }
+            }
+            Go::End => self.job_ends(clock, number),
             Go::Claim | Go::Begin | Go::Gate => {}
         }
     }
 
-    /// A shim looks for cancel requests; in its place the launcher that looks after the run does.
-    fn ring_heard(&mut self, clock: &mut Clock, id: RunId, start: u32) {
-        let (at, boot, launcher) = (self.at, self.boot, self.launcher);
-        let Some(folder) = self.disk.get_mut(&id).filter(|one| one.cancels > 0) else {
+    fn job_ends(&mut self, clock: &mut Clock, number: u32) {
+        let Some(shim) = self.shims.get_mut(&number) else {
             return;
         };
-        let Some(shim) = self.shims.get_mut(&(id, start)) else {
-            return;
-        };
-        let is_heard = shim.is_alive || launcher == Some(shim.launcher);
-        if is_heard && shim.is_job_alive && shim.job.is_some() && !shim.is_stopping {
-            shim.is_stopping = true;
-            folder.record(start, Rec::StopAsked, 0);
-            clock.soon(Event::Start(at, boot, id, start, Go::End));
-        }
-    }
-
-    fn job_ends(&mut self, clock: &mut Clock, id: RunId, start: u32) {
-        let Some(shim) = self.shims.get(&(id, start)).copied() else {
-            return;
-        };
-        if let Some(job) = shim.job.and_then(|job| clock.jobs.get_mut(job)) {
-            job.is_alive = false;
-        }
+        clock.job_ends(shim.job);
+        let (id, start, had_job) = (shim.id, shim.start, shim.is_job_alive);
         let is_looked_after = shim.is_alive || self.launcher == Some(shim.launcher);
-        if let Some(shim) = self.shims.get_mut(&(id, start)) {
-            shim.is_job_alive = false;
-        }
-        let folder = self.disk.get(&id);
-        let has = |what: Rec| folder.is_some_and(|folder| folder.has(start, what));
-        if !is_looked_after || has(Rec::TreeGone) || has(Rec::Rebooted) {
-            return;
-        }
-        let code = if !shim.is_job_alive {
-            CODE_UNKNOWN
-        } else if shim.is_stopping {
-            143
-        } else {
-            i32::from(clock.dice.chance(250))
+        shim.is_job_alive = false;
+        let code = match (had_job, shim.is_stopping) {
+            (false, _) => CODE_UNKNOWN,
+            (true, true) => 143,
+            (true, false) => i32::from(clock.dice.chance(clock.rates.crashes)),
         };
-        clock.note(
-            Some(id),
-            format!("n{}: its job ended, code {code}", self.at),
-        );
-        let has_exited = has(Rec::Exited);
-        if let Some(folder) = self.disk.get_mut(&id) {
-            if !has_exited {
-                folder.record(start, Rec::Exited, code);
-            }
-            folder.record(start, Rec::TreeGone, 0);
-        }
-        self.is_over(clock, id, start, News::Ended);
-    }
-
-    /// A start has its last record.
-    fn is_over(&mut self, clock: &mut Clock, id: RunId, start: u32, news: News) {
-        self.tell(clock, id, start, news);
-        self.shims.remove(&(id, start));
-    }
-
-    fn tell(&mut self, clock: &mut Clock, id: RunId, start: u32, news: News) {
-        let Some(shim) = self.shims.get(&(id, start)) else {
+        let Some(folder) = self.disk.get_mut(&id) else {
             return;
         };
-        let (launcher, token) = (shim.launcher, self.disk.get(&id).map(|one| one.token));
-        if let Some(token) = token.filter(|_| self.launcher == Some(launcher)) {
-            clock.soon(Event::Told(self.at, launcher, token, start, news));
+        if !is_looked_after || folder.has(start, Rec::TreeGone) || folder.has(start, Rec::Rebooted)
+        {
+            return;
+        }
+        let at = self.at;
+        clock.note(Some(id), format_args!("n{at}: its job ended, code {code}"));
+        if !folder.has(start, Rec::Exited) {
+            folder.record(start, Rec::Exited, code);
+        }
+        folder.record(start, Rec::TreeGone, 0);
+        self.is_over(clock, number, News::Ended);
+    }
+
+    /// A shim has its last record.
+    fn is_over(&mut self, clock: &mut Clock, number: u32, news: News) {
+        self.tell(clock, number, news);
+        self.shims.remove(&number);
+    }
+
+    fn tell(&mut self, clock: &mut Clock, number: u32, news: News) {
+        let Some(shim) = self.shims.get(&number) else {
+            return;
+        };
+        let token = self.disk.get(&shim.id).map(|one| one.token);
+        if let Some(token) = token.filter(|_| self.launcher == Some(shim.launcher)) {
+            let told = Event::Told(self.at, shim.launcher, token, shim.start, news);
+            clock.soon(told);
         }
     }
 
-    /// The shim of a start is killed. Its launcher takes over what it began.
+    /// A shim is killed. Its launcher takes over what it began.
     pub fn shim_dies(&mut self, clock: &mut Clock, nth: u64) {
-        let alive = self.shims.iter().filter(|(_, shim)| shim.is_alive);
-        let alive: Vec<(RunId, u32)> = alive.map(|(key, _)| *key).collect();
-        let Some(&(id, start)) = alive.get(nth as usize % alive.len().max(1)) else {
-            return;
-        };
-        clock.note(
-            Some(id),
-            format!("n{}: the shim of start {start} is killed", self.at),
-        );
-        let Some(shim) = self.shims.get_mut(&(id, start)) else {
+        let alive = self.shims.iter_mut().filter(|(_, shim)| shim.is_alive);
+        let mut alive: Vec<(&u32, &mut Shim)> = alive.collect();
+        let nth = nth as usize % alive.len().max(1);
+        let Some((number, shim)) = alive.get_mut(nth) else {
             return;
         };
         shim.is_alive = false;
-        if shim.is_job_alive {
-            return;
+        let (number, id, start) = (**number, shim.id, shim.start);
+        let (has_claim, has_job) = (shim.has_claim, shim.is_job_alive);
+        let name = &self.name;
+        clock.note(
+            Some(id),
+            format_args!("{name}: the shim of start {start} is killed"),
+        );
+        if !has_job {
+            let news = if has_claim {
+                News::Ended
+            } else {
+                News::NoClaim
+            };
+            self.is_over(clock, number, news);
         }
-        let has_claim = self
-            .disk
-            .get(&id)
-            .and_then(|one| one.claims.get(&start).copied());
-        let news = match has_claim.flatten() {
-            Some(_) => News::Ended,
-            None => News::NoClaim,
-        };
-        self.is_over(clock, id, start, news);
     }
 
     /// The machine starts anew: no process is left, and what was written is there.
     pub fn reboots(&mut self, clock: &mut Clock) {
-        clock.note(None, format!("{}: its machine starts anew", self.name));
+        clock.note(None, format_args!("{}: its machine starts anew", self.name));
         self.dies(clock);
         self.launcher = None;
         self.boot += 1;
         for shim in std::mem::take(&mut self.shims).into_values() {
-            if let Some(job) = shim.job.and_then(|job| clock.jobs.get_mut(job)) {
-                job.is_alive = false;
-            }
+            clock.job_ends(shim.job);
         }
     }
 }

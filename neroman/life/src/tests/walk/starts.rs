@@ -7,7 +7,7 @@ use nero_node_core::facts::Facts;
 use nero_node_core::{Effect, Stage};
 
 use super::folder::{Folder, SpecName};
-use super::node::{Lived, Node, Shim};
+use super::node::{Lived, Node};
 use super::world::{Clock, Due, Event, Go, News};
 use crate::tests::reach::node::Rec;
 
@@ -51,7 +51,7 @@ impl Node {
             true => Tracking::Tracked,
             false => Tracking::Nobody,
         });
-        let shim = self.shims.get(&(id, start)).copied();
+        let shim = self.shim_of(id, start).map(|(_, shim)| shim);
         self.look(token, start);
         let Some(entry) = self.agent().entries.get(&token) else {
             return Ok(());
@@ -119,7 +119,10 @@ impl Node {
         let at = self.at;
         let process = self.agent().process;
         match effect {
-            Effect::Prepare { token, incarnation } => self.prepare(clock, token, incarnation)?,
+            Effect::Prepare { token, incarnation } => {
+                self.check_turn(clock, &token, incarnation);
+                self.prepare(clock, token, incarnation)?;
+            }
             Effect::PrepareLater {
                 token,
                 incarnation,
@@ -201,7 +204,7 @@ impl Node {
         folder.record(start, record, 0);
         clock.note(
             Some(id),
-            format!("n: neromum records {record:?} of start {start}"),
+            format_args!("n: neromum records {record:?} of start {start}"),
         );
         self.look_and_decide(clock, token, start, None)
     }
@@ -246,7 +249,6 @@ impl Node {
             incarnation: start,
             launched: true,
         };
-        let (at, boot) = (self.at, self.boot);
         let agent = self.agent();
         let Some(launcher) = agent.link else {
             agent
@@ -270,20 +272,15 @@ impl Node {
         self.look(token, start);
         // A launch that is on its way to a launcher that dies is lost.
         if self.launcher == Some(launcher) {
-            let shim = Shim {
-                is_alive: true,
-                launcher,
-                ..Shim::default()
-            };
-            self.shims.insert((id, start), shim);
-            clock.soon(Event::Start(at, boot, id, start, Go::Claim));
+            let shim = self.new_shim(id, start, launcher);
+            clock.soon(Event::Start(self.at, shim, Go::Claim));
         }
         Ok(())
     }
 
     /// Asks the launcher to look after a run that goes on, or to record its end.
     pub fn guard(&mut self, clock: &mut Clock, token: RunToken, start: u32) -> Lived {
-        let (at, boot) = (self.at, self.boot);
+        let at = self.at;
         let agent = self.agent();
         let Some(launcher) = agent.link else {
             return Ok(());
@@ -296,22 +293,28 @@ impl Node {
         if self.launcher != Some(launcher) {
             return Ok(());
         }
-        clock.note(Some(id), "n: the launcher looks after it");
-        let shim = self.shims.entry((id, start)).or_default();
-        shim.launcher = launcher;
-        if shim.is_alive || shim.is_job_alive {
+        clock.note(Some(id), format_args!("n: the launcher looks after it"));
+        if let Some((number, shim)) = self.shim_of(id, start)
+            && (shim.is_alive || shim.is_job_alive)
+        {
+            self.shims.get_mut(&number).expect("it is there").launcher = launcher;
             clock.soon(Event::Told(at, launcher, token, start, News::Begun));
         } else {
             // It sweeps what is left; no process saw the exit code.
+            let number = self.new_shim(id, start, launcher);
+            let shim = self.shims.get_mut(&number).expect("it is there");
+            (shim.is_alive, shim.has_claim) = (false, true);
             let ms = clock.dice.ms(5, 200);
-            clock.after(ms, Event::Start(at, boot, id, start, Go::End));
+            clock.after(ms, Event::Start(at, number, Go::End));
         }
         Ok(())
     }
 
     pub fn ring(&mut self, clock: &mut Clock, id: RunId) {
         let newest = self.disk.get(&id).map_or(0, Folder::newest);
-        clock.soon(Event::Start(self.at, self.boot, id, newest, Go::Ring));
+        if let Some((shim, _)) = self.shim_of(id, newest) {
+            clock.soon(Event::Start(self.at, shim, Go::Ring));
+        }
     }
 
     /// Makes the next cancel request.

@@ -40,20 +40,23 @@ pub(super) enum FolderState {
 #[derive(Clone, Debug)]
 pub(super) enum Request {
     HandOver(Vec<SentRun>),
-    /// `recall`: 0, or the generation up to which the runs are only recalled.
-    End {
-        runs: Vec<EndedRun>,
-        recall: u32,
-        is_abandoned: bool,
-    },
-    Pause {
-        runs: Vec<(RunId, RunToken, Placement)>,
-        resumes: bool,
-    },
+    End(Vec<EndedRun>, Ending),
+    /// `true`: they go on.
+    Pause(Vec<(RunId, RunToken, Placement)>, bool),
     Describe,
     /// The positions in the records of the runs that the node may have.
     Follow(Vec<(RunId, RunToken, u32, usize)>),
     Closed(Vec<RunToken>),
+}
+
+/// Why a node is to end runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    Cancel,
+    /// They are only recalled, up to this generation.
+    Recall(u32),
+    /// They were left behind there.
+    LeftBehind,
 }
 
 #[derive(Clone, Debug)]
@@ -67,15 +70,8 @@ pub(super) struct EndedRun {
 #[derive(Clone, Debug)]
 pub(super) enum Answer {
     HandOver(Vec<(RunId, u32, hand_over::Answer)>),
-    End {
-        runs: Vec<(EndedRun, abort::Answer)>,
-        recall: u32,
-        is_abandoned: bool,
-    },
-    Pause {
-        runs: Vec<(RunId, Placement, PauseOutcome)>,
-        resumes: bool,
-    },
+    End(Vec<(EndedRun, abort::Answer)>, Ending),
+    Pause(Vec<(RunId, Placement, PauseOutcome)>, bool),
     Described {
         waiting: usize,
         is_held: bool,

@@ -2,16 +2,17 @@
 //! knows of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use nero_model::{RunId, RunToken};
 
 use super::head::Head;
 use super::node::Node;
-use super::people::{Happening, Plan};
+use super::people::{Happening, Plan, Rates};
 use super::wire::{Answer, Items, Request, SentRun};
 
 /// So long after the end of all faults everything has come to rest.
-pub(super) const REST_MS: i64 = 120_000;
+pub(super) const REST_MS: i64 = 240_000;
 
 /// What comes next; numbers are those of nodes, connections and processes.
 #[derive(Clone, Debug)]
@@ -31,27 +32,18 @@ pub(super) enum Event {
     Staged(usize, u32, Vec<(RunId, u32)>),
     Close(usize, u32),
     Fetched(usize, u32, RunId),
-    ToNode {
-        node: usize,
-        conn: u32,
-        process: u32,
-        request: Request,
-    },
+    /// To a node, by a connection, for a process.
+    ToNode(usize, u32, u32, Request),
     /// Folders were made; the agent accepts the runs.
-    Accept {
-        node: usize,
-        conn: u32,
-        process: u32,
-        placed: Vec<SentRun>,
-    },
+    Accept(usize, u32, u32, Vec<SentRun>),
     Reply(usize, u32, Answer),
     Stream(usize, u32, Items),
     /// Something of this neromum is due.
     Agent(usize, u32, Due),
     /// A launcher tells its neromum of a start.
     Told(usize, u32, RunToken, u32, News),
-    /// A start on the machine goes on, in this boot.
-    Start(usize, u32, RunId, u32, Go),
+    /// A shim on the machine goes on.
+    Start(usize, u32, Go),
 }
 
 /// What is due in neromum.
@@ -126,21 +118,29 @@ pub(super) struct Clock {
     pub heap: BTreeMap<(i64, u64), Event>,
     pub dice: Dice,
     pub jobs: Vec<Job>,
+    /// Whether a job or a run changed since all promises were checked.
+    pub is_new: bool,
     /// What was seen, with the run that it concerns.
     pub story: Vec<(i64, Option<RunId>, String)>,
+    /// Whether the story is written.
+    pub is_told: bool,
     pub broken: Option<(String, Option<RunId>)>,
+    pub rates: Rates,
     /// Whether no fault comes any more.
     pub is_calm: bool,
 }
 
 impl Clock {
-    pub fn new(seed: u64) -> Self {
+    pub fn new(seed: u64, rates: Rates) -> Self {
         Self {
+            rates,
+            is_told: false,
             now: 1000,
             next: 0,
             heap: BTreeMap::new(),
             dice: Dice(seed),
             jobs: Vec::new(),
+            is_new: false,
             story: Vec::new(),
             broken: None,
             is_calm: false,
@@ -153,10 +153,20 @@ impl Clock {
         self.heap.insert((self.now + ms, self.next), event);
     }
 
-    /// Lets it happen soon.
+    /// Lets it happen soon, or late.
     pub fn soon(&mut self, event: Event) {
-        let ms = self.dice.ms(1, 30);
+        let ms = self.soon_ms();
         self.after(ms, event);
+    }
+
+    /// Time until something that mostly happens soon.
+    pub fn soon_ms(&mut self) -> i64 {
+        let most = if self.fails(self.rates.lost / 4) {
+            5000
+        } else {
+            30
+        };
+        self.dice.ms(1, most)
     }
 
     /// Whether a fault happens.
@@ -164,14 +174,22 @@ impl Clock {
         !self.is_calm && self.dice.chance(in_thousand)
     }
 
-    pub fn note(&mut self, run: Option<RunId>, text: impl Into<String>) {
-        self.story.push((self.now, run, text.into()));
+    pub fn note(&mut self, run: Option<RunId>, text: fmt::Arguments<'_>) {
+        if self.is_told {
+            self.story.push((self.now, run, text.to_string()));
+        }
+    }
+
+    pub fn job_ends(&mut self, job: Option<usize>) {
+        if let Some(job) = job.and_then(|job| self.jobs.get_mut(job)) {
+            (job.is_alive, self.is_new) = (false, true);
+        }
     }
 
     /// A promise does not hold.
     pub fn breaks(&mut self, promise: &str, run: Option<RunId>) {
         if self.broken.is_none() {
-            self.note(run, format!("BROKEN: {promise}"));
+            self.note(run, format_args!("BROKEN: {promise}"));
             self.broken = Some((promise.to_owned(), run));
         }
     }
@@ -190,7 +208,7 @@ pub(super) struct World {
 
 impl World {
     pub fn new(plan: &Plan) -> Self {
-        let mut clock = Clock::new(plan.seed);
+        let mut clock = Clock::new(plan.seed, plan.rates);
         let names = plan.nodes.iter().enumerate();
         let nodes: Vec<Node> = names.map(|(at, cpus)| Node::new(at, *cpus)).collect();
         for (at_ms, happening) in &plan.happenings {
@@ -209,7 +227,7 @@ impl World {
 
     /// Plays until all is at rest or a promise is broken.
     pub fn play(&mut self) {
-        let end_ms = 1000 + self.plan.faults_ms + REST_MS;
+        let end_ms = 1000 + self.plan.faults_ms + REST_MS * self.plan.rates.slow;
         while let Some((&key, _)) = self.clock.heap.first_key_value() {
             if key.0 > end_ms || self.clock.broken.is_some() {
                 break;
@@ -220,7 +238,9 @@ impl World {
             self.clock.now = key.0;
             self.events += 1;
             self.happen(event);
-            self.check();
+            if std::mem::take(&mut self.clock.is_new) {
+                self.check();
+            }
         }
         if self.clock.broken.is_none() {
             self.check_rest();
@@ -228,8 +248,7 @@ impl World {
     }
 
     fn happen(&mut self, event: Event) {
-        if let Event::Reply(node, ..) | Event::Stream(node, ..) | Event::ToNode { node, .. } =
-            &event
+        if let Event::Reply(node, ..) | Event::Stream(node, ..) | Event::ToNode(node, ..) = &event
             && !self.nodes[*node].is_reached
         {
             // It comes when the network is back, if the connection outlives that.
@@ -247,25 +266,17 @@ impl World {
             Event::Fetched(node, conn, run) => self.fetched(node, conn, run),
             Event::Reply(node, conn, answer) => self.answered(node, conn, answer),
             Event::Stream(node, conn, items) => self.stream(node, conn, items),
-            Event::ToNode {
-                node,
-                conn,
-                process,
-                request,
-            } => self.arrives(node, conn, process, request),
-            Event::Accept {
-                node,
-                conn,
-                process,
-                placed,
-            } => self.nodes[node].accepts(&mut self.clock, conn, process, placed),
+            Event::ToNode(node, conn, process, request) => {
+                self.arrives(node, conn, process, request);
+            }
+            Event::Accept(node, conn, process, placed) => {
+                self.nodes[node].accepts(&mut self.clock, conn, process, placed);
+            }
             Event::Agent(node, process, due) => self.nodes[node].due(&mut self.clock, process, due),
             Event::Told(node, launcher, token, start, news) => {
                 self.nodes[node].told(&mut self.clock, launcher, token, start, news);
             }
-            Event::Start(node, boot, run, start, go) => {
-                self.nodes[node].goes(&mut self.clock, boot, run, start, go);
-            }
+            Event::Start(node, shim, go) => self.nodes[node].goes(&mut self.clock, shim, go),
         }
     }
 }

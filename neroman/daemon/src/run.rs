@@ -270,6 +270,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
     let settings = Settings {
         name: String::new(),
         remote: false,
+        turns: Arc::default(),
         asks: tokio::sync::watch::channel(nero_format::Scheduling::default()).1,
         away: NODE_AWAY,
         store: home.store(),

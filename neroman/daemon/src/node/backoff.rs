@@ -1,7 +1,12 @@
 //! How long to wait before the next try: full jitter below a limit that
-//! doubles.
+//! doubles, and the turn of a connection among those of all nodes. Where a
+//! network is back, or this machine wakes, all connect, and a gateway before
+//! them refuses what comes at once.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
 
 /// The first and the last limit, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +61,30 @@ impl Backoff {
     }
 }
 
+/// Connections that begin at once, and in each second behind them: below half of what `sshd` takes
+/// unauthenticated unless it is set.
+const A_SECOND: u32 = 4;
+
+/// When the next connection to another machine may begin.
+#[derive(Debug, Default)]
+pub(crate) struct ConnectionTurns(Mutex<Option<Instant>>);
+
+impl ConnectionTurns {
+    /// Returns when one more connection may begin.
+    pub(super) async fn next(&self) {
+        let pause = Duration::from_secs(1) / A_SECOND;
+        let now = Instant::now();
+        let used_up = {
+            let mut used_up = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = used_up.unwrap_or(now).max(now);
+            *used_up = Some(before + pause);
+            before
+        };
+        let ahead = pause * (A_SECOND - 1);
+        sleep_until(used_up.checked_sub(ahead).unwrap_or(now)).await;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,5 +112,20 @@ mod tests {
         backoff.next();
         backoff.reset();
         assert_eq!(backoff.limit_ms(), 2000);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn four_connections_begin_at_once_and_four_in_each_second_behind() {
+        let turns = ConnectionTurns::default();
+        for round in 0..2 {
+            let began = Instant::now();
+            let mut at_ms = Vec::new();
+            for _ in 0..8 {
+                turns.next().await;
+                at_ms.push(began.elapsed().as_millis());
+            }
+            assert_eq!(at_ms, [0, 0, 0, 0, 250, 500, 750, 1000], "round {round}");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
     }
 }

@@ -219,6 +219,9 @@ impl Driver {
     }
 
     async fn connect(&self) -> Result<Link, ConnectFailure> {
+        if self.settings.remote {
+            self.settings.turns.next().await;
+        }
         self.tell.change(|now| {
             now.connecting = true;
             now.next_try_ms = None;

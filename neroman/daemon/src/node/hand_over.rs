@@ -314,7 +314,7 @@ impl HandOver {
             sending,
             tick: self.settings.clock.moment().tick,
         };
-        let late = Late::Passes("it was ended or placed elsewhere while its files were sent");
+        let late = Late::Passes("it was ended, held or placed elsewhere while its files were sent");
         let inputs = self.each(&tokens, &input);
         self.ledger.happened(false, inputs, late).await
     }

@@ -1,10 +1,12 @@
 //! What the tasks of a node are given.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::backoff::ConnectionTurns;
 use crate::results::Places;
 use nero_life::state::State;
 
@@ -24,6 +26,8 @@ pub(crate) struct Settings {
     pub away: Duration,
     /// Whether the node is another machine.
     pub remote: bool,
+    /// Turns of connections, which all nodes share.
+    pub turns: Arc<ConnectionTurns>,
     /// What runs ask of its scheduler where their experiments ask nothing else.
     pub asks: watch::Receiver<nero_format::Scheduling>,
 }

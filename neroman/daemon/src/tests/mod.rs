@@ -137,6 +137,7 @@ impl Rig {
         let settings = Settings {
             name: String::new(),
             remote: false,
+            turns: Arc::default(),
             asks: tokio::sync::watch::channel(nero_format::Scheduling::default()).1,
             away: Duration::from_millis(300),
             store: home.store(),

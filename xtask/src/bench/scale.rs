@@ -231,7 +231,7 @@ fn hour(programs: &Programs, longest: Duration) -> Result<Vec<Row>, String> {
             count(agent, "task")?,
             files,
         ]);
-        if samples.len() % ROUNDS_PER_KILL == 0 {
+        if samples.len().is_multiple_of(ROUNDS_PER_KILL) {
             kill(&stage, "neromum")?;
         }
         thread::sleep(BETWEEN);

@@ -613,16 +613,15 @@ fn probe_name(id: &str) -> String {
     }
 }
 
-/// One line of shell; of several that print numbers the mean, as there.
+/// Commands whose output is the mean of the lines that they print, where all are numbers, as
+/// there: `nvidia-smi` prints a line for each card.
 fn probe(commands: &[&str]) -> String {
-    match commands {
-        [only] => (*only).to_owned(),
-        several => format!(
-            "{{\n{}\n}} | awk 'NF {{ if ($0 !~ /^[ \\t]*[-+]?[0-9.]+([eE][-+]?[0-9]+)?[ \\t]*$/) t = 1; \
-             s += $0; n++; a = a e $0; e = \"\\n\" }} END {{ if (n && !t) print s / n; else print a }}'",
-            several.join("\n")
-        ),
-    }
+    format!(
+        "printed=$({{\n{}\n}}) || exit\nprintf '%s\\n' \"$printed\" | \
+         awk 'NF {{ if ($0 !~ /^[ \\t]*[-+]?[0-9.]+([eE][-+]?[0-9]+)?[ \\t]*$/) t = 1; \
+         s += $0; n++; a = a e $0; e = \"\\n\" }} END {{ if (n && !t) print s / n; else print a }}'",
+        commands.join("\n")
+    )
 }
 
 fn put_list(text: &mut String, key: &str, names: &[String]) {

@@ -143,6 +143,20 @@ fn places_requirements_and_errors_keep_their_meaning() {
     }
 }
 
+#[test]
+fn a_probe_of_any_lines_is_their_mean_or_their_text() {
+    let asked = |commands: &[&str]| {
+        let (code, printed, _) = bash(&["sh", "-c", &probe(commands)], &[]);
+        (code, printed)
+    };
+    let is = |code, text: &str| (code, text.to_owned());
+    assert_eq!(asked(&["echo 10; echo 20"]), is(0, "15\n"));
+    assert_eq!(asked(&["echo 1e1", "echo; echo 0"]), is(0, "5\n"));
+    assert_eq!(asked(&["echo Yes"]), is(0, "Yes\n"));
+    assert_eq!(asked(&["echo 1", "echo busy"]), is(0, "1\nbusy\n"));
+    assert_eq!(asked(&["echo 1; exit 3"]).0, 3);
+}
+
 /// The exit code, and what was printed.
 fn bash(arguments: &[&str], variables: &[(&str, &str)]) -> (i32, String, String) {
     let mut command = std::process::Command::new(arguments[0]);

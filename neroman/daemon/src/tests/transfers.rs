@@ -390,9 +390,13 @@ async fn a_node_out_of_reach_fails_a_fetch_with_its_words() {
 
 #[tokio::test]
 async fn results_that_wait_for_room_are_told_until_they_came() {
-    let (rig, token) = begun(OUTPUTS).await;
-    // No disk has that much.
-    std::fs::write(&rig.home.config, "results_min_free: 1000000T\n").unwrap();
+    // No disk has that much. A fetch from the live run would go on by what it read before.
+    let rig = Rig::configured("results_min_free: 1000000T\n");
+    rig.write(OUTPUTS);
+    rig.add().await;
+    rig.start("1").await;
+    let token = rig.mum.token(1, 1).await;
+    rig.mum.begin(&token);
     rig.mum.file("model.bin", &[7; 5000]);
     rig.mum.end(&token, 0, b"");
     let told = |view: &v1::ExperimentView| {

@@ -118,9 +118,12 @@ fn steered(play: &mut Play<'_>) {
         status["experiments"][0]["run"] == "1.2"
     });
     play.command(&["resume", "held"]);
-    play.until("the rule to end its run", |status| {
-        let phase = &status["experiments"][3]["phase"];
-        phase == "aborted" || phase == "crashed" || phase == "lost"
+    // A request that is written late finds them live.
+    play.until("a person and a rule to end their runs", |status| {
+        [2, 3].iter().all(|which: &usize| {
+            let phase = &status["experiments"][which]["phase"];
+            phase == "aborted" || phase == "crashed" || phase == "lost"
+        })
     });
     fs::write(&go, "").expect("a file");
 }

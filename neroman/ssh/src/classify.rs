@@ -104,6 +104,12 @@ fn judge(lines: &[&str], notes: &Notes, status: &str) -> Trouble {
             keys: notes.keys.clone(),
         };
     }
+    if lines.iter().any(|line| is_unread_key(line)) {
+        return Trouble::Ended {
+            status: status.to_owned(),
+            said: said(),
+        };
+    }
     if let Some(methods) = lines.iter().rev().find_map(|line| offered(line)) {
         return denied(methods, lines, notes);
     }
@@ -137,6 +143,17 @@ fn judge(lines: &[&str], notes: &Notes, status: &str) -> Trouble {
         status: status.to_owned(),
         said: said(),
     }
+}
+
+/// The disk of a key did not answer, and may the next time: no person has to act.
+fn is_unread_key(line: &str) -> bool {
+    let failures = [
+        "Input/output error",
+        "Stale file handle",
+        "Remote I/O error",
+        "Transport endpoint is not connected",
+    ];
+    line.starts_with("Load key ") && failures.iter().any(|failure| line.ends_with(failure))
 }
 
 /// `publickey,password` of `me@host: Permission denied (publickey,password).`

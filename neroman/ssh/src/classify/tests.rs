@@ -162,6 +162,18 @@ fn a_login_that_needs_a_person_is_told_apart() {
 }
 
 #[test]
+fn a_key_whose_disk_fails_is_tried_again() {
+    let said = "debug1: Server accepts key: /home/me/.ssh/id ED25519 SHA256:abc\r\n\
+        Load key \"/home/me/.ssh/id\": Input/output error\r\nme@h: Permission denied (publickey).\r\n";
+    let trouble = classify(said.as_bytes(), "exit status: 255", &Settings::default());
+    assert_eq!(trouble.fault(), Fault::Other);
+    assert!(
+        trouble.to_string().contains("Input/output error"),
+        "{trouble}"
+    );
+}
+
+#[test]
 fn a_failure_at_a_jump_host_is_told_as_such() {
     let end = "kex_exchange_identification: Connection closed by remote host\r\nConnection closed by UNKNOWN port 65535\r\n";
     let table = [

@@ -41,7 +41,7 @@ pub struct LetterSources<'a> {
     pub curves: DrawnCurves,
 }
 
-/// The crashed runs of a plan of which letters and calls show the end of standard error, by notice.
+/// Notices of crashes whose letters show the end of standard error: their numbers and runs.
 pub fn with_output<'a>(state: &'a State, plan: &MailPlan) -> Vec<(u64, &'a Run)> {
     let notices = notices(state, plan).into_values();
     let crashes = notices.filter(|notice| account::is_crash(notice));

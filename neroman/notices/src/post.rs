@@ -50,7 +50,7 @@ fn deliveries(changed: Vec<Delivery>) -> Vec<Change> {
     }))]
 }
 
-/// The changes that keep the deliveries of a plan, and settle what nobody waits for any more.
+/// The changes that keep the deliveries of a plan, and drop notices that nothing will tell.
 /// `has_mail`: whether notices that were called wait for a letter, too.
 pub fn delivery_changes(
     state: &State,

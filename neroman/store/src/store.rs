@@ -399,7 +399,7 @@ fn write_again(db: &Db) -> Result<(), StoreError> {
     db.use_log_again()?;
     let deployment = deployment(db)?;
     let open = db.begin(true)?;
-    // SQLite does not write a row over one that is equal.
+    // SQLite writes no page when a row is replaced by an equal one, so the row goes first.
     db.change("DELETE FROM meta WHERE key = ?1", [meta::DEPLOYMENT])?;
     state::put_meta(db, meta::DEPLOYMENT, deployment.as_bytes())?;
     db.finish(open)?;

@@ -61,11 +61,11 @@ impl Backoff {
     }
 }
 
-/// Connections that begin at once, and in each second behind them: below half of what `sshd` takes
-/// unauthenticated unless it is set.
+/// Connections that begin at once, and in each second behind them. `sshd` refuses some of more than
+/// ten that have not logged in, unless its `MaxStartups` says otherwise.
 const A_SECOND: u32 = 4;
 
-/// When the next connection to another machine may begin.
+/// Turns of connections to other machines, a quarter of a second apart; holds the next one to give.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionTurns(Mutex<Option<Instant>>);
 
@@ -74,14 +74,14 @@ impl ConnectionTurns {
     pub(super) async fn next(&self) {
         let pause = Duration::from_secs(1) / A_SECOND;
         let now = Instant::now();
-        let used_up = {
-            let mut used_up = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let before = used_up.unwrap_or(now).max(now);
-            *used_up = Some(before + pause);
+        let next_turn = {
+            let mut next_turn = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = next_turn.unwrap_or(now).max(now);
+            *next_turn = Some(before + pause);
             before
         };
         let ahead = pause * (A_SECOND - 1);
-        sleep_until(used_up.checked_sub(ahead).unwrap_or(now)).await;
+        sleep_until(next_turn.checked_sub(ahead).unwrap_or(now)).await;
     }
 }
 

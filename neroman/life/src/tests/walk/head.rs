@@ -24,7 +24,7 @@ use crate::step::steps;
 use crate::tests::reach::world::read_again;
 use crate::tests::{Lab, definition};
 
-/// One experiment, two and so on, none of which was started.
+/// States with one experiment, with two and so on; no experiment was started.
 static BASES: LazyLock<Vec<State>> = LazyLock::new(|| {
     let base = |count: u64| {
         let mut lab = Lab::default();

@@ -37,7 +37,8 @@ impl Node {
         goes_on && folder.cancels == 0
     }
 
-    /// Whether no run that waits here comes before one that starts.
+    /// Whether a node starts its runs in order: no run waits on it that is before the one that it
+    /// starts.
     pub fn check_turn(&mut self, clock: &mut Clock, token: &RunToken, start: u32) {
         let Some(agent) = self.agent.as_ref().filter(|_| start == 1) else {
             return;

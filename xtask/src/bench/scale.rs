@@ -148,12 +148,24 @@ fn printing(programs: &Programs, _: Duration) -> Result<Vec<Row>, String> {
     const RATE: usize = 100;
     const SECONDS: usize = 120;
     let floor = programs.path("floor").display().to_string();
-    let command = format!("{floor} metrics {RATE} {SECONDS}");
+    // A job opens a pipe before it prints, which waits for a writer.
+    let go = programs.scratch("go")?.join("pipe");
+    let command = format!(
+        ": < {}; exec {floor} metrics {RATE} {SECONDS}",
+        go.display()
+    );
     let stage = large(programs, "printing", LIVE, &command)?;
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mkfifoat(rustix::fs::CWD, &go, mode).map_err(|error| error.to_string())?;
     stage.ok(&["start", "all"])?;
     live(&stage, LIVE)?;
-    let share = share(stage.daemon()?, STEADY);
+    let writer = fs::OpenOptions::new().write(true).open(&go);
+    let writer = writer.map_err(|error| format!("{}: {error}", go.display()))?;
+    let daemon = stage.daemon()?;
+    let (before, began) = (cpu_seconds(daemon), Instant::now());
     stage.ok(&["wait", "all"])?;
+    drop(writer);
+    let share = (cpu_seconds(daemon) - before) / began.elapsed().as_secs_f64();
     let list = document(&stage, &["status", "all", "--json"])?;
     let all = list["experiments"].as_array().cloned().unwrap_or_default();
     let counts = all
@@ -278,7 +290,7 @@ fn large(
         "collection: c
 keep: 0
 outputs: []
-+r: {{command: [sh, -c, '{command}'], parameters: {{i: {{range: [1, {count}, 1]}}}}}}
++r: {{command: [sh, -c, '{command}'], parameters: {{i: {{range: [0, {count}, 1]}}}}}}
 "
     );
     let folder = stage.experiment("e", &yaml)?;

@@ -47,7 +47,7 @@ const NOT_IN_LIFE: &[&str] = &["tokio", "tonic", "rusqlite", "nero-wire"];
 
 /// What the crate that shows experiments must not link: it has no terminal and no
 /// database.
-const NOT_IN_VIEWS: &[&str] = &["clap", "comfy-table", "rusqlite"];
+const NOT_IN_VIEWS: &[&str] = &["clap", "ratatui", "rusqlite"];
 
 /// What neroman must not link: processes with limits do.
 const NOT_IN_NEROMAN: &[&str] = &[

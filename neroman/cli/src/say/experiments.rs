@@ -97,11 +97,8 @@ pub fn print(screen: &Screen, columns: &[Column], views: &[ExperimentView]) -> S
     // Looking up a cell by name among thousands is slow: only what can be
     // shown.
     let shown = &columns[..columns.len().min(table::COLUMNS_MAX)];
-    let rows: Vec<Vec<Cell>> = views
-        .iter()
-        .map(|view| shown.iter().map(|column| cell(column, view)).collect())
-        .collect();
-    let (text, left_out) = table::print(screen, &header, &rows);
+    let row = |view| -> Vec<Cell> { shown.iter().map(|column| cell(column, view)).collect() };
+    let (text, left_out) = table::print_rows(screen, &header, views.iter().map(row));
     text + &table::no_room(&left_out)
 }
 

@@ -1,19 +1,21 @@
 //! Tables for eyes: columns side by side, as many as fit.
 
-use comfy_table::{Attribute, Cell as Shown, CellAlignment, Color, ContentArrangement, Table};
+use std::borrow::Cow;
+
 use nero_model::safe::Safe;
 use nero_views::text;
+use unicode_width::UnicodeWidthStr as _;
 
 use super::Screen;
 
 /// Blanks between two columns.
-const GAP: u16 = 2;
+const GAP: usize = 2;
 
 /// Longest text of a cell on a terminal, in characters; the rest is cut with `…`.
 const CELL_CHARS_MAX: usize = 60;
 
 /// A column of texts that does not fit is cut when it has at least so many characters left.
-const CUT_CHARS_MIN: u16 = 16;
+const CUT_CHARS_MIN: usize = 16;
 
 /// Columns of a table at most, into a pipe too: a job may print thousands of
 /// names. Forms for programs (`--csv`, `--json`) have them all.
@@ -110,20 +112,57 @@ impl Cell {
         self.right
     }
 
-    fn shown(&self, screen: &Screen) -> Shown {
-        self.shown_within(screen, CELL_CHARS_MAX)
-    }
-
-    fn shown_within(&self, screen: &Screen, chars_max: usize) -> Shown {
-        let mut shown = Shown::new(short(screen, &self.text, chars_max));
-        if self.right {
-            shown = shown.set_alignment(CellAlignment::Right);
-        }
+    /// Appends the cell of a column of this width, and the gap behind it.
+    fn put(&self, screen: &Screen, to: &mut String, width: usize, chars_max: usize) {
+        let shown = short(screen, &self.text, chars_max);
+        let blanks = width.saturating_sub(shown.width());
+        let (before, behind) = if self.right { (blanks, 0) } else { (0, blanks) };
+        to.extend(std::iter::repeat_n(' ', before));
         match self.paint {
-            None => shown,
-            Some(Paint::Title) => shown.add_attribute(Attribute::Bold),
-            Some(paint) => shown.fg(color_of(paint)),
+            Some(paint) if screen.color && !shown.is_empty() => {
+                to.push_str(&format!("\x1b[{}m{shown}\x1b[0m", paint.code()));
+            }
+            _ => to.push_str(&shown),
         }
+        to.extend(std::iter::repeat_n(' ', behind + GAP));
+    }
+}
+
+impl Paint {
+    /// The number of the colour for terminals.
+    fn code(self) -> u8 {
+        match self {
+            Self::Going => 36,
+            Self::Waiting => 90,
+            Self::Good => 32,
+            Self::Bad => 31,
+            Self::Odd => 33,
+            Self::Title => 1,
+        }
+    }
+}
+
+/// The space that a column takes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Extent {
+    /// Widest text, none of them longer than [`CELL_CHARS_MAX`].
+    width: usize,
+    /// Widest text as it is.
+    whole: usize,
+    /// Whether a row has something there that is aligned at the right.
+    right: bool,
+}
+
+impl Extent {
+    fn take_in(&mut self, screen: &Screen, cell: &Cell) {
+        let whole = cell.text.width();
+        self.whole = self.whole.max(whole);
+        let width = match whole > CELL_CHARS_MAX {
+            true => short(screen, &cell.text, CELL_CHARS_MAX).width(),
+            false => whole,
+        };
+        self.width = self.width.max(width);
+        self.right |= cell.right;
     }
 }
 
@@ -132,56 +171,57 @@ impl Cell {
 /// stay. Returns the names left out. Rows may end at [`COLUMNS_MAX`]. On a
 /// terminal rows above [`ROWS_MAX`] are counted in a last line.
 pub fn print(screen: &Screen, header: &[String], rows: &[Vec<Cell>]) -> (String, Vec<String>) {
-    let bounded = &header[..header.len().min(COLUMNS_MAX)];
+    print_rows(screen, header, rows.iter())
+}
+
+/// The same of rows that are made twice, so that a million of them take no memory.
+pub fn print_rows<R: AsRef<[Cell]>>(
+    screen: &Screen,
+    header: &[String],
+    rows: impl ExactSizeIterator<Item = R> + Clone,
+) -> (String, Vec<String>) {
+    let title = |name: &String| Cell {
+        paint: Some(Paint::Title),
+        ..Cell::text(name)
+    };
+    let mut titles: Vec<Cell> = header.iter().take(COLUMNS_MAX).map(title).collect();
+    let mut extents = vec![Extent::default(); titles.len()];
     let all_rows = rows.len();
-    let rows = match rows.get(..ROWS_MAX) {
-        Some(first) if screen.tty => first,
-        _ => rows,
-    };
-    let (kept, last_chars_max) = fitting(screen, bounded, rows);
-    let chars_max = |at| {
-        if at + 1 == kept {
-            last_chars_max
-        } else {
-            CELL_CHARS_MAX
+    let rows = rows.take(if screen.tty { ROWS_MAX } else { usize::MAX });
+    for row in rows.clone() {
+        for (extent, cell) in extents.iter_mut().zip(row.as_ref()) {
+            extent.take_in(screen, cell);
         }
-    };
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::NOTHING);
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    if screen.color {
-        table.enforce_styling();
-        table.style_text_only();
-    } else {
-        table.force_no_tty();
     }
-    if header.iter().any(|name| !name.is_empty()) {
-        table.set_header(header.iter().take(kept).enumerate().map(|(at, name)| {
-            let right = rows
-                .iter()
-                .any(|row| row.get(at).is_some_and(|cell| cell.right));
-            Cell {
-                text: Safe::line(name).to_string(),
-                paint: Some(Paint::Title),
-                right,
-            }
-            .shown_within(screen, chars_max(at))
-        }));
+    let has_titles = header.iter().any(|name| !name.is_empty());
+    for (extent, title) in extents.iter_mut().zip(&mut titles) {
+        title.right = extent.right;
+        extent.take_in(screen, title);
     }
-    for row in rows {
-        let cells = row.iter().take(kept).enumerate();
-        table.add_row(cells.map(|(at, cell)| cell.shown_within(screen, chars_max(at))));
-    }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, GAP));
-    }
+    let (kept, last_chars_max) = fitting(screen, &extents);
     let mut text = String::new();
-    for line in table.lines() {
-        text.push_str(line.trim_end());
+    let mut put = |cells: &[Cell]| {
+        let begin = text.len();
+        for (at, (extent, cell)) in extents[..kept].iter().zip(cells).enumerate() {
+            let (width, chars_max) = match at + 1 == kept {
+                true => (extent.whole.min(last_chars_max), last_chars_max),
+                false => (extent.width, CELL_CHARS_MAX),
+            };
+            cell.put(screen, &mut text, width, chars_max);
+        }
+        text.truncate(begin + text[begin..].trim_end().len());
         text.push('\n');
+    };
+    if has_titles {
+        put(&titles);
     }
-    if all_rows > rows.len() {
-        let more = all_rows - rows.len();
+    let mut shown = 0;
+    for row in rows {
+        put(row.as_ref());
+        shown += 1;
+    }
+    if all_rows > shown {
+        let more = all_rows - shown;
         text.push_str(&format!("… and {more} more rows: --csv has all\n"));
     }
     let left_out = header[kept.min(header.len())..].to_vec();
@@ -194,9 +234,9 @@ pub type Column<'a, T> = (&'a str, &'a dyn Fn(&T) -> Cell);
 /// Prints a table with a row for each thing (see [`print`]).
 pub fn list<T>(screen: &Screen, columns: &[Column<'_, T>], things: &[T]) -> String {
     let headings = columns.iter().map(|(heading, _)| (*heading).to_owned());
-    let row = |thing| columns.iter().map(|(_, cell)| cell(thing)).collect();
-    let rows: Vec<Vec<Cell>> = things.iter().map(row).collect();
-    print(screen, &headings.collect::<Vec<_>>(), &rows).0
+    let row = |thing| -> Vec<Cell> { columns.iter().map(|(_, cell)| cell(thing)).collect() };
+    let headings: Vec<String> = headings.collect();
+    print_rows(screen, &headings, things.iter().map(row)).0
 }
 
 /// The line below a table that names the columns left out; empty for none.
@@ -209,20 +249,10 @@ pub fn no_room(left_out: &[String]) -> String {
 
 /// Paints one word, where colours are welcome.
 pub fn painted(screen: &Screen, word: &str) -> String {
-    use comfy_table::Color::{Cyan, DarkGrey, Green, Red, Yellow};
-    let code = match paint_of(word).map(color_of) {
-        Some(Cyan) => 36,
-        Some(DarkGrey) => 90,
-        Some(Green) => 32,
-        Some(Red) => 31,
-        Some(Yellow) => 33,
-        _ => 0,
-    };
     let safe = Safe::line(word);
-    if screen.color && code != 0 {
-        format!("\x1b[{code}m{safe}\x1b[0m")
-    } else {
-        safe.to_string()
+    match paint_of(word) {
+        Some(paint) if screen.color => format!("\x1b[{}m{safe}\x1b[0m", paint.code()),
+        _ => safe.to_string(),
     }
 }
 
@@ -237,64 +267,40 @@ fn paint_of(state: &str) -> Option<Paint> {
     }
 }
 
-fn color_of(paint: Paint) -> Color {
-    match paint {
-        Paint::Going => Color::Cyan,
-        Paint::Waiting => Color::DarkGrey,
-        Paint::Good => Color::Green,
-        Paint::Bad => Color::Red,
-        Paint::Odd => Color::Yellow,
-        Paint::Title => Color::Reset,
-    }
-}
-
 /// How many of these columns fit, all of them into a pipe, and how many characters a cell
 /// of the last one has: the rest of the line. The first column of texts that does not fit is
 /// cut, so that a reason is seen by its beginning.
-fn fitting(screen: &Screen, header: &[String], rows: &[Vec<Cell>]) -> (usize, usize) {
-    let all = (header.len(), CELL_CHARS_MAX);
+fn fitting(screen: &Screen, extents: &[Extent]) -> (usize, usize) {
     if !screen.tty {
-        return all;
+        return (extents.len(), CELL_CHARS_MAX);
     }
-    let mut measure = Table::new();
-    measure.set_header(
-        header
-            .iter()
-            .map(|name| short(screen, &Safe::line(name).to_string(), CELL_CHARS_MAX)),
-    );
-    for row in rows {
-        let row = row.iter().take(header.len());
-        measure.add_row(row.map(|cell| cell.shown(screen)));
-    }
-    let (mut used, mut last) = (0u16, 0);
-    for (at, width) in measure.column_max_content_widths().into_iter().enumerate() {
-        let end = used.saturating_add(width);
-        if at >= 2 && end > screen.width {
-            let room = screen.width.saturating_sub(used);
-            let is_text = !rows
-                .iter()
-                .any(|row| row.get(at).is_some_and(Cell::is_right));
-            return if is_text && room >= CUT_CHARS_MIN {
-                (at + 1, usize::from(room))
+    let screen_width = usize::from(screen.width);
+    let (mut used, mut last) = (0, 0);
+    for (at, extent) in extents.iter().enumerate() {
+        let end = used + extent.width;
+        if at >= 2 && end > screen_width {
+            let room = screen_width.saturating_sub(used);
+            return if !extent.right && room >= CUT_CHARS_MIN {
+                (at + 1, room)
             } else {
                 (at, CELL_CHARS_MAX)
             };
         }
         last = used;
-        used = end.saturating_add(GAP);
+        used = end + GAP;
     }
-    let rest = usize::from(screen.width.saturating_sub(last));
-    (header.len(), rest.max(CELL_CHARS_MAX))
+    let rest = screen_width.saturating_sub(last);
+    (extents.len(), rest.max(CELL_CHARS_MAX))
 }
 
 /// Into a pipe the whole text: its reader wants all of it.
-fn short(screen: &Screen, text: &str, chars_max: usize) -> String {
+fn short<'a>(screen: &Screen, text: &'a str, chars_max: usize) -> Cow<'a, str> {
     if !screen.tty || text.chars().count() <= chars_max {
-        return text.to_owned();
+        return text.into();
     }
     let mut cut: String = text.chars().take(chars_max - 1).collect();
     cut.push('…');
-    cut
+    cut.into()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::fold::run::Run;
 use crate::step::hand_over::{Answer, SendState};
 use crate::step::input::Placement;
 use crate::step::placed::Choice;
+use crate::step::recall::Said;
 
 const GROUP: &str = "lab";
 const NODE: &str = "a";
@@ -405,6 +406,20 @@ fn a_run_that_starts_before_its_node_gives_it_back_shows_no_reason_to_wait() {
         Arc::default(),
     );
     assert_eq!((read.phase(), read.why()), (Phase::Pending, &Why::Unknown));
+}
+
+#[test]
+fn a_run_that_left_its_node_for_a_free_one_never_goes_back_there_for_room() {
+    let mut run = offered();
+    let tick = moment(1000).tick;
+    let (from, to) = (NODE.to_owned(), "b".to_owned());
+    happens(&mut run, &Input::Balance { from, to, tick });
+    assert!(!balance::left(&run, NODE));
+    let (at, tick) = (run.placement().unwrap(), moment(1000).tick);
+    let said = Said::Never;
+    happens(&mut run, &Input::RecallAnswered { at, said, tick });
+    assert!(balance::left(&run, NODE) && !balance::left(&run, "b"));
+    assert!(balance::left(&restarted(&run), NODE));
 }
 
 #[test]

@@ -41,13 +41,17 @@ pub(crate) async fn run(
 ) -> Result<ProgramOutput, CommandFailure> {
     // The program has a group of its own, so that processes that it leaves
     // behind (a master's proxy) do not get signals meant for us.
-    let mut child = command
+    command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
-        .kill_on_drop(true)
-        .spawn()
+        .kill_on_drop(true);
+    // A thread that starts a program stands still until the program is read from its disk. The
+    // one that answers people starts none.
+    let started = tokio::task::spawn_blocking(move || command.spawn()).await;
+    let mut child = started
+        .unwrap_or_else(|lost| Err(io::Error::other(lost)))
         .map_err(CommandFailure::Start)?;
     let mut stdout = child.stdout.take().expect("stdout is a pipe");
     let mut stderr = child.stderr.take().expect("stderr is a pipe");

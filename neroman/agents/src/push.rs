@@ -1,10 +1,12 @@
 //! Sending programs as one compressed stream. neromum, the first of them,
 //! unpacks the stream there, checks it and puts the programs into their place.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use flate2::Compression;
@@ -47,16 +49,11 @@ pub(crate) async fn push(
     progress: &(dyn Fn(Progress) + Send + Sync),
 ) -> Result<u64, AgentError> {
     room(supply, facts)?;
-    let (programs, squeeze) = (supply.programs.clone(), facts.has_gzip);
-    let well = supply.bytes <= WELL_BYTES_MAX;
-    let packed = tokio::task::spawn_blocking(move || pack(&programs, squeeze, well));
-    let pack = packed
-        .await
-        .map_err(|error| refused("pack", Path::new("the agents"))(io::Error::other(error)))??;
+    let pack = pack_of(supply, facts.has_gzip).await?;
     let total_bytes = pack.stream.len() as u64;
     let script = script(supply, facts, pack.bytes);
     let body = ProgressStream {
-        stream: pack.stream,
+        pack,
         given: 0,
         progress,
     };
@@ -116,6 +113,28 @@ struct Pack {
     bytes: u64,
 }
 
+/// The packs that are being sent, by build, and whether they are squeezed. Hundreds of nodes that
+/// get a new build at once share one.
+static PACKS: tokio::sync::Mutex<BTreeMap<(String, bool), Weak<Pack>>> =
+    tokio::sync::Mutex::const_new(BTreeMap::new());
+
+async fn pack_of(supply: &Supply, squeeze: bool) -> Result<Arc<Pack>, AgentError> {
+    let mut packs = PACKS.lock().await;
+    packs.retain(|_, pack| pack.strong_count() > 0);
+    let key = (supply.build.clone(), squeeze);
+    if let Some(pack) = packs.get(&key).and_then(Weak::upgrade) {
+        return Ok(pack);
+    }
+    let (programs, well) = (supply.programs.clone(), supply.bytes <= WELL_BYTES_MAX);
+    let packed = tokio::task::spawn_blocking(move || pack(&programs, squeeze, well));
+    let pack = packed
+        .await
+        .map_err(|error| refused("pack", Path::new("the agents"))(io::Error::other(error)))??;
+    let pack = Arc::new(pack);
+    packs.insert(key, Arc::downgrade(&pack));
+    Ok(pack)
+}
+
 /// Packs programs. Blocks.
 fn pack(programs: &[std::path::PathBuf; 3], squeeze: bool, well: bool) -> Result<Pack, AgentError> {
     let level = match (squeeze, well) {
@@ -151,7 +170,7 @@ fn write(programs: &[std::path::PathBuf; 3], to: &mut impl io::Write) -> Result<
 
 /// Reads the stream and reports progress.
 struct ProgressStream<'a> {
-    stream: Vec<u8>,
+    pack: Arc<Pack>,
     given: usize,
     progress: &'a (dyn Fn(Progress) + Send + Sync),
 }
@@ -162,14 +181,14 @@ impl AsyncRead for ProgressStream<'_> {
         _: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let rest = &self.stream[self.given..];
+        let rest = &self.pack.stream[self.given..];
         let length = rest.len().min(into.remaining()).min(PART_BYTES);
         into.put_slice(&rest[..length]);
         self.given += length;
         (self.progress)(Progress {
             what: "sending the agents".to_owned(),
             done_bytes: self.given as u64,
-            total_bytes: self.stream.len() as u64,
+            total_bytes: self.pack.stream.len() as u64,
         });
         Poll::Ready(Ok(()))
     }
@@ -242,6 +261,20 @@ mod tests {
             let entries = std::fs::read_dir(self.bin()).unwrap();
             entries.map(|entry| entry.unwrap().file_name()).collect()
         }
+    }
+
+    #[tokio::test]
+    async fn nodes_that_get_one_build_at_once_share_its_pack() {
+        let far = FarSide::new();
+        let (first, second) = tokio::join!(pack_of(&far.supply, true), pack_of(&far.supply, true));
+        let (first, second) = (first.unwrap(), second.unwrap());
+        assert!(Arc::ptr_eq(&first, &second));
+        let plain = pack_of(&far.supply, false).await.unwrap();
+        assert_ne!(plain.stream, first.stream);
+        drop((first, second));
+        // Nobody sends it any more, and the programs are not there to pack it again.
+        std::fs::remove_file(&far.supply.programs[0]).unwrap();
+        assert!(pack_of(&far.supply, true).await.is_err());
     }
 
     #[test]

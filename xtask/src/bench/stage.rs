@@ -98,11 +98,13 @@ impl BenchHome {
         if output.status.success() {
             return Ok((output, took));
         }
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        // With `--json` a failure is told on standard output.
+        let said = [output.stderr, output.stdout].concat();
         Err(format!(
-            "neroman {} ended with {}: {said}",
+            "neroman {} ended with {}: {}",
             args.join(" "),
-            output.status
+            output.status,
+            String::from_utf8_lossy(&said)
         ))
     }
 

@@ -129,14 +129,17 @@ impl Durable {
                 let (from, to) = (self.below(from), self.below(to));
                 let is_moved = |path: &&PathBuf| path.starts_with(&from);
                 let moved: Vec<PathBuf> = self.now.keys().filter(is_moved).cloned().collect();
+                let mut ids = Vec::new();
                 for path in moved {
                     let id = self.now.remove(&path).expect("it was listed");
                     let rest = path.strip_prefix(&from).expect("it begins so");
                     let place = to.components().chain(rest.components()).collect();
                     self.now.insert(place, id);
-                    if is_old {
-                        self.sync(id)?;
-                    }
+                    ids.push(id);
+                }
+                // A file is read by any of its names, so that all of them are right before.
+                for id in ids.into_iter().filter(|_| is_old) {
+                    self.sync(id)?;
                 }
             }
             Change::Removed(path) => {

@@ -100,16 +100,33 @@ fn of_story(story: &Story, most: usize, seed: u64) -> Option<Outcome> {
     Some(outcome)
 }
 
-/// A person looks at everything, and the power may be cut.
+/// The power may be cut as soon as a command is answered, and again when a person has looked at
+/// everything. At the first moment what was shown before is promised, and what the command did.
 fn shown(play: &mut Play<'_>, words: &[&str]) {
+    let mut words = words.join(" ");
+    let disk = play.home.path().parent().expect("it lies on a disk").to_path_buf();
+    let cut = |moments: &[Moment]| {
+        let at = SystemTime::now();
+        let name = format!("cut.{}", moments.len());
+        fs::create_dir(disk.join(name)).expect("a folder");
+        at
+    };
+    let at = cut(&play.moments);
     let facts = Facts::of(play);
-    let disk = play.home.path().parent().expect("it lies on a disk");
+    let before = play.moments.last().map(|last| &last.shown);
+    let shown = facts.asked_for(before);
     play.moments.push(Moment {
-        words: words.join(" "),
-        at: SystemTime::now(),
+        words: words.clone(),
+        at,
+        shown,
+    });
+    words.push_str(" and a look");
+    let at = cut(&play.moments);
+    play.moments.push(Moment {
+        words,
+        at,
         shown: facts,
     });
-    fs::create_dir(disk.join(format!("cut.{}", play.moments.len()))).expect("a folder");
 }
 
 /// A story that was played, and its disk, from which everything can be taken up again.

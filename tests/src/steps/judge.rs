@@ -13,7 +13,7 @@ use super::play::Play;
 const AGREE: Duration = Duration::from_secs(45);
 
 /// What is there at the end of a story.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
     /// Each with the run or experiment that it is about, and its name.
     all: BTreeMap<(String, String), String>,
@@ -159,6 +159,18 @@ impl Facts {
 const ENDS: [&str; 5] = ["finished", "crashed", "aborted", "lost", "timeout"];
 
 impl Facts {
+    /// What people asked for by now, and what was shown before.
+    pub(super) fn asked_for(&self, before: Option<&Self>) -> Self {
+        let mut facts = before.cloned().unwrap_or_default();
+        for (key, value) in &self.all {
+            let is_new = key.1 == "runs" && !facts.all.contains_key(key);
+            if is_new || ["note", "tags", "overrides", "gone"].contains(&&*key.1) {
+                facts.all.insert(key.clone(), value.clone());
+            }
+        }
+        facts
+    }
+
     /// What was shown and is not so any more, after a power cut behind it.
     pub(super) fn lost(&self, after: &Self) -> Vec<String> {
         let mut lost = Vec::new();
@@ -175,7 +187,8 @@ impl Facts {
             let has_ended = ENDS.contains(&state);
             let is_same_run = text(self, "runs") == text(after, "runs");
             let is_kept = match word {
-                "note" | "tags" | "overrides" | "gone" => is == was,
+                // A command that was not answered may have been carried out.
+                "note" | "tags" | "overrides" | "gone" => is == was || is_nothing(was),
                 "runs" => !is.is_empty(),
                 "state" if run.is_empty() => true,
                 "exit_code" | "last" | "count" => !is_same_run || was == "null" || is == was,
@@ -203,6 +216,11 @@ impl Facts {
         let told = |all: &Self| all.told.get(whose).map_or(0, Vec::len);
         !before.home.contains(whose) && told(self) > told(before)
     }
+}
+
+/// Whether a value in JSON says that there is none.
+fn is_nothing(value: &str) -> bool {
+    ["null", "[]", "{}", "\"\"", "false"].contains(&value)
 }
 
 /// The first and the last cell of each row, in a text as JSON has it.

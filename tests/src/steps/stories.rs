@@ -69,7 +69,7 @@ fn begun_by(play: &mut Play<'_>, yaml: &str, start: &[&str]) {
     play.told(start, |status| all(status, |one| !one["run"].is_null()));
 }
 
-/// Add, start, wait, results.
+/// Add, start, wait, a note, results.
 fn simple(play: &mut Play<'_>) {
     let note = play.note();
     let yaml = format!(
@@ -80,6 +80,7 @@ fn simple(play: &mut Play<'_>) {
     );
     begun(play, &yaml);
     play.wait("all");
+    play.command(&["note", "short", "the first one"]);
     let file = play.home.path().join("out.csv").display().to_string();
     play.command(&["results", "all", "--columns", "name,loss", "-o", &file]);
     play.own.push(file.into());

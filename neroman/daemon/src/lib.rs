@@ -15,6 +15,7 @@
 
 mod acts;
 mod adopt;
+mod backup;
 mod blocking;
 mod cells;
 mod clock;
@@ -33,6 +34,7 @@ mod node;
 mod outside;
 mod pasts;
 mod processing;
+mod restore;
 mod restored;
 mod results;
 mod run;

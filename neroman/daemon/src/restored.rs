@@ -1,97 +1,19 @@
-//! A home that was restored from a backup: what its start changes, and what its nodes tell.
+//! What the nodes of a home that was restored from a backup tell, and the runs that go on after it.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use nero_config::{Config, LOCAL};
+use nero_config::Config;
 use nero_life::change::Change;
-use nero_life::restored::{self, OnNode, RestoreState};
-use nero_life::state::State;
+use nero_life::restored::{self, OnNode};
 use nero_life::taken_over;
-use nero_model::{Home, RunToken};
+use nero_model::RunToken;
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
-use serde::{Deserialize, Serialize};
 use tonic::transport::Channel;
 
 use crate::adopt;
-use crate::clock::Clock;
 use crate::failure::Failure;
-use crate::keep::Keep;
 use crate::ledger::Ledger;
-
-/// What a backup tells of itself; lies in it as `backup.json`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct BackupNote {
-    /// Counts up with changes that an older build cannot restore.
-    pub format: u32,
-    pub made_ms: i64,
-    pub host: String,
-    /// `/etc/machine-id`; empty where there is none.
-    pub machine: String,
-    /// The root of the node `local`.
-    pub local_root: PathBuf,
-    pub version: String,
-}
-
-impl BackupNote {
-    /// The note of a backup that is made now.
-    pub(crate) fn new(home: &Home, now_ms: i64) -> Self {
-        let name = rustix::system::uname();
-        let machine = fs::read_to_string("/etc/machine-id").unwrap_or_default();
-        Self {
-            format: 1,
-            made_ms: now_ms,
-            host: name.nodename().to_string_lossy().into_owned(),
-            machine: machine.trim().to_owned(),
-            local_root: home.local_root.clone(),
-            version: nero_model::VERSION.to_owned(),
-        }
-    }
-}
-
-/// Begins to hold back what waited, where `backup --restore` just made this home. Blocks.
-///
-/// # Errors
-/// When its note cannot be read, or nothing was written: nothing may be started then.
-pub(crate) fn begin(home: &Home, keep: &mut Keep, state: State) -> io::Result<State> {
-    let path = home.restored();
-    let note = match fs::read(&path) {
-        Ok(note) => note,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(state),
-        Err(error) => return Err(error),
-    };
-    let note: BackupNote = serde_json::from_slice(&note).map_err(io::Error::other)?;
-    let here = BackupNote::new(home, note.made_ms);
-    let is_here = note.machine == here.machine && note.local_root == here.local_root;
-    let config = Config::read(&home.config).map_err(io::Error::other)?;
-    let mut nodes: BTreeSet<String> = config.nodes.keys().cloned().collect();
-    if !is_here {
-        nodes.remove(LOCAL);
-    }
-    let restored = RestoreState {
-        made_ms: note.made_ms,
-        nodes,
-        other_host: if is_here { String::new() } else { note.host },
-    };
-    crate::acts::restored(home, Clock::system().now_ms())?;
-    let changes = restored::begin(&state, restored);
-    let mut work = state;
-    for change in &changes {
-        work.apply(change);
-    }
-    keep.restore(&work, changes)
-        .map_err(|unwritten| io::Error::other(unwritten.failure.to_string()))?;
-    tracing::info!(
-        made_ms = note.made_ms,
-        "this home was restored from a backup"
-    );
-    // Killed before this, the next start begins the same once more.
-    fs::remove_file(&path)?;
-    Ok(work)
-}
 
 /// Learns which runs a node has, before its reports are believed: it may have runs that were
 /// made after the backup, and runs that wait here.

@@ -245,7 +245,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
             hint: source.hint(),
             source: Box::new(source),
         })?;
-    let state = crate::restored::begin(home, &mut keep, state)
+    let state = crate::restore::begin(home, &mut keep, state)
         .map_err(io_error("take", &home.restored()))?;
     let deployment = keep.deployment();
     let check_owed = keep.check_owed();

@@ -22,7 +22,7 @@ use crate::ledger::{Audience, Ledger};
 use crate::node::Nodes;
 use nero_life::state::State;
 
-pub(crate) use live::{is_live, names_of};
+pub(crate) use live::is_live;
 
 /// Everything that the tasks work with.
 #[derive(Clone, Debug)]

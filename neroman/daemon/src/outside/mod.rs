@@ -4,7 +4,7 @@
 
 mod remote;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt as _;
@@ -14,7 +14,6 @@ use nero_config::{Config, LOCAL};
 use nero_format::Definition;
 use nero_model::{DeploymentId, Home, written};
 
-use crate::cells::names_of;
 use crate::connect::{Connect, ConnectFailure, Link, NodeConnector, OnProgress};
 use crate::failure::Failure;
 use crate::snapshot::{self, Survey};
@@ -147,7 +146,7 @@ impl FolderToFreeze {
                 if let (Some(stem), Some(ending)) = (table.file_stem(), table.extension()) {
                     let (stem, ending) = (stem.display(), ending.display());
                     left_out.push(PathBuf::from(format!("{stem}.before-neronet.{ending}")));
-                    for live in names_of(&table) {
+                    for live in live_names(&table) {
                         left_out.push(PathBuf::from(format!("{live}.neronet")));
                         left_out.push(PathBuf::from(live));
                     }
@@ -165,6 +164,16 @@ impl FolderToFreeze {
             },
         }
     }
+}
+
+/// The names that the copy of a table's rows may have while the table cannot be written.
+pub(crate) fn live_names(table: &Path) -> [String; 2] {
+    let stem = table.file_stem().unwrap_or_default().display();
+    let ending = table.extension().unwrap_or_default().display();
+    [
+        format!("{stem}.live.csv"),
+        format!("{stem}-{ending}.live.csv"),
+    ]
 }
 
 /// Freezes folders into the store.
@@ -277,7 +286,6 @@ impl Freezer {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::Path;
 
     use super::*;
 

@@ -8,7 +8,7 @@ use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use tonic::transport::Channel;
 
-use crate::failure::Failure;
+use nero_home::failure::Failure;
 
 /// A connection to a node's neromum, greeted.
 pub(crate) struct Link {

@@ -1,6 +1,6 @@
 //! The researcher's daemon: decides, keeps, drives the nodes.
 //!
-//! `nero-life` decides, `ledger` is the one writer of both databases, `node/`
+//! `nero-life` decides, `nero-home` has the one writer of both databases, `node/`
 //! carries decisions to nodes and brings records back, `results/` brings files
 //! home, `service/` is the gRPC edge that the command line speaks to, and
 //! [`run()`] is the order of start and stop.
@@ -14,35 +14,25 @@
 )]
 
 mod acts;
-mod adopt;
-mod backup;
 mod blocking;
 mod cells;
-mod clock;
 mod cohorts;
 mod config_file;
 mod connect;
 mod door;
 mod error;
-mod failure;
-mod folding;
-mod keep;
-mod ledger;
 mod log;
 mod mail;
 mod node;
 mod outside;
 mod pasts;
 mod processing;
-mod restore;
 mod restored;
 mod results;
 mod run;
 mod service;
 mod snapshot;
-mod spec;
 mod transfer;
-mod upkeep;
 
 pub use error::DaemonError;
 pub use run::{Served, run};

@@ -11,9 +11,9 @@ use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use tonic::transport::Channel;
 
-use crate::adopt;
-use crate::failure::Failure;
-use crate::ledger::Ledger;
+use nero_home::adopt;
+use nero_home::failure::Failure;
+use nero_home::ledger::Ledger;
 
 /// Learns which runs a node has, before its reports are believed: it may have runs that were
 /// made after the backup, and runs that wait here.

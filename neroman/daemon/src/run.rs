@@ -16,19 +16,19 @@ use tokio::task::JoinHandle;
 use tonic::transport::Server;
 
 use crate::cells::{self, Books, Desk};
-use crate::clock::Clock;
 use crate::config_file::{ConfigFile, STAMP_AGE_MAX};
 use crate::door::Door;
 use crate::error::DaemonError;
-use crate::keep::{Keep, LoadError};
-use crate::ledger::{Ledger, LedgerThread, Listener};
 use crate::log;
 use crate::mail::{self, MailDesk};
 use crate::node::{Inboxes, Nodes, Settings, Setup};
 use crate::outside::{Agents, Freezer, NodeAccess};
 use crate::processing::{self, Modules};
 use crate::service::{CurveCache, Man, WalkRest};
-use crate::upkeep;
+use nero_home::clock::Clock;
+use nero_home::keep::{Keep, LoadError};
+use nero_home::ledger::{Ledger, LedgerThread, Listener};
+use nero_home::upkeep;
 
 /// A connection without work is closed after this long.
 const NODE_IDLE: Duration = Duration::from_secs(300);
@@ -245,7 +245,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
             hint: source.hint(),
             source: Box::new(source),
         })?;
-    let state = crate::restore::begin(home, &mut keep, state)
+    let state = nero_home::restore::begin(home, &mut keep, state)
         .map_err(io_error("take", &home.restored()))?;
     let deployment = keep.deployment();
     let check_owed = keep.check_owed();

@@ -45,6 +45,22 @@ const ROOMS: &[(&str, &str, Arrows)] = &[
         ],
     ),
     (
+        "neroman/home",
+        "",
+        &[
+            ("adopt", &[]),
+            ("clock", &[]),
+            ("failure", &[]),
+            ("spec", &["failure"]),
+            ("keep", &["failure"]),
+            ("folding", &["keep"]),
+            ("ledger", &["clock", "failure", "folding", "keep", "spec"]),
+            ("backup", &["failure"]),
+            ("restore", &["backup", "clock", "keep"]),
+            ("upkeep", &["clock", "ledger"]),
+        ],
+    ),
+    (
         "neroman/notices",
         "",
         &[

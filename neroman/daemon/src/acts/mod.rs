@@ -23,9 +23,9 @@ use tokio::process::Command;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::ledger::Audience;
-use crate::restore::is_of_before;
 use crate::service::Man;
+use nero_home::ledger::Audience;
+use nero_home::restore::is_of_before;
 
 mod folders;
 mod response;

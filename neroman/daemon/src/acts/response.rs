@@ -11,7 +11,7 @@ use tonic::Code;
 
 use crate::connect::mum_client;
 use crate::service::Man;
-use crate::spec::run_ref;
+use nero_home::spec::run_ref;
 
 /// How long a connection is waited for, and the pause before a node is asked again.
 const AGAIN: Duration = Duration::from_secs(20);

@@ -17,9 +17,9 @@ use nero_model::Home;
 use nero_table::child::OpenElsewhere;
 use tokio::task::JoinSet;
 
-use crate::clock::Clock;
-use crate::ledger::{Audience, Ledger};
 use crate::node::Nodes;
+use nero_home::clock::Clock;
+use nero_home::ledger::{Audience, Ledger};
 use nero_life::state::State;
 
 pub(crate) use live::is_live;

@@ -22,8 +22,8 @@ use tonic::transport::Channel;
 
 use super::MailDesk;
 use crate::connect::mum_client;
-use crate::failure::Failure;
 use crate::node::{NodeStates, open_runs};
+use nero_home::failure::Failure;
 
 /// The node sends letters without an outcome before it answers.
 const ANSWER: Duration = Duration::from_secs(90);

@@ -6,7 +6,7 @@ use nero_config::Config;
 use nero_notices::{is_notified, is_wanted};
 
 use crate::config_file::{ConfigFile, ConfigStamp};
-use crate::ledger::WantsNotice;
+use nero_home::ledger::WantsNotice;
 
 /// Whether anybody is told of such a thing, for the ledger. The file is read again when it changed.
 /// While it cannot be used, what it said before counts, and without that everything is noticed:

@@ -8,9 +8,9 @@ use nero_wire::v1::mum_client::MumClient;
 use tokio::sync::mpsc;
 use tonic::transport::Channel;
 
-use crate::failure::{Failure, cannot_now};
-use crate::ledger::{Late, Ledger};
-use crate::spec::run_ref;
+use nero_home::failure::{Failure, cannot_now};
+use nero_home::ledger::{Late, Ledger};
+use nero_home::spec::run_ref;
 use nero_life::input::Input;
 use nero_life::state::State;
 

@@ -4,8 +4,8 @@
 
 use nero_wire::v1;
 
-use crate::failure::Failure;
 use nero_config::Config;
+use nero_home::failure::Failure;
 use nero_life::cluster::{Cluster, Partition, Scheduler};
 use nero_life::place::{Facts, Figures, GpuFacts};
 use nero_life::state::State;

@@ -26,10 +26,10 @@ use super::now::{self, Described, StatePublisher};
 use super::way::Way;
 use super::{Settings, open_runs, wake};
 use crate::connect::{ConnectFailure, Link, mum_client};
-use crate::failure::Failure;
-use crate::ledger::{Audience, Ledger};
 use crate::restored;
 use crate::results;
+use nero_home::failure::Failure;
+use nero_home::ledger::{Audience, Ledger};
 
 /// A session that lasted this long was a good one: the next try is at once.
 const GOOD: Duration = Duration::from_secs(1);

@@ -10,7 +10,7 @@ use tonic::transport::Channel;
 
 use super::inbox::Inbox;
 use super::now::NodeNow;
-use crate::failure::Failure;
+use nero_home::failure::Failure;
 
 /// The handle of a node.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use nero_life::state::State;
 use nero_model::{RunId, RunToken};
 use tokio::sync::Notify;
 
-use crate::ledger::Bell;
+use nero_home::ledger::Bell;
 
 /// Runs remembered one by one; for more, all open ones are looked at.
 const REMEMBERED: usize = 20_000;

@@ -10,9 +10,9 @@ use tokio::sync::watch;
 use tonic::transport::Channel;
 
 use super::contacts::Contact;
-use crate::clock::Clock;
-use crate::failure::Failure;
 use crate::transfer::Hearer;
+use nero_home::clock::Clock;
+use nero_home::failure::Failure;
 use nero_life::now::{Moment, Now, Tick};
 
 /// The present state of a node.

@@ -20,8 +20,8 @@ use super::way::Way;
 use super::{NodeHandle, Settings};
 use crate::config_file::{ConfigFile, ConfigStamp};
 use crate::connect::{Connect, NodeConnector};
-use crate::failure::Failure;
-use crate::ledger::Ledger;
+use nero_home::failure::Failure;
+use nero_home::ledger::Ledger;
 use nero_life::place::Figures;
 use nero_life::state::State;
 
@@ -355,7 +355,7 @@ impl Nodes {
         self.0.settings.away
     }
 
-    pub(super) fn clock(&self) -> crate::clock::Clock {
+    pub(super) fn clock(&self) -> nero_home::clock::Clock {
         self.0.settings.clock
     }
 

@@ -8,11 +8,11 @@ use nero_model::ids::hex;
 use nero_wire::v1;
 
 use super::Settings;
-use crate::failure::Failure;
-use crate::keep::unhex;
-use crate::ledger::{Late, Ledger};
 use crate::snapshot::{self, SnapshotError};
-use crate::spec::run_ref;
+use nero_home::failure::Failure;
+use nero_home::keep::unhex;
+use nero_home::ledger::{Late, Ledger};
+use nero_home::spec::run_ref;
 use nero_life::input::Input;
 use nero_life::run::{Results, Run};
 use nero_life::state::State;

@@ -20,7 +20,7 @@ pub(crate) struct Settings {
     pub results: Places,
     /// After this long without work the connection is closed.
     pub idle: Duration,
-    pub clock: crate::clock::Clock,
+    pub clock: nero_home::clock::Clock,
     /// After this long out of reach, a node loses the runs that it never got,
     /// if another node may take them.
     pub away: Duration,

@@ -18,8 +18,8 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
-use crate::failure::{Failure, connection_lost};
 use crate::transfer::{Hearer, RunningTransfer};
+use nero_home::failure::{Failure, connection_lost};
 
 /// Bytes of one part of a blob.
 const PART_BYTES: usize = 256 * 1024;

@@ -15,8 +15,8 @@ use nero_format::Definition;
 use nero_model::{DeploymentId, Home, written};
 
 use crate::connect::{Connect, ConnectFailure, Link, NodeConnector, OnProgress};
-use crate::failure::Failure;
 use crate::snapshot::{self, Survey};
+use nero_home::failure::Failure;
 
 pub(crate) use remote::{Agents, RemoteAgent, by_ssh};
 

@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
 use crate::connect::{Connect, ConnectFailure, Link, OnProgress};
-use crate::failure::Failure;
+use nero_home::failure::Failure;
 
 /// Agents that are remembered: a few terminals and sessions.
 const SOCKS_MAX: usize = 8;

@@ -12,7 +12,7 @@ use rustix::fs::syncfs;
 
 use super::trouble::Trouble;
 use super::way;
-use crate::ledger::{Late, Ledger};
+use nero_home::ledger::{Late, Ledger};
 use nero_life::input::Input;
 
 /// The complete results of a run.

@@ -17,8 +17,8 @@ use super::request::{FileRequest, UnnamedFiles};
 use super::trouble::Trouble;
 use super::wanted::{self, Choice, FileToFetch, UnfetchedFile};
 use super::way::{SILENCE, Way, blocking, ended_early, silent};
-use crate::failure::Failure;
 use crate::transfer::RunningTransfer;
+use nero_home::failure::Failure;
 
 /// How long a list of files may take.
 const PATIENCE: Duration = Duration::from_secs(120);

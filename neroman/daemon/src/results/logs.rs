@@ -13,8 +13,8 @@ use super::known::{Known, Stamp};
 use super::receive;
 use super::trouble::Trouble;
 use super::way::{SILENCE, Way, blocking, silent};
-use crate::failure::Failure;
 use crate::transfer::RunningTransfer;
+use nero_home::failure::Failure;
 
 /// The length of the end of a log that is too long to come whole.
 pub(super) const LOG_BYTES: u64 = 1024 * 1024;

@@ -35,8 +35,8 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tonic::transport::Channel;
 
-use crate::ledger::{Late, Ledger};
 use crate::transfer::Hearer;
+use nero_home::ledger::{Late, Ledger};
 use nero_life::input::Input;
 use nero_life::needs;
 

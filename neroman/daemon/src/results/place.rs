@@ -11,7 +11,7 @@ use nero_model::ids::{hex, random};
 use nero_model::paths::file_name;
 
 use super::trouble::Trouble;
-use crate::failure::Failure;
+use nero_home::failure::Failure;
 use nero_life::experiment::Experiment;
 use nero_life::run::Run;
 

@@ -14,8 +14,8 @@ use super::known::{Known, Stamp};
 use super::notes::Notes;
 use super::trouble::{MAKE_ROOM, Trouble};
 use super::wanted::FileToFetch;
-use crate::failure::Failure;
 use crate::transfer::RunningTransfer;
+use nero_home::failure::Failure;
 
 /// How many bytes may come between two looks at the free space.
 pub(super) const LOOK_EVERY_BYTES: u64 = 4 * 1024 * 1024;

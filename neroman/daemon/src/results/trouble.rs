@@ -2,7 +2,7 @@
 
 use tonic::{Code, Status};
 
-use crate::failure::{Failure, connection_lost};
+use nero_home::failure::{Failure, connection_lost};
 
 /// The hint for a full disk here.
 pub(super) const MAKE_ROOM: &str = "make room there, and they come by themselves";

@@ -9,8 +9,8 @@ use tonic::transport::Channel;
 
 use super::trouble::Trouble;
 use super::wanted::Whose;
-use crate::failure::Failure;
 use crate::transfer::Hearer;
+use nero_home::failure::Failure;
 
 /// How long a stream may stay silent.
 pub(super) const SILENCE: Duration = Duration::from_secs(120);

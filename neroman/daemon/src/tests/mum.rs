@@ -21,7 +21,7 @@ use tonic::transport::Server;
 
 use super::files::Files;
 use crate::connect::{Connect, ConnectFailure, Link, OnProgress};
-use crate::failure::Failure;
+use nero_home::failure::Failure;
 
 /// What is known of a run, and everything said of it so far.
 #[derive(Clone)]

@@ -6,8 +6,8 @@ use nero_wire::v1;
 use tonic::Code;
 
 use super::{Deliver, PATIENCE, RULES_AT_ONCE, ended_meanwhile};
-use crate::failure::Failure;
-use crate::spec::run_ref;
+use nero_home::failure::Failure;
+use nero_home::spec::run_ref;
 use nero_life::acts;
 use nero_life::state::State;
 

@@ -9,9 +9,9 @@ use nero_wire::v1;
 use nero_wire::v1::cancel_reply::Outcome;
 
 use super::{Deliver, PATIENCE};
-use crate::failure::Failure;
-use crate::ledger::Late;
-use crate::spec::run_ref;
+use nero_home::failure::Failure;
+use nero_home::ledger::Late;
+use nero_home::spec::run_ref;
 use nero_life::change::Change;
 use nero_life::input::{Input, Placement};
 use nero_life::now::Tick;

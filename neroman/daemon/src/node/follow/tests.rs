@@ -4,7 +4,7 @@ use super::*;
 use nero_life::journal::Journal;
 use nero_model::Phase;
 
-use crate::adopt::adopt;
+use nero_home::adopt::adopt;
 
 /// A run on the node `beta`, and its token.
 fn on_beta() -> (State, Vec<u8>) {

@@ -6,7 +6,7 @@ use nero_model::{RunId, RunToken};
 use nero_wire::v1;
 use nero_wire::v1::hand_over_reply::Refusal as Said;
 
-use crate::ledger::Late;
+use nero_home::ledger::Late;
 use nero_life::change::Change;
 use nero_life::hand_over::Answer;
 use nero_life::input::{Input, Placement};

@@ -6,8 +6,8 @@ use prost::Message as _;
 
 use super::super::resume::{self, CheckpointState};
 use super::{BYTES_MAX, HandOver, RUN_BYTES_MAX, RUNS_MAX, UnsentRun, rule_set};
-use crate::failure::Failure;
-use crate::spec;
+use nero_home::failure::Failure;
+use nero_home::spec;
 use nero_life::refusal;
 use nero_life::state::State;
 

@@ -8,7 +8,7 @@ use nero_wire::v1;
 use tokio::time::Instant;
 
 use super::{AGAIN, HandOver, PATIENCE, SOON, answer, tokens};
-use crate::failure::{Failure, cannot_now};
+use nero_home::failure::{Failure, cannot_now};
 use nero_life::hand_over::{self, SendState};
 use nero_life::run::Run;
 

@@ -8,7 +8,7 @@ use nero_model::{Phase, RunId};
 use tokio::time::Instant;
 
 use super::Placer;
-use crate::ledger::Late;
+use nero_home::ledger::Late;
 use nero_life::balance::{self, Job, Member, Move, Starts};
 use nero_life::choose::choose_but;
 use nero_life::input::Input;

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::super::now::NodeNow;
 use super::{EVERY, LEAVE_EVERY, Placer, RUNS_MAX};
-use crate::ledger::Late;
+use nero_home::ledger::Late;
 use nero_life::choose::choose_but;
 use nero_life::input::Input;
 use nero_life::locks::Locks;

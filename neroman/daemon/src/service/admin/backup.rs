@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use nero_wire::v1;
 
-use crate::backup;
-use crate::failure::Failure;
 use crate::service::{Man, blocking};
+use nero_home::backup;
+use nero_home::failure::Failure;
 
 impl Man {
     /// Writes the home into a file.

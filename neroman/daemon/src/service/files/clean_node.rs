@@ -16,11 +16,11 @@ use nero_wire::v1::mum_client::MumClient;
 use tonic::transport::Channel;
 
 use crate::connect::mum_client;
-use crate::failure::Failure;
-use crate::ledger::{Late, Ledger};
 use crate::node::BYTES_MAX;
 use crate::results::{FetchJob, MissingResults, Places, Trouble, sync};
 use crate::service::{Man, blocking};
+use nero_home::failure::Failure;
+use nero_home::ledger::{Late, Ledger};
 use nero_life::input::Input;
 use nero_life::needs;
 use nero_life::state::State;

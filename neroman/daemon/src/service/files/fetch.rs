@@ -12,11 +12,11 @@ use nero_wire::v1::mum_client::MumClient;
 use tonic::transport::Channel;
 
 use crate::connect::mum_client;
-use crate::failure::Failure;
 use crate::results::{FetchJob, Places, RequestedFiles, Trouble};
 use crate::service::select::ChosenRun;
 use crate::service::{Man, Sink, blocking};
 use crate::transfer::Hearer;
+use nero_home::failure::Failure;
 use nero_life::run::Run;
 use nero_life::state::State;
 

@@ -15,11 +15,11 @@ use super::scheduler;
 use super::scheduler::FoundScheduler;
 use super::way::{self, say};
 use crate::connect::{ConnectFailure, Link};
-use crate::failure::Failure;
-use crate::ledger::Decision;
 use crate::outside::RemoteAgent;
 use crate::service::change::ChangeRequest as _;
 use crate::service::{Man, Sink, blocking};
+use nero_home::failure::Failure;
+use nero_home::ledger::Decision;
 
 /// How long a first connection may take, the agents on a slow line included.
 const CONNECT: Duration = Duration::from_secs(30 * 60);

@@ -8,7 +8,7 @@ use tonic::transport::Channel;
 
 use super::scheduler;
 use crate::connect::mum_client;
-use crate::failure::connection_lost;
+use nero_home::failure::connection_lost;
 
 /// How long the examination of the node may take.
 const EXAMINE: Duration = Duration::from_secs(60);

@@ -8,9 +8,9 @@ use nero_config::{Config, LOCAL};
 use nero_model::{MIN_FREE_BYTES, Phase};
 use nero_wire::v1;
 
-use crate::failure::Failure;
 use crate::node::{Described, NodeNow, open_runs};
 use crate::service::Man;
+use nero_home::failure::Failure;
 use nero_life::reason::{Kind, Why};
 use nero_life::state::State;
 

@@ -17,12 +17,12 @@ use tokio::sync::Notify;
 use tonic::transport::Channel;
 
 use super::way::{hearer, say};
-use crate::adopt;
 use crate::connect::mum_client;
-use crate::failure::Failure;
-use crate::ledger::Decision;
 use crate::outside::RemoteAgent;
 use crate::service::{Man, Sink, counted};
+use nero_home::adopt;
+use nero_home::failure::Failure;
+use nero_home::ledger::Decision;
 use nero_life::change::Change;
 use nero_life::taken_over;
 

@@ -14,11 +14,11 @@ use tokio::time::Instant;
 use super::examine::examine;
 use super::scheduler;
 use crate::connect::Link;
-use crate::failure::Failure;
 use crate::node::{NodeHandle, NodeNow, RetryCause, not_configured};
 use crate::outside::by_ssh;
 use crate::service::select;
 use crate::service::{Man, Sink};
+use nero_home::failure::Failure;
 use nero_life::run::Run;
 use nero_life::state::State;
 
@@ -250,7 +250,7 @@ impl Man {
             .root_of(name)
             .ok_or_else(|| Failure::node(format!("node {name} has not said where its root is")))?;
         let paths = NodePaths::new(std::path::Path::new(&root), &self.deployment, name);
-        reply.folder = crate::spec::work_folder(&paths, run);
+        reply.folder = nero_home::spec::work_folder(&paths, run);
         reply.env = names(&experiment.definition, run, name, &reply.folder);
         Ok(reply)
     }

@@ -12,10 +12,10 @@ use nero_wire::v1::pause_runs_reply::Outcome as NodeOutcome;
 use tonic::Code;
 
 use crate::connect::mum_client;
-use crate::failure::Failure;
-use crate::ledger::Late;
 use crate::service::Man;
 use crate::service::select::ChosenRun;
+use nero_home::failure::Failure;
+use nero_home::ledger::Late;
 use nero_life::experiment::Experiment;
 use nero_life::input::Input;
 use nero_life::run::Run;

@@ -10,9 +10,9 @@ use nero_wire::v1;
 
 use super::unschedulable::RunDemand;
 use crate::connect::mum_client;
-use crate::failure::Failure;
 use crate::service::Man;
-use crate::spec;
+use nero_home::failure::Failure;
+use nero_home::spec;
 
 /// How long a node may take to connect, and to write one script.
 const PATIENCE: Duration = Duration::from_secs(60);

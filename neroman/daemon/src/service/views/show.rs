@@ -8,12 +8,12 @@ use nero_wire::v1;
 
 use super::view::{self, Sight};
 use crate::connect::mum_client;
-use crate::failure::Failure;
 use crate::service::Man;
 use crate::service::files::logs::copy_of;
 use crate::service::select;
-use crate::spec;
 use nero_format::Scheduling;
+use nero_home::failure::Failure;
+use nero_home::spec;
 use nero_life::experiment::Experiment;
 use nero_life::run::{Results, Run};
 

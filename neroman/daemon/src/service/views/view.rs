@@ -9,9 +9,9 @@ use nero_model::safe::Safe;
 use nero_model::{Phase, RunId};
 use nero_wire::v1;
 
-use crate::clock::Clock;
 use crate::node::{NodeNow, NodeStates};
-use crate::spec;
+use nero_home::clock::Clock;
+use nero_home::spec;
 use nero_life::experiment::Experiment;
 use nero_life::held::Held;
 use nero_life::locks::Locks;

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use super::super::way::say;
 use super::{Man, REACHED, Sink, counted, finding, progress};
 use crate::connect::mum_client;
-use crate::failure::Failure;
 use crate::node::{NodeHandle, open_runs};
+use nero_home::failure::Failure;
 
 /// How long results of ended runs may take to come home.
 const HOME: Duration = Duration::from_secs(60);

@@ -12,7 +12,7 @@ use nero_life::run::{Made, Run};
 
 /// Why the stored data cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum LoadError {
+pub enum LoadError {
     /// The database returned an error.
     #[error("the database cannot be used")]
     Store(#[from] StoreError),
@@ -27,7 +27,7 @@ pub(crate) enum LoadError {
 
 impl LoadError {
     /// The step that a person can take.
-    pub(crate) fn hint(&self) -> Option<String> {
+    pub fn hint(&self) -> Option<String> {
         match self {
             Self::Store(error) => error.hint(),
             Self::Content { .. } => {

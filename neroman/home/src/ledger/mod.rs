@@ -3,14 +3,14 @@
 //! All messages that arrived during a commit are decided in order, over one
 //! working copy of the state, and committed together; only then are the callers
 //! answered, the new state published and the nodes told, by a task of the runtime
-//! ([`delivery`]) that gets each batch in one message. If a commit fails, the
+//! (`delivery`) that gets each batch in one message. If a commit fails, the
 //! working copy is dropped and nothing has changed.
 //!
 //! If it failed because the disk is full, people's requests are refused, and
 //! the reports of nodes wait with their callers until there is room: none is
 //! acknowledged before.
 
-pub(crate) mod author;
+pub mod author;
 mod decision;
 mod delivery;
 mod durable;
@@ -36,11 +36,11 @@ use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::folding::{Folding, OwnedPart, PartsOutcome};
 use crate::keep::Keep;
-pub(crate) use decision::{Decision, Late};
+pub use decision::{Decision, Late};
 use delivery::Outbox;
 use durable::CommitCounts;
 use message::{DecisionFunction, Message, NoteChanges, WriteResult};
-pub(crate) use news::{Audience, StateWatch};
+pub use news::{Audience, StateWatch};
 use news::{Publisher, Subscriptions};
 use writer::Writer;
 
@@ -50,14 +50,14 @@ const MAILBOX: usize = 1024;
 
 /// Called with all runs that one commit changed, after it. They come together, so that
 /// a scheduler gets what one command started as one submission.
-pub(crate) type Listener = Arc<dyn Fn(&State, &[(RunId, Bell)]) + Send + Sync>;
+pub type Listener = Arc<dyn Fn(&State, &[(RunId, Bell)]) + Send + Sync>;
 
 /// Returns whether anybody wants to hear of such a thing by the present configuration.
-pub(crate) type WantsNotice = Arc<dyn Fn(&NoticeKind) -> bool + Send + Sync>;
+pub type WantsNotice = Arc<dyn Fn(&NoticeKind) -> bool + Send + Sync>;
 
 /// The task that a changed run concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bell {
+pub enum Bell {
     /// The driver of its node, or the placer if it has no node yet.
     Node,
     /// The placer: the node cannot take the run for now.
@@ -66,7 +66,7 @@ pub(crate) enum Bell {
 
 /// Present while the disk has no room for the databases.
 #[derive(Clone, Debug)]
-pub(crate) struct NoRoom {
+pub struct NoRoom {
     /// Time at which that was noticed.
     pub since_ms: i64,
     /// The error for callers that want something written.
@@ -75,7 +75,7 @@ pub(crate) struct NoRoom {
 
 /// The handle of the writer.
 #[derive(Clone, Debug)]
-pub(crate) struct Ledger {
+pub struct Ledger {
     tx: mpsc::Sender<Message>,
     news: Subscriptions,
     full: watch::Receiver<Option<NoRoom>>,
@@ -86,13 +86,13 @@ pub(crate) struct Ledger {
 
 /// The writer's thread; joined when the daemon stops.
 #[derive(Debug)]
-pub(crate) struct LedgerThread {
+pub struct LedgerThread {
     thread: std::thread::JoinHandle<()>,
 }
 
 impl LedgerThread {
     /// Waits until the last commit is done. Call [`Ledger::stop`] before.
-    pub(crate) fn join(self) -> std::thread::Result<()> {
+    pub fn join(self) -> std::thread::Result<()> {
         self.thread.join()
     }
 }
@@ -103,7 +103,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the thread cannot be made.
-    pub(crate) fn start(
+    pub fn start(
         keep: Keep,
         state: State,
         clock: Clock,
@@ -152,17 +152,17 @@ impl Ledger {
     ///
     /// # Errors
     /// When the disk does not confirm the sync.
-    pub(crate) async fn durable(&self) -> Result<(), Failure> {
+    pub async fn durable(&self) -> Result<(), Failure> {
         self.durable.sync().await
     }
 
     /// The committed state.
-    pub(crate) fn state(&self) -> Arc<State> {
+    pub fn state(&self) -> Arc<State> {
         self.news.state()
     }
 
     /// Notices of the commits that concern these.
-    pub(crate) fn watch(&self, audience: Audience) -> StateWatch {
+    pub fn watch(&self, audience: Audience) -> StateWatch {
         self.news.of(audience)
     }
 
@@ -172,13 +172,13 @@ impl Ledger {
     }
 
     /// Returns once the writer has ended.
-    pub(crate) async fn ended(&self) {
+    pub async fn ended(&self) {
         let mut full = self.full.clone();
         while full.changed().await.is_ok() {}
     }
 
     /// Waits until this holds of the committed state, as long as that is awaited.
-    pub(crate) async fn until(&self, patience: Duration, holds: impl FnMut(&State) -> bool) {
+    pub async fn until(&self, patience: Duration, holds: impl FnMut(&State) -> bool) {
         // What is not so by then is reported as it is.
         let mut states = self.watch(Audience::Everyone);
         let _ = tokio::time::timeout(patience, states.wait_for(holds)).await;
@@ -189,7 +189,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The decision's failure, or that it could not be written.
-    pub(crate) async fn ask<T: prost::Message + Default + 'static>(
+    pub async fn ask<T: prost::Message + Default + 'static>(
         &self,
         request: &[u8],
         decide: impl FnOnce(&State, i64) -> Result<Decision<T>, Failure> + Send + 'static,
@@ -203,7 +203,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The failures of the decisions, or that they could not be written.
-    pub(crate) async fn ask_even_unwritten<T: prost::Message + Default + 'static>(
+    pub async fn ask_even_unwritten<T: prost::Message + Default + 'static>(
         &self,
         request: &[u8],
         decide: impl FnOnce(&State, i64) -> Result<Decision<T>, Failure> + Send + 'static,
@@ -218,7 +218,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the changes cannot be written.
-    pub(crate) async fn happened(
+    pub async fn happened(
         &self,
         durable: bool,
         inputs: Vec<(RunId, Input)>,
@@ -251,7 +251,7 @@ impl Ledger {
     }
 
     /// The answer that a request got before.
-    pub(crate) async fn answered<T: prost::Message + Default + 'static>(
+    pub async fn answered<T: prost::Message + Default + 'static>(
         &self,
         request: &[u8],
     ) -> Result<Option<T>, Failure> {
@@ -280,7 +280,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When it could not be written; the node can repeat the report.
-    pub(crate) async fn note(
+    pub async fn note(
         &self,
         durable: bool,
         note: impl FnMut(&State, i64) -> Vec<Change> + Send + 'static,
@@ -302,7 +302,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When it could not be written.
-    pub(crate) async fn note_now(
+    pub async fn note_now(
         &self,
         durable: bool,
         note: impl FnMut(&State, i64) -> Vec<Change> + Send + 'static,
@@ -330,7 +330,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When they could not be written; the caller asks for them again.
-    pub(crate) async fn parts(&self, mut parts: Vec<OwnedPart>) -> Result<PartsOutcome, Failure> {
+    pub async fn parts(&self, mut parts: Vec<OwnedPart>) -> Result<PartsOutcome, Failure> {
         let mut again = self.again();
         loop {
             let (reply, done) = oneshot::channel();
@@ -345,12 +345,12 @@ impl Ledger {
     }
 
     /// Notices of the begin and the end of a lack of room.
-    pub(crate) fn watch_room(&self) -> watch::Receiver<Option<NoRoom>> {
+    pub fn watch_room(&self) -> watch::Receiver<Option<NoRoom>> {
         self.full.clone()
     }
 
     /// The present lack of room, if any.
-    pub(crate) fn no_room(&self) -> Option<NoRoom> {
+    pub fn no_room(&self) -> Option<NoRoom> {
         self.full.borrow().clone()
     }
 
@@ -362,7 +362,7 @@ impl Ledger {
     }
 
     /// Ends the writer once everything sent before is committed.
-    pub(crate) async fn stop(&self) {
+    pub async fn stop(&self) {
         let _ = self.tx.send(Message::Stop).await;
     }
 
@@ -399,7 +399,7 @@ fn leaving() -> Failure {
 }
 
 /// The change that makes `last` name these experiments.
-pub(crate) fn last(ids: impl IntoIterator<Item = ExperimentId>) -> Change {
+pub fn last(ids: impl IntoIterator<Item = ExperimentId>) -> Change {
     let mut ids: Vec<ExperimentId> = ids.into_iter().collect();
     ids.sort_unstable();
     ids.dedup();

@@ -99,7 +99,7 @@ pub(super) fn run_row(new: &NewRun) -> nero_store::Run {
 }
 
 /// Bytes of a hash in hexadecimal.
-pub(crate) fn unhex(text: &str) -> Option<[u8; 32]> {
+pub fn unhex(text: &str) -> Option<[u8; 32]> {
     let mut bytes = [0; 32];
     if text.len() != 64 || !text.is_ascii() {
         return None;

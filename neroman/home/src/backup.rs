@@ -74,7 +74,7 @@ impl BackupNote {
 ///
 /// # Errors
 /// When a file cannot be read or written; then nothing lies at `path` that was not there before.
-pub(crate) fn write(home: &Home, path: &Path, now_ms: i64) -> Result<v1::BackupReply, Failure> {
+pub fn write(home: &Home, path: &Path, now_ms: i64) -> Result<v1::BackupReply, Failure> {
     let cannot = || Failure::failed(format!("cannot write the backup {}", path.display()));
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".new{}", std::process::id()));

@@ -1,7 +1,7 @@
 //! Maintains the databases: the check that the start owed, a copy of the facts
 //! in every hour with changes, the looks for room, and the emptying of logs.
 //!
-//! Started by [`crate::run`]; reads the databases on connections of its own
+//! Started by the daemon; reads the databases on connections of its own
 //! and never writes to them. A failure is logged and ends nothing.
 
 use std::path::Path;
@@ -20,8 +20,9 @@ const EVERY: Duration = Duration::from_secs(3600);
 /// disturbed.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// Works until the daemon stops, which drops it.
-pub(crate) async fn run(home: Home, clock: Clock, ledger: Ledger, check_owed: bool) {
+/// Maintains the databases of `home` until the daemon stops, which drops it. `check_owed`: the start
+/// left the check of the databases to this.
+pub async fn run(home: Home, clock: Clock, ledger: Ledger, check_owed: bool) {
     let copying = copies(home, clock, ledger.commits(), check_owed);
     tokio::join!(
         copying,

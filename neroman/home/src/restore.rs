@@ -21,7 +21,7 @@ const SINCE: &str = "since";
 ///
 /// # Errors
 /// When its note cannot be read, or nothing was written: nothing may be started then.
-pub(crate) fn begin(home: &Home, keep: &mut Keep, state: State) -> io::Result<State> {
+pub fn begin(home: &Home, keep: &mut Keep, state: State) -> io::Result<State> {
     let path = home.restored();
     let note = match fs::read(&path) {
         Ok(note) => note,
@@ -69,7 +69,7 @@ fn forget_commands(home: &Home, now_ms: i64) -> io::Result<()> {
 }
 
 /// Whether the command was asked for before this home was restored.
-pub(crate) fn is_of_before(home: &Home, command: &LocalCommand) -> io::Result<bool> {
+pub fn is_of_before(home: &Home, command: &LocalCommand) -> io::Result<bool> {
     match fs::read_to_string(home.acts().join(SINCE)) {
         Ok(since) => Ok(since
             .trim()

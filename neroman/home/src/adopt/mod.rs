@@ -34,7 +34,7 @@ const ELSEWHERE_MAX: usize = 1_000_000;
 
 /// What is taken over.
 #[derive(Debug, Default)]
-pub(crate) struct Adopted {
+pub struct Adopted {
     pub experiments: usize,
     pub runs: usize,
     pub changes: Vec<Change>,
@@ -46,7 +46,7 @@ pub(crate) struct Adopted {
 /// Turns the runs of a node into changes. Runs that are known already stay. All
 /// new ones count as handed over until their journals have been read: for that
 /// moment several runs of an experiment may look live.
-pub(crate) fn adopt(
+pub fn adopt(
     state: &State,
     node: &str,
     folder: &Path,
@@ -152,7 +152,7 @@ fn origin(work: &mut State, adopted: &mut Adopted, folder: &Path) -> u64 {
 }
 
 /// The number of a placeholder source, and the change that makes it where it is new.
-pub(crate) fn placeholder(work: &State, folder: &Path) -> (u64, Option<Change>) {
+pub fn placeholder(work: &State, folder: &Path) -> (u64, Option<Change>) {
     if let Some(known) = work.origin_at(folder) {
         return (known.id, None);
     }
@@ -277,13 +277,8 @@ fn same_rule(work: &State, rule: &v1::Rule) -> bool {
     known.is_some_and(|known| known.action == rule.action && known.text == rule.text)
 }
 
-pub(crate) fn made(
-    id: RunId,
-    token: RunToken,
-    node: &str,
-    spec: &v1::RunSpec,
-    now_ms: i64,
-) -> Made {
+/// The record of a run, as far as its spec on `node` tells.
+pub fn made(id: RunId, token: RunToken, node: &str, spec: &v1::RunSpec, now_ms: i64) -> Made {
     let resources = spec.resources.unwrap_or_default();
     Made {
         token,
@@ -364,7 +359,7 @@ fn elsewhere(id: RunId, now_ms: i64) -> Change {
 }
 
 /// The definition that a run's spec describes.
-pub(crate) fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
+pub fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
     let resources = spec.resources.unwrap_or_default();
     let monitor = spec.monitor.unwrap_or_default();
     let given = |number: u64| (number > 0).then_some(number);

@@ -45,7 +45,7 @@ impl fmt::Display for Part {
 
 /// Why a call was not carried out.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Failure {
+pub struct Failure {
     code: Code,
     what: Box<Part>,
     causes: Vec<Part>,
@@ -75,22 +75,22 @@ impl Failure {
     }
 
     /// Wrong usage, a bad selector, a bad file: exit code 2.
-    pub(crate) fn usage(what: impl Into<String>) -> Self {
+    pub fn usage(what: impl Into<String>) -> Self {
         Self::new(Code::InvalidArgument, 2, what)
     }
 
     /// The asked-for thing failed: exit code 1.
-    pub(crate) fn failed(what: impl Into<String>) -> Self {
+    pub fn failed(what: impl Into<String>) -> Self {
         Self::new(Code::FailedPrecondition, 1, what)
     }
 
     /// A node cannot be reached: exit code 4.
-    pub(crate) fn node(what: impl Into<String>) -> Self {
+    pub fn node(what: impl Into<String>) -> Self {
         Self::new(Code::Unavailable, 4, what)
     }
 
     /// A node cannot be used. `does` goes on from its name, which [`Failure::of`] adds.
-    pub(crate) fn node_does(does: impl Into<String>) -> Self {
+    pub fn node_does(does: impl Into<String>) -> Self {
         Self::about(
             Code::Unavailable,
             4,
@@ -99,13 +99,13 @@ impl Failure {
     }
 
     /// A node does what it must not, said as in [`Failure::node_does`]: exit code 1.
-    pub(crate) fn node_errs(does: &str) -> Self {
+    pub fn node_errs(does: &str) -> Self {
         let what = Part::Node(None, does.to_owned());
         Self::about(Code::FailedPrecondition, 1, what)
     }
 
     /// A node cannot be reached, in the words of an error and its causes.
-    pub(crate) fn node_error(error: &(dyn Error + 'static)) -> Self {
+    pub fn node_error(error: &(dyn Error + 'static)) -> Self {
         let failure = Self::node(error.to_string());
         match error.source() {
             Some(cause) => failure.caused_by(cause),
@@ -114,17 +114,17 @@ impl Failure {
     }
 
     /// The daemon is leaving, or too busy: exit code 3.
-    pub(crate) fn daemon(what: impl Into<String>) -> Self {
+    pub fn daemon(what: impl Into<String>) -> Self {
         Self::new(Code::Unavailable, 3, what)
     }
 
     /// Our own mistake: exit code 70.
-    pub(crate) fn bug(what: impl Into<String>) -> Self {
+    pub fn bug(what: impl Into<String>) -> Self {
         Self::new(Code::Internal, 70, what)
     }
 
     /// `config.yaml` cannot be read, or contains mistakes.
-    pub(crate) fn config(error: &nero_config::ConfigError) -> Self {
+    pub fn config(error: &nero_config::ConfigError) -> Self {
         let failure = Self::usage("the configuration cannot be used").caused_by(error);
         match error.hint() {
             Some(hint) => failure.hint(hint),
@@ -133,7 +133,7 @@ impl Failure {
     }
 
     /// The state changed between looking and deciding: the caller looks again.
-    pub(crate) fn moved() -> Self {
+    pub fn moved() -> Self {
         Self::new(
             Code::Aborted,
             1,
@@ -143,80 +143,78 @@ impl Failure {
     }
 
     /// The next step for the person; empty if none is known.
-    pub(crate) fn hint_text(&self) -> &str {
+    pub fn hint_text(&self) -> &str {
         &self.hint
     }
 
     /// The exit code of the command line.
-    #[cfg(test)]
-    pub(crate) fn exit_code(&self) -> u32 {
+    pub fn exit_code(&self) -> u32 {
         self.exit_code
     }
 
     /// The step to which the hint leads.
-    pub(crate) fn remedied_by(&self) -> v1::Remedy {
+    pub fn remedied_by(&self) -> v1::Remedy {
         self.remedy
     }
 
     /// Whether a node could not be asked.
-    pub(crate) fn is_of_node(&self) -> bool {
+    pub fn is_of_node(&self) -> bool {
         self.exit_code == 4
     }
 
     /// Whether another try may succeed.
-    pub(crate) fn try_again(&self) -> bool {
+    pub fn try_again(&self) -> bool {
         self.code == Code::Aborted
     }
 
     /// Sets the next step for the person.
     #[must_use]
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = hint.into();
         self
     }
 
     /// Sets the step to which the hint leads.
     #[must_use]
-    pub(crate) fn remedy(mut self, remedy: v1::Remedy) -> Self {
+    pub fn remedy(mut self, remedy: v1::Remedy) -> Self {
         self.remedy = remedy;
         self
     }
 
     /// Sets a hint that names what was perhaps meant.
     #[must_use]
-    pub(crate) fn hint_names(mut self, hint: impl Into<String>) -> Self {
+    pub fn hint_names(mut self, hint: impl Into<String>) -> Self {
         self.hint_names = true;
         self.hint(hint)
     }
 
     /// Sets lines that are printed as they are, with places and carets.
     #[must_use]
-    pub(crate) fn report(mut self, report: impl Into<String>) -> Self {
+    pub fn report(mut self, report: impl Into<String>) -> Self {
         self.report = plain_owned(report.into());
         self
     }
 
     /// The lines that are printed as they are.
-    #[cfg(test)]
-    pub(crate) fn place(&self) -> &str {
+    pub fn place(&self) -> &str {
         &self.report
     }
 
     /// Adds a cause in words.
     #[must_use]
-    pub(crate) fn because(mut self, why: impl Into<String>) -> Self {
+    pub fn because(mut self, why: impl Into<String>) -> Self {
         self.causes.push(Part::Text(plain_owned(why.into())));
         self
     }
 
     /// The connection to a node broke: exit code 4.
-    pub(crate) fn lost() -> Self {
+    pub fn lost() -> Self {
         Self::about(Code::Unavailable, 4, Part::Lost(None))
     }
 
     /// Names the node where the failure is about it or the connection to it.
     #[must_use]
-    pub(crate) fn of(mut self, node: &str) -> Self {
+    pub fn of(mut self, node: &str) -> Self {
         for part in self.causes.iter_mut().chain([&mut *self.what]) {
             part.name(node);
         }
@@ -226,7 +224,7 @@ impl Failure {
     /// Adds a peer's error. A broken connection is reported as such, without the
     /// words of the protocol.
     #[must_use]
-    pub(crate) fn status(mut self, status: &Status) -> Self {
+    pub fn status(mut self, status: &Status) -> Self {
         if connection_lost(status) {
             (self.code, self.exit_code) = (Code::Unavailable, 4);
             if !matches!(*self.what, Part::Lost(_)) {
@@ -246,7 +244,7 @@ impl Failure {
 
     /// Adds an error and its causes.
     #[must_use]
-    pub(crate) fn caused_by(mut self, error: &(dyn Error + 'static)) -> Self {
+    pub fn caused_by(mut self, error: &(dyn Error + 'static)) -> Self {
         let mut next = Some(error);
         while let Some(cause) = next {
             self.causes.push(Part::Text(plain_owned(cause.to_string())));
@@ -258,7 +256,7 @@ impl Failure {
 
 /// Whether the peer did not answer: a status from a peer has no source on this
 /// side.
-pub(crate) fn connection_lost(status: &Status) -> bool {
+pub fn connection_lost(status: &Status) -> bool {
     if status.code() == Code::DeadlineExceeded {
         return false;
     }
@@ -313,7 +311,7 @@ fn bounded(text: String) -> String {
 
 /// Whether the status means that the node cannot do it now, for example because
 /// its disk is full.
-pub(crate) fn cannot_now(status: &tonic::Status) -> bool {
+pub fn cannot_now(status: &tonic::Status) -> bool {
     use tonic::Code::{Internal, InvalidArgument, ResourceExhausted};
     let refuses = matches!(
         status.code(),

@@ -11,7 +11,7 @@ tokio::task_local! {
 }
 
 /// Does work that this author asked for; empty: a person at a command line.
-pub(crate) fn scope<W: Future>(author: String, work: W) -> impl Future<Output = W::Output> {
+pub fn scope<W: Future>(author: String, work: W) -> impl Future<Output = W::Output> {
     AUTHOR.scope(author, work)
 }
 

@@ -24,9 +24,9 @@ use nero_life::with_points;
 
 pub(crate) use batch::{Batch, RunFolded};
 use change::{Given, write_change};
-pub(crate) use load::LoadError;
+pub use load::LoadError;
 use load::{described, in_parallel, read, stored_run};
-pub(crate) use rows::unhex;
+pub use rows::unhex;
 use rows::{KeptSource, json};
 
 /// Why a batch was not written.
@@ -58,7 +58,7 @@ impl From<StoreError> for WriteFailure {
 
 /// Both databases, and which run has which key in them.
 #[derive(Debug)]
-pub(crate) struct Keep {
+pub struct Keep {
     store: Store,
     home: Home,
     keys: HashMap<RunId, RunKey>,
@@ -97,7 +97,7 @@ const LEDGERS: &str = "ledgers";
 impl Keep {
     /// Whether a check is owed: the databases were too large to be checked at
     /// once after an unclean end.
-    pub(crate) fn check_owed(&self) -> bool {
+    pub fn check_owed(&self) -> bool {
         self.store.opened().check_owed
     }
 
@@ -105,7 +105,7 @@ impl Keep {
     ///
     /// # Errors
     /// When a database cannot be read; nothing is changed then.
-    pub(crate) fn open(home: &Home, now_ms: i64) -> Result<(Self, State), LoadError> {
+    pub fn open(home: &Home, now_ms: i64) -> Result<(Self, State), LoadError> {
         /// How long the answers to requests are kept for a repeat.
         const REMEMBER_MS: i64 = 7 * 24 * 3600 * 1000;
         let began = std::time::Instant::now();
@@ -159,12 +159,12 @@ impl Keep {
     }
 
     /// The id of this neroman.
-    pub(crate) fn deployment(&self) -> DeploymentId {
+    pub fn deployment(&self) -> DeploymentId {
         self.store.deployment()
     }
 
     /// How often the deployment was taken over.
-    pub(crate) fn tenure(&self) -> u64 {
+    pub fn tenure(&self) -> u64 {
         self.tenure
     }
 

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 /// Parts of the daemon that look at the same kinds of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Audience {
+pub enum Audience {
     /// Clients with rows on the screen, callers that wait for a condition, copies of the facts:
     /// every commit.
     Everyone,
@@ -156,14 +156,14 @@ impl Subscriptions {
 
 /// Notices of the changes that concern one audience.
 #[derive(Clone, Debug)]
-pub(crate) struct StateWatch {
+pub struct StateWatch {
     state: watch::Receiver<Arc<State>>,
     news: watch::Receiver<()>,
 }
 
 impl StateWatch {
     /// The present state, which is not noticed again.
-    pub(crate) fn state(&mut self) -> Arc<State> {
+    pub fn state(&mut self) -> Arc<State> {
         // In this order: what is published in between is noticed once more.
         self.news.mark_unchanged();
         Arc::clone(&self.state.borrow())
@@ -173,17 +173,17 @@ impl StateWatch {
     ///
     /// # Errors
     /// When the ledger has ended.
-    pub(crate) async fn changed(&mut self) -> Result<(), RecvError> {
+    pub async fn changed(&mut self) -> Result<(), RecvError> {
         self.news.changed().await
     }
 
     /// Has [`StateWatch::changed`] return at once.
-    pub(crate) fn mark_changed(&mut self) {
+    pub fn mark_changed(&mut self) {
         self.news.mark_changed();
     }
 
     /// Takes all changes so far as noticed.
-    pub(crate) fn mark_unchanged(&mut self) {
+    pub fn mark_unchanged(&mut self) {
         self.news.mark_unchanged();
     }
 
@@ -191,7 +191,7 @@ impl StateWatch {
     ///
     /// # Errors
     /// When the ledger has ended.
-    pub(crate) async fn wait_for(
+    pub async fn wait_for(
         &mut self,
         mut holds: impl FnMut(&State) -> bool,
     ) -> Result<(), RecvError> {

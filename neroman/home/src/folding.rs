@@ -18,7 +18,7 @@ use nero_life::state::State;
 
 /// Bytes of one segment, owned.
 #[derive(Clone, Debug)]
-pub(crate) struct OwnedPart {
+pub struct OwnedPart {
     pub token: RunToken,
     pub incarnation: u32,
     pub segment: SegmentId,
@@ -42,7 +42,7 @@ impl OwnedPart {
 
 /// The positions of both databases in a segment; the node sends again from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stand {
+pub struct Stand {
     pub incarnation: u32,
     pub segment: SegmentId,
     pub at: Position,
@@ -50,7 +50,7 @@ pub(crate) struct Stand {
 
 /// The outcome of folding parts.
 #[derive(Debug, Default)]
-pub(crate) struct PartsOutcome {
+pub struct PartsOutcome {
     /// Bytes before some part are missing: follow again from our positions.
     pub gap: bool,
     /// Runs whose parts do not match what was folded before; their journals were

@@ -17,7 +17,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub(crate) async fn specs(&self, runs: Vec<RunId>) -> Result<PerRun<v1::RunSpec>, Failure> {
+    pub async fn specs(&self, runs: Vec<RunId>) -> Result<PerRun<v1::RunSpec>, Failure> {
         let (reply, answer) = oneshot::channel();
         self.send(Message::Specs { runs, reply }).await?;
         let found: PerRun<Vec<u8>> = answer.await.map_err(|_| leaving())??;
@@ -40,7 +40,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub(crate) async fn spec(&self, run: RunId) -> Result<Result<v1::RunSpec, Failure>, Failure> {
+    pub async fn spec(&self, run: RunId) -> Result<Result<v1::RunSpec, Failure>, Failure> {
         match self.specs(vec![run]).await?.pop() {
             Some((_, spec)) => Ok(spec),
             None => Err(Failure::bug(format!("run {run} has no spec"))),
@@ -51,10 +51,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When they cannot be read.
-    pub(crate) async fn positions(
-        &self,
-        runs: Vec<RunId>,
-    ) -> Result<Vec<(RunId, Vec<Stand>)>, Failure> {
+    pub async fn positions(&self, runs: Vec<RunId>) -> Result<Vec<(RunId, Vec<Stand>)>, Failure> {
         let (reply, answer) = oneshot::channel();
         self.send(Message::Positions { runs, reply }).await?;
         answer.await.map_err(|_| leaving())
@@ -64,7 +61,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the daemon is leaving.
-    pub(crate) async fn keys(&self, runs: Vec<RunId>) -> Result<Vec<(RunId, RunKey)>, Failure> {
+    pub async fn keys(&self, runs: Vec<RunId>) -> Result<Vec<(RunId, RunKey)>, Failure> {
         let (reply, answer) = oneshot::channel();
         self.send(Message::Keys { runs, reply }).await?;
         answer.await.map_err(|_| leaving())
@@ -74,7 +71,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub(crate) async fn events(&self, experiment: ExperimentId) -> Result<Vec<Event>, Failure> {
+    pub async fn events(&self, experiment: ExperimentId) -> Result<Vec<Event>, Failure> {
         let (reply, answer) = oneshot::channel();
         self.send(Message::Events { experiment, reply }).await?;
         answer.await.map_err(|_| leaving())?
@@ -85,7 +82,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub(crate) async fn cells(
+    pub async fn cells(
         &self,
         experiments: Vec<ExperimentId>,
         is_newest: bool,
@@ -104,7 +101,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When it came to its end, or the database cannot be read.
-    pub(crate) async fn letter(&self, delivery: u64) -> Result<Vec<u8>, Failure> {
+    pub async fn letter(&self, delivery: u64) -> Result<Vec<u8>, Failure> {
         let (reply, answer) = oneshot::channel();
         self.send(Message::Letter { delivery, reply }).await?;
         answer.await.map_err(|_| leaving())?

@@ -19,7 +19,7 @@ use nero_life::run::{Made, Run, RunDemands};
 const SHELL: [&str; 4] = ["PATH", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH"];
 
 /// The spec of a run, without its rules: rules may change before it is sent.
-pub(crate) fn build(
+pub fn build(
     definition: &Definition,
     made: &Made,
     tree: &[u8],
@@ -71,7 +71,7 @@ pub(crate) fn build(
 ///
 /// # Errors
 /// When the spec cannot be read.
-pub(crate) fn again(spec: &[u8], made: &Made) -> Result<Vec<u8>, Failure> {
+pub fn again(spec: &[u8], made: &Made) -> Result<Vec<u8>, Failure> {
     let mut spec = v1::RunSpec::decode(spec)
         .map_err(|error| Failure::failed("its description cannot be read").caused_by(&error))?;
     spec.token = made.token.to_vec();
@@ -88,7 +88,7 @@ pub(crate) fn again(spec: &[u8], made: &Made) -> Result<Vec<u8>, Failure> {
 }
 
 /// Resources that hold on every node.
-pub(crate) fn resources(resources: &Resources) -> v1::Resources {
+pub fn resources(resources: &Resources) -> v1::Resources {
     v1::Resources {
         cpus: resources.cpus,
         memory_bytes: resources.memory_bytes.unwrap_or(0),
@@ -97,7 +97,7 @@ pub(crate) fn resources(resources: &Resources) -> v1::Resources {
 }
 
 /// The resources of a run on a node that has its own values of some.
-pub(crate) fn resources_on(made: &Made, node: &str) -> Option<v1::Resources> {
+pub fn resources_on(made: &Made, node: &str) -> Option<v1::Resources> {
     if made.takes.on_nodes.is_empty() {
         return None;
     }
@@ -128,7 +128,7 @@ fn monitor(definition: &Definition) -> v1::Monitor {
 
 /// As much of a run's spec as its batch script depends on. Runs of which this is equal
 /// share a submission.
-pub(crate) fn submitted(definition: &Definition, defaults: &Scheduling, node: &str) -> v1::RunSpec {
+pub fn submitted(definition: &Definition, defaults: &Scheduling, node: &str) -> v1::RunSpec {
     v1::RunSpec {
         resources: Some(resources(&definition.resources.on(node))),
         monitor: Some(monitor(definition)),
@@ -138,7 +138,7 @@ pub(crate) fn submitted(definition: &Definition, defaults: &Scheduling, node: &s
 }
 
 /// How output is read; `None` where nothing is said of it.
-pub(crate) fn metric_reading(reading: &MetricReading) -> Option<v1::MetricReading> {
+pub fn metric_reading(reading: &MetricReading) -> Option<v1::MetricReading> {
     (*reading != MetricReading::default()).then(|| v1::MetricReading {
         only: reading.only.clone(),
         skip: reading.skip.clone(),
@@ -152,7 +152,7 @@ pub(crate) fn metric_reading(reading: &MetricReading) -> Option<v1::MetricReadin
 }
 
 /// The paths of a run's data on a node.
-pub(crate) fn data(takes: &RunDemands, node: &str) -> Vec<v1::DataPath> {
+pub fn data(takes: &RunDemands, node: &str) -> Vec<v1::DataPath> {
     takes
         .data
         .iter()
@@ -167,7 +167,7 @@ pub(crate) fn data(takes: &RunDemands, node: &str) -> Vec<v1::DataPath> {
 
 /// What a run asks of a node's scheduler; `None`: nothing. What the experiment asks
 /// beats the defaults of the node; its options and lines of the shell follow theirs.
-pub(crate) fn scheduler(
+pub fn scheduler(
     asks: &Scheduling,
     defaults: &Scheduling,
     node: &str,
@@ -217,7 +217,7 @@ pub(crate) fn scheduler(
 }
 
 /// How a container is asked for.
-pub(crate) fn container(container: &Container) -> v1::Container {
+pub fn container(container: &Container) -> v1::Container {
     v1::Container {
         image: container.image.clone(),
         runtime: container.runtime.clone(),
@@ -263,13 +263,13 @@ fn environment(definition: &Definition, shell: &[v1::EnvVar]) -> Vec<v1::EnvVar>
 }
 
 /// Removes the shell's variables: they mean something on this machine only.
-pub(crate) fn without_shell(spec: &mut v1::RunSpec) {
+pub fn without_shell(spec: &mut v1::RunSpec) {
     // Variables of the definition are expanded on the node, or unset there.
     spec.env.retain(|var| var.expand || var.unset);
 }
 
 /// The parameters as they travel and are shown.
-pub(crate) fn params(definition: &Definition) -> Vec<v1::Param> {
+pub fn params(definition: &Definition) -> Vec<v1::Param> {
     definition
         .params
         .iter()
@@ -302,7 +302,7 @@ fn outputs(definition: &Definition) -> Vec<v1::Output> {
 }
 
 /// Rules as they travel.
-pub(crate) fn rule(rule: &Rule) -> v1::Rule {
+pub fn rule(rule: &Rule) -> v1::Rule {
     v1::Rule {
         id: rule.id,
         action: rule.action.clone(),
@@ -315,7 +315,7 @@ pub(crate) fn rule(rule: &Rule) -> v1::Rule {
 }
 
 /// The command as it is shown: places of data as they were written.
-pub(crate) fn shown(argv: &[String]) -> Vec<String> {
+pub fn shown(argv: &[String]) -> Vec<String> {
     if let Some(steps) = nero_format::shown_steps(argv) {
         return vec![steps];
     }
@@ -325,7 +325,7 @@ pub(crate) fn shown(argv: &[String]) -> Vec<String> {
 }
 
 /// The environment as it is shown: values that look secret are masked.
-pub(crate) fn masked(env: &[v1::EnvVar]) -> Vec<v1::EnvVar> {
+pub fn masked(env: &[v1::EnvVar]) -> Vec<v1::EnvVar> {
     env.iter()
         .map(|var| v1::EnvVar {
             value: if !var.unset && looks_secret(&var.name) {
@@ -339,7 +339,7 @@ pub(crate) fn masked(env: &[v1::EnvVar]) -> Vec<v1::EnvVar> {
 }
 
 /// The reference to a run on the wire.
-pub(crate) fn run_ref(run: &Run) -> v1::RunRef {
+pub fn run_ref(run: &Run) -> v1::RunRef {
     v1::RunRef {
         token: run.made.token.to_vec(),
         experiment: run.made.id.experiment.0,
@@ -348,7 +348,7 @@ pub(crate) fn run_ref(run: &Run) -> v1::RunRef {
 }
 
 /// The job's folder on its node.
-pub(crate) fn work_folder(nodes: &NodePaths, run: &Run) -> String {
+pub fn work_folder(nodes: &NodePaths, run: &Run) -> String {
     let folder = nodes.run(run.made.id);
     let name = match run.journal.newest() {
         Some((number, _)) if number > 1 => format!("{WORK}.{number}"),

@@ -93,6 +93,7 @@ const NOT_READING: &[&str] = &[
     "neroman/life/src",
     "neroman/daemon/src",
     "neroman/home/src",
+    "neroman/link/src",
     "neroman/cli/src",
     "neroman/views/src",
     "neroman/notices/src/account.rs",

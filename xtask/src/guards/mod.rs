@@ -61,6 +61,30 @@ const ROOMS: &[(&str, &str, Arrows)] = &[
         ],
     ),
     (
+        "neroman/link",
+        "",
+        &[
+            ("config_file", &[]),
+            ("connect", &[]),
+            ("restored", &[]),
+            ("snapshot", &[]),
+            ("transfer", &[]),
+            ("outside", &["connect", "snapshot"]),
+            ("results", &["outside", "snapshot", "transfer"]),
+            (
+                "node",
+                &[
+                    "config_file",
+                    "connect",
+                    "restored",
+                    "results",
+                    "snapshot",
+                    "transfer",
+                ],
+            ),
+        ],
+    ),
+    (
         "neroman/notices",
         "",
         &[

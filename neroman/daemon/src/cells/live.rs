@@ -10,7 +10,7 @@ use nero_model::ExperimentId;
 use nero_model::safe::Safe;
 
 use super::shown::ShownRow;
-use crate::outside::live_names;
+use nero_link::outside::live_names;
 
 /// The heading of the last column; a file without it is not ours.
 const HEADING: &str = "as of (neronet)";

@@ -17,10 +17,10 @@ use nero_model::Home;
 use nero_table::child::OpenElsewhere;
 use tokio::task::JoinSet;
 
-use crate::node::Nodes;
 use nero_home::clock::Clock;
 use nero_home::ledger::{Audience, Ledger};
 use nero_life::state::State;
+use nero_link::node::Nodes;
 
 pub(crate) use live::is_live;
 

@@ -10,7 +10,6 @@ use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 
-use crate::connect::mum_client;
 use crate::service::nodes::unseen::SilentNodes;
 use crate::service::select::{self, ChosenRun};
 use crate::service::{Man, Sink};
@@ -18,6 +17,7 @@ use nero_home::failure::Failure;
 use nero_home::ledger::Audience;
 use nero_life::run::Run;
 use nero_life::state::State;
+use nero_link::connect::mum_client;
 
 /// How long the node may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -12,7 +12,6 @@ use nero_wire::v1::find_jobs_reply::One as Found;
 use prost::Message as _;
 use tonic::Code;
 
-use crate::connect::mum_client;
 use crate::service::Man;
 use nero_home::adopt;
 use nero_home::failure::Failure;
@@ -22,6 +21,7 @@ use nero_life::now::Moment;
 use nero_life::run::{Dispatch, Made};
 use nero_life::state::State;
 use nero_life::taken_over;
+use nero_link::connect::mum_client;
 
 /// How long a node may take to connect, and to ask its scheduler about all jobs.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -11,7 +11,6 @@ use nero_wire::v1::pause_reply::{One, Outcome};
 use nero_wire::v1::pause_runs_reply::Outcome as NodeOutcome;
 use tonic::Code;
 
-use crate::connect::mum_client;
 use crate::service::Man;
 use crate::service::select::ChosenRun;
 use nero_home::failure::Failure;
@@ -20,6 +19,7 @@ use nero_life::experiment::Experiment;
 use nero_life::input::Input;
 use nero_life::run::Run;
 use nero_life::state::State;
+use nero_link::connect::mum_client;
 
 /// How long a node may take to be reached.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -21,7 +21,6 @@ use super::cost;
 use super::order::{self, InStart, Order};
 use super::script::{SOON, mark_refused};
 use super::unschedulable::RunDemand;
-use crate::outside::{FolderToFreeze, Freezer, Frozen};
 use crate::service::change::{ChangeHead, ChangeRequest as _};
 use crate::service::experiments::add::{canonical, notes as add_notes};
 use crate::service::experiments::edit;
@@ -40,6 +39,7 @@ use nero_life::rules;
 use nero_life::run::RunDemands;
 use nero_life::start::{self, Plan, Skip, Wanted};
 use nero_life::state::State;
+use nero_link::outside::{FolderToFreeze, Freezer, Frozen};
 
 /// How often a command is tried again when definitions change meanwhile.
 const TRIES: usize = 3;

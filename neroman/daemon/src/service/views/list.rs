@@ -16,7 +16,6 @@ use self::window::Window;
 use super::curve::bad;
 use super::view::{self, Sight};
 use crate::cells::{BookNow, BookObstacle};
-use crate::node::{NodeNow, NodeStates};
 use crate::service::files::code;
 use crate::service::select::ChosenRun;
 use crate::service::select::zone_of;
@@ -29,6 +28,7 @@ use nero_life::pasts::{self, Pasts};
 use nero_life::run::Run;
 use nero_life::scope;
 use nero_life::state::State;
+use nero_link::node::{NodeNow, NodeStates};
 
 /// How long a call waits at most for ended runs to be settled.
 const SETTLE: Duration = Duration::from_secs(5);

@@ -13,7 +13,6 @@ use nero_store::{Point, RunKey, Series, SeriesReader, StoreError};
 use nero_wire::v1;
 
 use super::curve::CurveExpr;
-use crate::node::NodeNow;
 use crate::processing::series;
 use crate::service::select;
 use crate::service::{Man, blocking};
@@ -23,6 +22,7 @@ use nero_life::now::Now;
 use nero_life::run::Run;
 use nero_life::scope::Sight;
 use nero_life::state::State;
+use nero_link::node::NodeNow;
 
 pub(crate) use cache::CurveCache;
 

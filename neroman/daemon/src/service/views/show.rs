@@ -7,7 +7,6 @@ use jiff::tz::TimeZone;
 use nero_wire::v1;
 
 use super::view::{self, Sight};
-use crate::connect::mum_client;
 use crate::service::Man;
 use crate::service::files::logs::copy_of;
 use crate::service::select;
@@ -16,6 +15,7 @@ use nero_home::failure::Failure;
 use nero_home::spec;
 use nero_life::experiment::Experiment;
 use nero_life::run::{Results, Run};
+use nero_link::connect::mum_client;
 
 /// Bytes that are read for the last lines.
 const TAIL_BYTES: u64 = 8 * 1024;

@@ -92,6 +92,8 @@ const NOT_IN_DECIDING: &[&str] = &[
 const NOT_READING: &[&str] = &[
     "neroman/life/src",
     "neroman/daemon/src",
+    "neroman/home/src",
+    "neroman/link/src",
     "neroman/cli/src",
     "neroman/views/src",
     "neroman/notices/src/account.rs",

@@ -1,6 +1,6 @@
 //! Work that would stop the tasks of its thread.
 
-use crate::failure::Failure;
+use nero_home::failure::Failure;
 
 /// Runs work that takes a while and never waits: reading files, looking at many
 /// experiments.

@@ -11,10 +11,10 @@ use nero_model::Home;
 use tokio::time::Instant;
 
 use crate::blocking::blocking;
-use crate::clock::Clock;
-use crate::failure::Failure;
-use crate::ledger::{Audience, Late, Ledger};
 use crate::pasts;
+use nero_home::clock::Clock;
+use nero_home::failure::Failure;
+use nero_home::ledger::{Audience, Late, Ledger};
 
 /// The least time between two looks at all cohorts.
 const PAUSE: Duration = Duration::from_millis(500);

@@ -1,9 +1,9 @@
 //! The researcher's daemon: decides, keeps, drives the nodes.
 //!
-//! `nero-life` decides, `ledger` is the one writer of both databases, `node/`
-//! carries decisions to nodes and brings records back, `results/` brings files
-//! home, `service/` is the gRPC edge that the command line speaks to, and
-//! [`run()`] is the order of start and stop.
+//! `nero-life` decides, `nero-home` has the one writer of both databases, `nero-link`
+//! carries decisions to nodes and brings records and files back, `service/` is the
+//! gRPC edge that the command line speaks to, and [`run()`] is the order of start and
+//! stop.
 
 #![cfg_attr(
     test,
@@ -14,33 +14,17 @@
 )]
 
 mod acts;
-mod adopt;
 mod blocking;
 mod cells;
-mod clock;
 mod cohorts;
-mod config_file;
-mod connect;
 mod door;
 mod error;
-mod failure;
-mod folding;
-mod keep;
-mod ledger;
 mod log;
 mod mail;
-mod node;
-mod outside;
 mod pasts;
 mod processing;
-mod restored;
-mod results;
 mod run;
 mod service;
-mod snapshot;
-mod spec;
-mod transfer;
-mod upkeep;
 
 pub use error::DaemonError;
 pub use run::{Served, run};

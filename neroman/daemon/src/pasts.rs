@@ -11,9 +11,9 @@ use nero_model::{Home, RunId};
 use nero_store::{Point, RunKey, SeriesReader, StoreError};
 
 use crate::blocking::blocking;
-use crate::failure::Failure;
-use crate::ledger::Ledger;
 use crate::processing::series;
+use nero_home::failure::Failure;
+use nero_home::ledger::Ledger;
 
 /// Fills `wanted` with the points that are stored.
 ///

@@ -16,19 +16,19 @@ use tokio::task::JoinHandle;
 use tonic::transport::Server;
 
 use crate::cells::{self, Books, Desk};
-use crate::clock::Clock;
-use crate::config_file::{ConfigFile, STAMP_AGE_MAX};
 use crate::door::Door;
 use crate::error::DaemonError;
-use crate::keep::{Keep, LoadError};
-use crate::ledger::{Ledger, LedgerThread, Listener};
 use crate::log;
 use crate::mail::{self, MailDesk};
-use crate::node::{Inboxes, Nodes, Settings, Setup};
-use crate::outside::{Agents, Freezer, NodeAccess};
 use crate::processing::{self, Modules};
 use crate::service::{CurveCache, Man, WalkRest};
-use crate::upkeep;
+use nero_home::clock::Clock;
+use nero_home::keep::{Keep, LoadError};
+use nero_home::ledger::{Ledger, LedgerThread, Listener};
+use nero_home::upkeep;
+use nero_link::config_file::{ConfigFile, STAMP_AGE_MAX};
+use nero_link::node::{Inboxes, Nodes, Settings, Setup};
+use nero_link::outside::{Agents, Freezer, NodeAccess};
 
 /// A connection without work is closed after this long.
 const NODE_IDLE: Duration = Duration::from_secs(300);
@@ -245,7 +245,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
             hint: source.hint(),
             source: Box::new(source),
         })?;
-    let state = crate::restored::begin(home, &mut keep, state)
+    let state = nero_home::restore::begin(home, &mut keep, state)
         .map_err(io_error("take", &home.restored()))?;
     let deployment = keep.deployment();
     let check_owed = keep.check_owed();
@@ -274,7 +274,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         asks: tokio::sync::watch::channel(nero_format::Scheduling::default()).1,
         away: NODE_AWAY,
         store: home.store(),
-        results: crate::results::Places::of(home),
+        results: nero_link::results::Places::of(home),
         idle: NODE_IDLE,
         clock,
     };

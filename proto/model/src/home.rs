@@ -163,6 +163,11 @@ impl Home {
         self.data.join("written")
     }
 
+    /// Folders of the commands that rules and steps have this machine run.
+    pub fn acts(&self) -> PathBuf {
+        self.data.join("acts")
+    }
+
     /// The note of the backup from which this home was restored, until the daemon has taken it.
     pub fn restored(&self) -> PathBuf {
         self.data.join("restored")

@@ -45,6 +45,46 @@ const ROOMS: &[(&str, &str, Arrows)] = &[
         ],
     ),
     (
+        "neroman/home",
+        "",
+        &[
+            ("adopt", &[]),
+            ("clock", &[]),
+            ("failure", &[]),
+            ("spec", &["failure"]),
+            ("keep", &["failure"]),
+            ("folding", &["keep"]),
+            ("ledger", &["clock", "failure", "folding", "keep", "spec"]),
+            ("backup", &["failure"]),
+            ("restore", &["backup", "clock", "keep"]),
+            ("upkeep", &["clock", "ledger"]),
+        ],
+    ),
+    (
+        "neroman/link",
+        "",
+        &[
+            ("config_file", &[]),
+            ("connect", &[]),
+            ("restored", &[]),
+            ("snapshot", &[]),
+            ("transfer", &[]),
+            ("outside", &["connect", "snapshot"]),
+            ("results", &["outside", "snapshot", "transfer"]),
+            (
+                "node",
+                &[
+                    "config_file",
+                    "connect",
+                    "restored",
+                    "results",
+                    "snapshot",
+                    "transfer",
+                ],
+            ),
+        ],
+    ),
+    (
         "neroman/notices",
         "",
         &[

@@ -23,15 +23,15 @@ use tokio::process::Command;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::ledger::Audience;
 use crate::service::Man;
+use nero_home::ledger::Audience;
+use nero_home::restore::is_of_before;
 
 mod folders;
 mod response;
 mod step;
 
-pub(crate) use folders::restored;
-use folders::{all_folders, folder, is_of_before, remove};
+use folders::{folder, remove};
 
 /// Commands of rules at work at once, and of steps: one that never ends stands in the way of
 /// others.
@@ -131,7 +131,7 @@ async fn sweep(home: &Home, state: &State) {
         .iter()
         .flat_map(|id| acts::commands(state, *id));
     let wanted: BTreeSet<PathBuf> = wanted.map(|one| folder(home, state, &one)).collect();
-    let Ok(entries) = fs::read_dir(all_folders(home)) else {
+    let Ok(entries) = fs::read_dir(home.acts()) else {
         return;
     };
     for path in entries.flatten().map(|entry| entry.path()) {

@@ -9,9 +9,9 @@ use nero_wire::v1;
 use tokio::sync::Semaphore;
 use tonic::Code;
 
-use crate::connect::mum_client;
 use crate::service::Man;
-use crate::spec::run_ref;
+use nero_home::spec::run_ref;
+use nero_link::connect::mum_client;
 
 /// How long a connection is waited for, and the pause before a node is asked again.
 const AGAIN: Duration = Duration::from_secs(20);

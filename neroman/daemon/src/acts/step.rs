@@ -11,7 +11,7 @@ use nero_model::paths::NodePaths;
 use nero_ssh::quoted;
 
 use crate::service::Man;
-use crate::spec::work_folder;
+use nero_home::spec::work_folder;
 
 /// Variables of a step, and the line that executes it, from the spec of its run: its experiment
 /// may have other steps by now.

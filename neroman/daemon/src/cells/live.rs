@@ -10,6 +10,7 @@ use nero_model::ExperimentId;
 use nero_model::safe::Safe;
 
 use super::shown::ShownRow;
+use nero_link::outside::live_names;
 
 /// The heading of the last column; a file without it is not ours.
 const HEADING: &str = "as of (neronet)";
@@ -34,7 +35,7 @@ fn is_ours(path: &Path) -> bool {
 /// The file beside a table: `plan.live.csv`, or `plan-xlsx.live.csv` where another table of the
 /// folder is called `plan`, too.
 fn path_of(table: &Path) -> PathBuf {
-    let [short, long] = names_of(table);
+    let [short, long] = live_names(table);
     let is_other = |file: &Path| {
         let is_table = nero_format::is_table(file) && file.file_stem() == table.file_stem();
         is_table && file.file_name() != table.file_name()
@@ -42,16 +43,6 @@ fn path_of(table: &Path) -> PathBuf {
     let mut files = table.parent().into_iter().flat_map(fs::read_dir).flatten();
     let is_shared = files.any(|file| file.is_ok_and(|file| is_other(&file.path())));
     table.with_file_name(if is_shared { long } else { short })
-}
-
-/// The names that the file beside a table may have.
-pub(crate) fn names_of(table: &Path) -> [String; 2] {
-    let stem = table.file_stem().unwrap_or_default().display();
-    let ending = table.extension().unwrap_or_default().display();
-    [
-        format!("{stem}.live.csv"),
-        format!("{stem}-{ending}.live.csv"),
-    ]
 }
 
 /// Writes the rows, in the order of the table.
@@ -100,7 +91,7 @@ pub(super) fn write(
 /// Removes the file, when the table has the results.
 pub(super) fn remove(table: &Path) {
     // Another table of the same stem, whose file the short name may be, writes its rows anew.
-    for path in names_of(table).map(|name| table.with_file_name(name)) {
+    for path in live_names(table).map(|name| table.with_file_name(name)) {
         if is_live(&path) {
             // The next write into the table tries again.
             let _ = fs::remove_file(path);

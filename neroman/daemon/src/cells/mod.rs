@@ -17,12 +17,12 @@ use nero_model::Home;
 use nero_table::child::OpenElsewhere;
 use tokio::task::JoinSet;
 
-use crate::clock::Clock;
-use crate::ledger::{Audience, Ledger};
-use crate::node::Nodes;
+use nero_home::clock::Clock;
+use nero_home::ledger::{Audience, Ledger};
 use nero_life::state::State;
+use nero_link::node::Nodes;
 
-pub(crate) use live::{is_live, names_of};
+pub(crate) use live::is_live;
 
 /// Everything that the tasks work with.
 #[derive(Clone, Debug)]

@@ -18,7 +18,7 @@ use nero_wire::v1::metrics_reply::Series;
 use tokio::task::JoinSet;
 
 use super::MailDesk;
-use crate::spec;
+use nero_home::spec;
 
 /// Runs with a curve: so many colours differ well.
 const RUNS_MAX: usize = 8;

@@ -27,11 +27,11 @@ use nero_notices::{
 };
 use tokio::task::JoinSet;
 
-use crate::clock::Clock;
-use crate::failure::Failure;
-use crate::ledger::{Audience, Ledger};
-use crate::node::{NodeNow, NodeStates, Nodes};
 use curves::DigestCurves;
+use nero_home::clock::Clock;
+use nero_home::failure::Failure;
+use nero_home::ledger::{Audience, Ledger};
+use nero_link::node::{NodeNow, NodeStates, Nodes};
 use output::stderr_end;
 pub(crate) use relay::RelayDesk;
 pub(crate) use watching::watching;

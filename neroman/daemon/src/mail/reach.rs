@@ -6,7 +6,7 @@ use std::time::Duration;
 use nero_life::notices::{FoundNotice, NoticeKind};
 use nero_life::state::State;
 
-use crate::node::{NodeNow, NodeStates};
+use nero_link::node::{NodeNow, NodeStates};
 
 /// A shorter silence is nobody's business.
 const AWAY: Duration = Duration::from_secs(600);

@@ -21,9 +21,9 @@ use tonic::Status;
 use tonic::transport::Channel;
 
 use super::MailDesk;
-use crate::connect::mum_client;
-use crate::failure::Failure;
-use crate::node::{NodeStates, open_runs};
+use nero_home::failure::Failure;
+use nero_link::connect::mum_client;
+use nero_link::node::{NodeStates, open_runs};
 
 /// The node sends letters without an outcome before it answers.
 const ANSWER: Duration = Duration::from_secs(90);

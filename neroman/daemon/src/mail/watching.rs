@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nero_config::Config;
 use nero_notices::{is_notified, is_wanted};
 
-use crate::config_file::{ConfigFile, ConfigStamp};
-use crate::ledger::WantsNotice;
+use nero_home::ledger::WantsNotice;
+use nero_link::config_file::{ConfigFile, ConfigStamp};
 
 /// Whether anybody is told of such a thing, for the ledger. The file is read again when it changed.
 /// While it cannot be used, what it said before counts, and without that everything is noticed:

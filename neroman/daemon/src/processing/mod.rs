@@ -30,8 +30,8 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::blocking::blocking;
-use crate::failure::Failure;
-use crate::ledger::{Audience, Ledger};
+use nero_home::failure::Failure;
+use nero_home::ledger::{Audience, Ledger};
 use nero_life::experiment::Experiment;
 use nero_life::processed::{self, ProcessedOutputs};
 use nero_life::run::Run;

@@ -7,9 +7,9 @@ use nero_selector::Picked;
 use nero_wire::v1;
 use prost::Message;
 
-use crate::failure::Failure;
-use crate::ledger::Decision;
 use crate::service::{Man, blocking};
+use nero_home::failure::Failure;
+use nero_home::ledger::Decision;
 
 /// What each request of a change begins with.
 #[derive(Clone, Debug, Default)]

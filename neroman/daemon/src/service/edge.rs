@@ -11,10 +11,10 @@ use tokio::sync::watch::Receiver;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use crate::failure::Failure;
-use crate::ledger::author;
 use crate::service::change::ChangeRequest as _;
 use crate::service::{Man, Sink};
+use nero_home::failure::Failure;
+use nero_home::ledger::author;
 
 /// Messages of a stream that wait for a slow client; a full stream delays that
 /// client alone.

@@ -20,13 +20,13 @@ use tonic::Status;
 
 use crate::blocking::blocking;
 use crate::cells::Books;
-use crate::clock::Clock;
-use crate::failure::Failure;
-use crate::ledger::Ledger;
-use crate::node::Nodes;
-use crate::outside::{Agents, Freezer};
 use crate::processing::Modules;
+use nero_home::clock::Clock;
+use nero_home::failure::Failure;
+use nero_home::ledger::Ledger;
 use nero_life::now::Now;
+use nero_link::node::Nodes;
+use nero_link::outside::{Agents, Freezer};
 pub(crate) use views::metrics::CurveCache;
 pub(crate) use views::window::WalkRest;
 

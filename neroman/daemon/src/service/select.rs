@@ -9,8 +9,8 @@ use nero_model::ExperimentId;
 use nero_selector::{Picked, Selector, SelectorError, SelectorErrorKind};
 use nero_wire::v1;
 
-use crate::failure::Failure;
 use crate::service::{Man, blocking};
+use nero_home::failure::Failure;
 use nero_life::experiment::Experiment;
 use nero_life::now::Now;
 use nero_life::pasts::{self, Pasts};

@@ -4,7 +4,7 @@
 use super::files::Lie;
 use super::stories::begun;
 use super::transfers::{OUTPUTS, fetch, home};
-use crate::ledger::Audience;
+use nero_home::ledger::Audience;
 use std::path::Path;
 
 use nero_wire::v1;

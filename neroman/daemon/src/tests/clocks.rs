@@ -8,7 +8,7 @@ use nero_wire::v1;
 use super::nodes::{BOTH, lose, running_on, start_on};
 use super::stories::TWO;
 use super::{Rig, nodes, select};
-use crate::clock::Clock;
+use nero_home::clock::Clock;
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
 

@@ -11,7 +11,7 @@ use nero_wire::v1::run_state::Stage;
 use super::nodes::was_told;
 use super::stories::{TWO, added, begun, sent};
 use super::{DEADLINE, select};
-use crate::ledger::Audience;
+use nero_home::ledger::Audience;
 use nero_life::run::Run;
 use nero_life::state::State;
 

@@ -7,7 +7,7 @@ use nero_wire::v1::node_event::Event;
 
 use super::Rig;
 use super::nodes::{BOTH, both, follow, lose, regain, running_on};
-use crate::failure::Failure;
+use nero_home::failure::Failure;
 
 fn asked(name: &str, address: &str, image: &str) -> v1::NodeReadyRequest {
     v1::NodeReadyRequest {

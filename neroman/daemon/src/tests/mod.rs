@@ -36,16 +36,16 @@ use nero_model::Home;
 use nero_wire::v1;
 use tokio::sync::{Notify, mpsc, watch};
 
-use crate::clock::Clock;
-use crate::config_file::ConfigFile;
-use crate::connect::{Connect, NodeConnector};
-use crate::keep::Keep;
-use crate::ledger::{Audience, Ledger, LedgerThread, Listener};
-use crate::node::{Inboxes, Nodes, Settings, Setup};
-use crate::outside::{Agents, Freezer};
-use crate::results::{Pace, Places};
 use crate::service::{CurveCache, Man, WalkRest};
 use mum::FakeMum;
+use nero_home::clock::Clock;
+use nero_home::keep::Keep;
+use nero_home::ledger::{Audience, Ledger, LedgerThread, Listener};
+use nero_link::config_file::ConfigFile;
+use nero_link::connect::{Connect, NodeConnector};
+use nero_link::node::{Inboxes, Nodes, Settings, Setup};
+use nero_link::outside::{Agents, Freezer};
+use nero_link::results::{Pace, Places};
 
 /// Longer than anything here takes; a test that waits this long has failed.
 const DEADLINE: Duration = Duration::from_secs(20);

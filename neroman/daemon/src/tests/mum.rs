@@ -20,8 +20,8 @@ use tonic::Status;
 use tonic::transport::Server;
 
 use super::files::Files;
-use crate::connect::{Connect, ConnectFailure, Link, OnProgress};
-use crate::failure::Failure;
+use nero_home::failure::Failure;
+use nero_link::connect::{Connect, ConnectFailure, Link, OnProgress};
 
 /// What is known of a run, and everything said of it so far.
 #[derive(Clone)]

@@ -7,8 +7,8 @@ use tokio::sync::mpsc;
 
 use super::cleaning::clean;
 use super::{DEADLINE, Rig, select};
-use crate::failure::Failure;
-use crate::ledger::Audience;
+use nero_home::failure::Failure;
+use nero_home::ledger::Audience;
 
 const FOUR: &str = "collection: lab\ncommand: echo {x}\nparameters: {x: [1, 2, 3, 4]}\n";
 pub(super) const BOTH: &str = "nodes: {alpha: {address: a}, beta: {address: b}}\n\

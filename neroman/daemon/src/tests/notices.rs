@@ -11,8 +11,8 @@ use serde_json::Value;
 use super::nodes::{BOTH, connect, lose, regain, running_on, start_on};
 use super::stories::TWO;
 use super::{DEADLINE, Rig};
-use crate::clock::Clock;
-use crate::ledger::Audience;
+use nero_home::clock::Clock;
+use nero_home::ledger::Audience;
 
 /// A program that is told of events, as `notify.command` names it.
 struct Program {

@@ -6,7 +6,7 @@ use nero_wire::v1;
 
 use super::stories::{TWO, begun};
 use super::{Rig, select};
-use crate::ledger::Audience;
+use nero_home::ledger::Audience;
 
 /// The points of experiment 1.
 async fn points(rig: &Rig) -> Vec<f64> {

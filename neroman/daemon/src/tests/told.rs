@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use super::nodes::{BOTH, both, connect, lose, regain, running_on_alpha, start_on};
 use super::stories::notes;
 use super::{DEADLINE, Rig, select};
-use crate::failure::Failure;
+use nero_home::failure::Failure;
 
 /// Two nodes, and an experiment that is too large for both.
 async fn too_large() -> Rig {

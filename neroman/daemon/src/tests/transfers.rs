@@ -9,7 +9,7 @@ use nero_wire::v1::fetch_event::{Event, One};
 use super::files::Lie;
 use super::stories::{begun, notes};
 use super::{Rig, select};
-use crate::failure::Failure;
+use nero_home::failure::Failure;
 
 pub(super) const OUTPUTS: &str = "collection: lab\ncommand: echo\noutputs: ['*']\n";
 

@@ -3,12 +3,12 @@
 use nero_life::notices::{Delivery, DeliveryState};
 use nero_wire::v1;
 
-use crate::failure::Failure;
-use crate::ledger::Decision;
 use crate::mail;
 use crate::service::Man;
 use crate::service::change::ChangeRequest as _;
 use crate::service::views::deliveries::word;
+use nero_home::failure::Failure;
+use nero_home::ledger::Decision;
 
 impl Man {
     /// What waits, what was sent, and what was not.

@@ -10,11 +10,11 @@ use nero_wire::v1::add_reply::one::What as WireWhat;
 use super::numbers;
 use super::sources::{self, SourceReadings, SourceToRead};
 use crate::cells;
-use crate::failure::Failure;
-use crate::ledger::{self, Decision};
 use crate::service::change::ChangeRequest as _;
 use crate::service::files::code;
 use crate::service::{Man, blocking};
+use nero_home::failure::Failure;
+use nero_home::ledger::{self, Decision};
 use nero_life::add::{MergeOutcome, Read, Seen, What};
 use nero_life::state::State;
 

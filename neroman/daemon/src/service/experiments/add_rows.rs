@@ -18,12 +18,12 @@ use serde_json::{Map, Value};
 
 use super::add::{canonical, options_of, reply};
 use super::sources::{self, SourceReadings, SourceToRead};
-use crate::failure::Failure;
-use crate::ledger::{self, Decision};
 use crate::service::change::ChangeRequest as _;
 use crate::service::files::code;
 use crate::service::nodes::state::resolved;
 use crate::service::{Man, blocking};
+use nero_home::failure::Failure;
+use nero_home::ledger::{self, Decision};
 use nero_life::add::{self, MergeOutcome, Read, What};
 use nero_life::experiment::Stamp;
 use nero_life::state::State;

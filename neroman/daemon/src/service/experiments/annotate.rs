@@ -5,10 +5,10 @@ use nero_life::annotate::{AnnotatedExperiment, Annotation, annotate, check};
 use nero_wire::v1;
 use nero_wire::v1::annotate_reply::One;
 
-use crate::failure::Failure;
-use crate::ledger::Decision;
 use crate::service::Man;
 use crate::service::change::ChangeRequest as _;
+use nero_home::failure::Failure;
+use nero_home::ledger::Decision;
 
 impl Man {
     /// Sets the note of the picked experiments, or changes their tags.

@@ -17,9 +17,9 @@ use nero_store::{RunKey, SeriesReader, StoreError};
 use nero_wire::v1;
 use nero_wire::v1::rule_backtest_reply as reply;
 
-use crate::failure::Failure;
 use crate::service::select::{self, ChosenRun};
 use crate::service::{Man, blocking};
+use nero_home::failure::Failure;
 
 /// Runs whose points are in memory at a time, for each processor.
 const RUNS_AT_ONCE: usize = 8;

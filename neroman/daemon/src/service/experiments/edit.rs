@@ -7,11 +7,11 @@ use nero_wire::v1;
 use nero_wire::v1::edit_reply::One;
 
 use super::sources::{self, SourceReadings, SourceToRead};
-use crate::failure::Failure;
-use crate::ledger::{self, Decision};
 use crate::service::change::ChangeRequest as _;
 use crate::service::select::Selection;
 use crate::service::{Man, blocking};
+use nero_home::failure::Failure;
+use nero_home::ledger::{self, Decision};
 use nero_life::add::{self, MergeOutcome};
 use nero_life::edits::Pending;
 use nero_life::state::State;

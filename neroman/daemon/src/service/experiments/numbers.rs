@@ -18,8 +18,8 @@ use nero_table::{UnreadableTable, column_name};
 
 use super::sources::{self, SourceReadings, SourceToRead};
 use super::tables;
-use crate::failure::Failure;
 use crate::service::{Man, blocking};
+use nero_home::failure::Failure;
 
 /// A table with rows that have no number.
 #[derive(Debug)]

@@ -6,10 +6,10 @@ use nero_life::remove::{Removal, remove};
 use nero_wire::v1;
 use nero_wire::v1::remove_reply::One;
 
-use crate::failure::Failure;
-use crate::ledger::Decision;
 use crate::service::change::ChangeRequest as _;
 use crate::service::{Man, blocking};
+use nero_home::failure::Failure;
+use nero_home::ledger::Decision;
 
 impl Man {
     /// Hides the picked experiments; with `undo` shows them again.

@@ -5,11 +5,11 @@ use nero_format::RuleAction;
 use nero_wire::v1;
 use nero_wire::v1::rule_change_reply::One;
 
-use crate::failure::Failure;
-use crate::ledger::Decision;
 use crate::service::Man;
 use crate::service::change::ChangeRequest as _;
 use crate::service::select;
+use nero_home::failure::Failure;
+use nero_home::ledger::Decision;
 use nero_life::change::Rule;
 use nero_life::rules::{self, RuleRemoval};
 

@@ -14,9 +14,9 @@ use nero_model::ExperimentId;
 use nero_wire::v1;
 
 use super::tables;
-use crate::failure::Failure;
-use crate::ledger::Decision;
 use crate::service::{Man, blocking};
+use nero_home::failure::Failure;
+use nero_home::ledger::Decision;
 use nero_life::add::{self, MergeOutcome, Read};
 use nero_life::edits::{self, Pending};
 use nero_life::experiment::{Origin, Stamp};

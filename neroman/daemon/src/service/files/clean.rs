@@ -11,11 +11,11 @@ use nero_wire::v1;
 use nero_wire::v1::clean_ask_reply::{OnNode, One};
 
 use super::clean_node::RemovableRun;
-use crate::failure::Failure;
-use crate::ledger::Decision;
 use crate::service::change::ChangeRequest as _;
 use crate::service::select::ChosenRun;
 use crate::service::{Man, blocking, counted};
+use nero_home::failure::Failure;
+use nero_home::ledger::Decision;
 use nero_life::clean;
 use nero_life::run::Run;
 use nero_life::state::State;

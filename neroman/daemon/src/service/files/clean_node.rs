@@ -15,15 +15,15 @@ use nero_wire::v1::clean_ask_reply::{OnNode, One};
 use nero_wire::v1::mum_client::MumClient;
 use tonic::transport::Channel;
 
-use crate::connect::mum_client;
-use crate::failure::Failure;
-use crate::ledger::{Late, Ledger};
-use crate::node::BYTES_MAX;
-use crate::results::{FetchJob, MissingResults, Places, Trouble, sync};
 use crate::service::{Man, blocking};
+use nero_home::failure::Failure;
+use nero_home::ledger::{Late, Ledger};
 use nero_life::input::Input;
 use nero_life::needs;
 use nero_life::state::State;
+use nero_link::connect::mum_client;
+use nero_link::node::BYTES_MAX;
+use nero_link::results::{FetchJob, MissingResults, Places, Trouble, sync};
 
 /// How long a node may take to be reached.
 const REACHED: Duration = Duration::from_secs(10);
@@ -406,7 +406,7 @@ fn stays(lost: &MissingResults, run: RunId) -> Option<String> {
 /// The files that are not home, by name and size, within bounds.
 fn names(lost: &MissingResults) -> Vec<String> {
     const NAMES_MAX: usize = 50;
-    let size = crate::snapshot::size;
+    let size = nero_link::snapshot::size;
     let files = lost.files.iter();
     let files = files.map(|one| format!("{} ({})", one.name, size(one.bytes)));
     let others = lost.others.iter().map(|line| bounded(line));

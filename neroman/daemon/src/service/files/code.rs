@@ -8,11 +8,11 @@ use nero_format::Definition;
 use nero_model::ExperimentId;
 use nero_wire::v1;
 
-use crate::outside::{FolderToFreeze, Freezer};
-use crate::snapshot::{self, Survey};
 use nero_life::add;
 use nero_life::experiment::Experiment;
 use nero_life::state::State;
+use nero_link::outside::{FolderToFreeze, Freezer};
+use nero_link::snapshot::{self, Survey};
 
 /// The experiments whose code differs from that of their newest run. One look
 /// per folder: files with an unchanged `stat` are not read. A folder that cannot

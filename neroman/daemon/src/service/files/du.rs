@@ -8,10 +8,10 @@ use futures_util::future::join_all;
 use nero_wire::v1;
 use nero_wire::v1::du_reply::OnNode;
 
-use crate::connect::mum_client;
-use crate::failure::Failure;
-use crate::node::checked_usage;
 use crate::service::{Man, blocking};
+use nero_home::failure::Failure;
+use nero_link::connect::mum_client;
+use nero_link::node::checked_usage;
 
 /// How long a node may take to be reached.
 const REACHED: Duration = Duration::from_secs(10);

@@ -11,14 +11,14 @@ use nero_wire::v1::fetch_event::{Event, One};
 use nero_wire::v1::mum_client::MumClient;
 use tonic::transport::Channel;
 
-use crate::connect::mum_client;
-use crate::failure::Failure;
-use crate::results::{FetchJob, Places, RequestedFiles, Trouble};
 use crate::service::select::ChosenRun;
 use crate::service::{Man, Sink, blocking};
-use crate::transfer::Hearer;
+use nero_home::failure::Failure;
 use nero_life::run::Run;
 use nero_life::state::State;
+use nero_link::connect::mum_client;
+use nero_link::results::{FetchJob, Places, RequestedFiles, Trouble};
+use nero_link::transfer::Hearer;
 
 /// How long a node may take to be reached.
 const PATIENCE: Duration = Duration::from_secs(10);

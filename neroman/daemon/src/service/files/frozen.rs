@@ -9,9 +9,9 @@ use nero_blobs::{Hash, Packs};
 use nero_wire::v1::{self, Tree, TreeEntry};
 use prost::Message as _;
 
-use crate::failure::Failure;
 use crate::service::select;
 use crate::service::{Man, Sink, blocking};
+use nero_home::failure::Failure;
 
 /// Bytes of one part of a file.
 const PART_BYTES: usize = 256 * 1024;

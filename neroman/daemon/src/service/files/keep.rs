@@ -10,9 +10,9 @@ use nero_model::RunId;
 use nero_wire::v1;
 use tokio::time::Instant;
 
-use crate::ledger::Audience;
 use crate::service::Man;
 use crate::service::select::ChosenRun;
+use nero_home::ledger::Audience;
 use nero_life::clean;
 use nero_life::state::State;
 

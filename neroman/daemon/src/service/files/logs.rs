@@ -10,14 +10,14 @@ use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 
-use crate::connect::mum_client;
-use crate::failure::Failure;
-use crate::ledger::Audience;
 use crate::service::nodes::unseen::SilentNodes;
 use crate::service::select::{self, ChosenRun};
 use crate::service::{Man, Sink};
+use nero_home::failure::Failure;
+use nero_home::ledger::Audience;
 use nero_life::run::Run;
 use nero_life::state::State;
+use nero_link::connect::mum_client;
 
 /// How long the node may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);

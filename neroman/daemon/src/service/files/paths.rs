@@ -9,10 +9,10 @@ use nero_model::paths::NodePaths;
 use nero_wire::v1;
 use nero_wire::v1::paths_reply::One;
 
-use crate::failure::Failure;
 use crate::service::select::ChosenRun;
 use crate::service::{Man, blocking};
-use crate::spec::work_folder;
+use nero_home::failure::Failure;
+use nero_home::spec::work_folder;
 use nero_life::run::{Results, Run};
 use nero_life::state::State;
 

@@ -14,12 +14,12 @@ use super::examine::examine;
 use super::scheduler;
 use super::scheduler::FoundScheduler;
 use super::way::{self, say};
-use crate::connect::{ConnectFailure, Link};
-use crate::failure::Failure;
-use crate::ledger::Decision;
-use crate::outside::RemoteAgent;
 use crate::service::change::ChangeRequest as _;
 use crate::service::{Man, Sink, blocking};
+use nero_home::failure::Failure;
+use nero_home::ledger::Decision;
+use nero_link::connect::{ConnectFailure, Link};
+use nero_link::outside::RemoteAgent;
 
 /// How long a first connection may take, the agents on a slow line included.
 const CONNECT: Duration = Duration::from_secs(30 * 60);
@@ -94,7 +94,7 @@ impl Man {
                 name: request.name.clone(),
                 address: address.clone(),
                 root: node.root.clone(),
-                options: crate::outside::options(node),
+                options: nero_link::outside::options(node),
             };
             let prospect = agent.prospect(&host).await?;
             for line in would(&prospect) {
@@ -136,7 +136,7 @@ impl Man {
         if link.is_some()
             && let Some(node) = self.nodes.node(&request.name)
         {
-            node.inbox.kick(crate::node::RetryCause::Person);
+            node.inbox.kick(nero_link::node::RetryCause::Person);
             let _ = way::until_known(&node, DRIVEN, sink).await;
         }
         Ok(())

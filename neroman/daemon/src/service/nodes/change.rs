@@ -6,12 +6,12 @@ use std::time::Duration;
 use nero_config::{Config, Edit, LOCAL};
 use nero_wire::v1;
 
-use crate::failure::Failure;
-use crate::ledger::Decision;
-use crate::node::NodeHandle;
 use crate::service::change::ChangeRequest as _;
 use crate::service::{Man, counted};
+use nero_home::failure::Failure;
+use nero_home::ledger::Decision;
 use nero_life::gone;
+use nero_link::node::NodeHandle;
 
 /// How long a node that a person calls gone may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);

@@ -7,8 +7,8 @@ use nero_wire::v1;
 use tonic::transport::Channel;
 
 use super::scheduler;
-use crate::connect::mum_client;
-use crate::failure::connection_lost;
+use nero_home::failure::connection_lost;
+use nero_link::connect::mum_client;
 
 /// How long the examination of the node may take.
 const EXAMINE: Duration = Duration::from_secs(60);

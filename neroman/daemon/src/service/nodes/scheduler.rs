@@ -4,7 +4,7 @@ use nero_config::Warden;
 use nero_wire::v1;
 use nero_wire::v1::finding::Level;
 
-use crate::failure::Failure;
+use nero_home::failure::Failure;
 
 /// The word of the configuration for a scheduler that can be a node's.
 pub(crate) fn config_word(found: v1::Warden) -> Option<Warden> {

@@ -8,11 +8,11 @@ use nero_config::{Config, LOCAL};
 use nero_model::{MIN_FREE_BYTES, Phase};
 use nero_wire::v1;
 
-use crate::failure::Failure;
-use crate::node::{Described, NodeNow, open_runs};
 use crate::service::Man;
+use nero_home::failure::Failure;
 use nero_life::reason::{Kind, Why};
 use nero_life::state::State;
+use nero_link::node::{Described, NodeNow, open_runs};
 
 /// How long a node may take to describe itself.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -17,14 +17,14 @@ use tokio::sync::Notify;
 use tonic::transport::Channel;
 
 use super::way::{hearer, say};
-use crate::adopt;
-use crate::connect::mum_client;
-use crate::failure::Failure;
-use crate::ledger::Decision;
-use crate::outside::RemoteAgent;
 use crate::service::{Man, Sink, counted};
+use nero_home::adopt;
+use nero_home::failure::Failure;
+use nero_home::ledger::Decision;
 use nero_life::change::Change;
 use nero_life::taken_over;
+use nero_link::connect::mum_client;
+use nero_link::outside::RemoteAgent;
 
 /// How long the listing of deployments and runs may take.
 const LIST: Duration = Duration::from_secs(600);
@@ -85,7 +85,7 @@ impl Man {
         let mut agent = RemoteAgent {
             agents,
             root: node.root.clone(),
-            options: crate::outside::options(&node),
+            options: nero_link::outside::options(&node),
             name: name.clone(),
             address,
         };
@@ -220,7 +220,7 @@ impl Man {
         agent: RemoteAgent,
         sink: &Sink<v1::NodeEvent>,
     ) -> Result<Vec<v1::RunSpec>, Failure> {
-        use crate::connect::Connect as _;
+        use nero_link::connect::Connect as _;
         let link = agent
             .connect(&hearer(sink))
             .await

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nero_wire::v1;
 
-use crate::node::{NodeNow, NodeStates};
+use nero_link::node::{NodeNow, NodeStates};
 
 /// A shorter silence is not reported.
 const QUIET: Duration = Duration::from_secs(3);

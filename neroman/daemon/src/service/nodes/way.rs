@@ -13,14 +13,14 @@ use tokio::time::Instant;
 
 use super::examine::examine;
 use super::scheduler;
-use crate::connect::Link;
-use crate::failure::Failure;
-use crate::node::{NodeHandle, NodeNow, RetryCause, not_configured};
-use crate::outside::by_ssh;
 use crate::service::select;
 use crate::service::{Man, Sink};
+use nero_home::failure::Failure;
 use nero_life::run::Run;
 use nero_life::state::State;
+use nero_link::connect::Link;
+use nero_link::node::{NodeHandle, NodeNow, RetryCause, not_configured};
+use nero_link::outside::by_ssh;
 
 /// How long a person waits for a connection at most; the agents may have to be
 /// sent over a slow line.
@@ -250,7 +250,7 @@ impl Man {
             .root_of(name)
             .ok_or_else(|| Failure::node(format!("node {name} has not said where its root is")))?;
         let paths = NodePaths::new(std::path::Path::new(&root), &self.deployment, name);
-        reply.folder = crate::spec::work_folder(&paths, run);
+        reply.folder = nero_home::spec::work_folder(&paths, run);
         reply.env = names(&experiment.definition, run, name, &reply.folder);
         Ok(reply)
     }

@@ -7,10 +7,10 @@ use nero_model::{ExperimentId, RunId};
 use nero_wire::v1;
 use nero_wire::v1::abort_reply::{One, Outcome};
 
-use crate::failure::Failure;
-use crate::ledger::{Decision, Late, Ledger};
 use crate::service::Man;
 use crate::service::change::ChangeRequest as _;
+use nero_home::failure::Failure;
+use nero_home::ledger::{Decision, Late, Ledger};
 use nero_life::abort::{self, CancelOutcome, CancelResult};
 use nero_life::change::Change;
 use nero_life::run::Cancel;

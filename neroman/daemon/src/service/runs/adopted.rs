@@ -12,16 +12,16 @@ use nero_wire::v1::find_jobs_reply::One as Found;
 use prost::Message as _;
 use tonic::Code;
 
-use crate::adopt;
-use crate::connect::mum_client;
-use crate::failure::Failure;
-use crate::ledger::{self, Decision};
 use crate::service::Man;
+use nero_home::adopt;
+use nero_home::failure::Failure;
+use nero_home::ledger::{self, Decision};
 use nero_life::change::{Change, Described, NewRun};
 use nero_life::now::Moment;
 use nero_life::run::{Dispatch, Made};
 use nero_life::state::State;
 use nero_life::taken_over;
+use nero_link::connect::mum_client;
 
 /// How long a node may take to connect, and to ask its scheduler about all jobs.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -82,7 +82,7 @@ mod tests {
             },
             word: word.to_owned(),
             takes,
-            definition: Arc::new(crate::adopt::definition(
+            definition: Arc::new(nero_home::adopt::definition(
                 &v1::RunSpec::default(),
                 Path::new("/"),
             )),

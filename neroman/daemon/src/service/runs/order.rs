@@ -13,10 +13,10 @@ use nero_life::start::{self, Plan, Wanted};
 use nero_life::state::State;
 use nero_model::{ExperimentId, RunId};
 
-use crate::failure::Failure;
 use crate::service::views::curve::bad;
 use crate::service::views::list::rank::{Rank, SortOrder};
 use crate::service::{Man, counted};
+use nero_home::failure::Failure;
 
 /// An expression that was read, and the points that it asks for.
 pub(crate) struct Order {

@@ -11,15 +11,15 @@ use nero_wire::v1::pause_reply::{One, Outcome};
 use nero_wire::v1::pause_runs_reply::Outcome as NodeOutcome;
 use tonic::Code;
 
-use crate::connect::mum_client;
-use crate::failure::Failure;
-use crate::ledger::Late;
 use crate::service::Man;
 use crate::service::select::ChosenRun;
+use nero_home::failure::Failure;
+use nero_home::ledger::Late;
 use nero_life::experiment::Experiment;
 use nero_life::input::Input;
 use nero_life::run::Run;
 use nero_life::state::State;
+use nero_link::connect::mum_client;
 
 /// How long a node may take to be reached.
 const PATIENCE: Duration = Duration::from_secs(10);

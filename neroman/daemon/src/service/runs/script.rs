@@ -9,10 +9,10 @@ use nero_model::ExperimentId;
 use nero_wire::v1;
 
 use super::unschedulable::RunDemand;
-use crate::connect::mum_client;
-use crate::failure::Failure;
 use crate::service::Man;
-use crate::spec;
+use nero_home::failure::Failure;
+use nero_home::spec;
+use nero_link::connect::mum_client;
 
 /// How long a node may take to connect, and to write one script.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -21,8 +21,6 @@ use super::cost;
 use super::order::{self, InStart, Order};
 use super::script::{SOON, mark_refused};
 use super::unschedulable::RunDemand;
-use crate::failure::Failure;
-use crate::outside::{FolderToFreeze, Freezer, Frozen};
 use crate::service::change::{ChangeHead, ChangeRequest as _};
 use crate::service::experiments::add::{canonical, notes as add_notes};
 use crate::service::experiments::edit;
@@ -31,6 +29,7 @@ use crate::service::files::code;
 use crate::service::nodes::state::resolved;
 use crate::service::select::Selection;
 use crate::service::{Man, blocking};
+use nero_home::failure::Failure;
 use nero_life::add::{self, Read};
 use nero_life::change::Change;
 use nero_life::experiment::{Experiment, Origin};
@@ -40,6 +39,7 @@ use nero_life::rules;
 use nero_life::run::RunDemands;
 use nero_life::start::{self, Plan, Skip, Wanted};
 use nero_life::state::State;
+use nero_link::outside::{FolderToFreeze, Freezer, Frozen};
 
 /// How often a command is tried again when definitions change meanwhile.
 const TRIES: usize = 3;

@@ -12,7 +12,6 @@ use nero_model::{ExperimentId, RunId};
 use nero_wire::v1;
 
 use super::{cost, hidden_gpus, per_node};
-use crate::node::NodeStates;
 use crate::service::Man;
 use crate::service::nodes::unseen::quiet_ms;
 use nero_life::add::ranges;
@@ -21,6 +20,7 @@ use nero_life::place::{self, Figures};
 use nero_life::reason::{Kind, NoNode, Obstacle, Why};
 use nero_life::run::{Run, RunDemands};
 use nero_life::state::State;
+use nero_link::node::NodeStates;
 
 /// How long nodes may take to describe themselves.
 const PATIENCE: Duration = Duration::from_secs(3);

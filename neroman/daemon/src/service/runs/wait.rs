@@ -12,12 +12,12 @@ use nero_wire::v1;
 use tokio::time::Instant;
 
 use super::unschedulable::{self, StuckRuns};
-use crate::failure::Failure;
-use crate::ledger::Audience;
 use crate::service::nodes::unseen::SilentNodes;
 use crate::service::select::{self, ChosenRun};
 use crate::service::views::view::{self, Sight};
 use crate::service::{Man, Sink};
+use nero_home::failure::Failure;
+use nero_home::ledger::Audience;
 use nero_life::add::ranges;
 use nero_life::held::Held;
 use nero_life::precedence::{AwaitedExperiment, Lack, Precedents};

@@ -9,8 +9,8 @@ use nero_life::state::State;
 use nero_wire::v1;
 use v1::complete_request::Kind;
 
-use crate::failure::Failure;
 use crate::service::{Man, blocking};
+use nero_home::failure::Failure;
 
 /// More words than this are no help to a person.
 const WORDS_MAX: usize = 200;

@@ -11,7 +11,7 @@ use nero_expr::{
 use nero_life::scope::Sight;
 use nero_store::Point;
 
-use crate::failure::Failure;
+use nero_home::failure::Failure;
 
 /// An expression in the place of a metric's name.
 #[derive(Clone, Debug)]

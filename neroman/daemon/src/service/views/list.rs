@@ -16,19 +16,19 @@ use self::window::Window;
 use super::curve::bad;
 use super::view::{self, Sight};
 use crate::cells::{BookNow, BookObstacle};
-use crate::clock::Clock;
-use crate::failure::Failure;
-use crate::ledger::{Audience, NoRoom};
-use crate::node::{NodeNow, NodeStates};
 use crate::service::files::code;
 use crate::service::select::ChosenRun;
 use crate::service::select::zone_of;
 use crate::service::{Man, Sink, blocking};
+use nero_home::clock::Clock;
+use nero_home::failure::Failure;
+use nero_home::ledger::{Audience, NoRoom};
 use nero_life::now::Now;
 use nero_life::pasts::{self, Pasts};
 use nero_life::run::Run;
 use nero_life::scope;
 use nero_life::state::State;
+use nero_link::node::{NodeNow, NodeStates};
 
 /// How long a call waits at most for ended runs to be settled.
 const SETTLE: Duration = Duration::from_secs(5);

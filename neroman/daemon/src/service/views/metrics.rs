@@ -13,16 +13,16 @@ use nero_store::{Point, RunKey, Series, SeriesReader, StoreError};
 use nero_wire::v1;
 
 use super::curve::CurveExpr;
-use crate::failure::Failure;
-use crate::node::NodeNow;
 use crate::processing::series;
 use crate::service::select;
 use crate::service::{Man, blocking};
 use cache::StepRange;
+use nero_home::failure::Failure;
 use nero_life::now::Now;
 use nero_life::run::Run;
 use nero_life::scope::Sight;
 use nero_life::state::State;
+use nero_link::node::NodeNow;
 
 pub(crate) use cache::CurveCache;
 

@@ -6,10 +6,10 @@ use nero_format::OutputPlot;
 use nero_wire::v1;
 use nero_wire::v1::plots_reply::Picture;
 
-use crate::failure::Failure;
 use crate::processing::{Code, ProcessedRun};
 use crate::service::Man;
 use crate::service::select::ChosenRun;
+use nero_home::failure::Failure;
 use nero_life::add;
 use nero_life::experiment::Experiment;
 use nero_life::run::Run;

@@ -5,9 +5,9 @@ use nero_model::names::same_loosely;
 use nero_model::sets::is_of_set;
 use nero_wire::v1;
 
-use crate::failure::Failure;
 use crate::service::{Man, blocking};
-use crate::spec;
+use nero_home::failure::Failure;
+use nero_home::spec;
 use nero_life::change::Rule;
 use nero_life::experiment::Experiment;
 use nero_life::now::Now;

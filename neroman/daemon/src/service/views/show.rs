@@ -7,15 +7,15 @@ use jiff::tz::TimeZone;
 use nero_wire::v1;
 
 use super::view::{self, Sight};
-use crate::connect::mum_client;
-use crate::failure::Failure;
 use crate::service::Man;
 use crate::service::files::logs::copy_of;
 use crate::service::select;
-use crate::spec;
 use nero_format::Scheduling;
+use nero_home::failure::Failure;
+use nero_home::spec;
 use nero_life::experiment::Experiment;
 use nero_life::run::{Results, Run};
+use nero_link::connect::mum_client;
 
 /// Bytes that are read for the last lines.
 const TAIL_BYTES: u64 = 8 * 1024;

@@ -9,9 +9,8 @@ use nero_model::safe::Safe;
 use nero_model::{Phase, RunId};
 use nero_wire::v1;
 
-use crate::clock::Clock;
-use crate::node::{NodeNow, NodeStates};
-use crate::spec;
+use nero_home::clock::Clock;
+use nero_home::spec;
 use nero_life::experiment::Experiment;
 use nero_life::held::Held;
 use nero_life::locks::Locks;
@@ -22,6 +21,7 @@ use nero_life::retry::{Cause, Follows};
 use nero_life::run::{Results, Run, Turn};
 use nero_life::standing;
 use nero_life::state::State;
+use nero_link::node::{NodeNow, NodeStates};
 
 /// The context of a view.
 pub(crate) struct Sight<'a> {

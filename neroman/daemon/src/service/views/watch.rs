@@ -7,11 +7,11 @@ use nero_wire::v1;
 use tokio::time::Instant;
 
 use super::view::{self, Sight};
-use crate::failure::Failure;
-use crate::ledger::Audience;
 use crate::service::select::ChosenRun;
 use crate::service::select::zone_of;
 use crate::service::{Man, Sink, blocking};
+use nero_home::failure::Failure;
+use nero_home::ledger::Audience;
 
 /// The shortest interval between two messages while changes go on.
 const INTERVAL_LEAST: Duration = Duration::from_millis(50);

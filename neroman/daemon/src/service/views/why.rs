@@ -9,8 +9,8 @@ use nero_wire::v1;
 use nero_wire::v1::rule_why_reply::{Part, Value, Why};
 
 use super::rules;
-use crate::failure::Failure;
 use crate::service::{Man, blocking};
+use nero_home::failure::Failure;
 
 impl Man {
     /// The parts of the rules of the picked runs.

@@ -15,11 +15,11 @@ use tonic::Code;
 
 use super::add::joins;
 use super::way::{self, say};
-use crate::connect::mum_client;
-use crate::failure::{Failure, connection_lost};
-use crate::node::RetryCause;
 use crate::service::{Man, Sink, counted};
-use crate::spec;
+use nero_home::failure::{Failure, connection_lost};
+use nero_home::spec;
+use nero_link::connect::mum_client;
+use nero_link::node::RetryCause;
 
 /// How long a connection may take, the agents on a slow line included.
 const CONNECT: Duration = Duration::from_secs(30 * 60);

@@ -10,9 +10,9 @@ use tokio::time::Instant;
 
 use super::super::way::say;
 use super::{Man, REACHED, Sink, counted, finding, progress};
-use crate::connect::mum_client;
-use crate::failure::Failure;
-use crate::node::{NodeHandle, open_runs};
+use nero_home::failure::Failure;
+use nero_link::connect::mum_client;
+use nero_link::node::{NodeHandle, open_runs};
 
 /// How long results of ended runs may take to come home.
 const HOME: Duration = Duration::from_secs(60);

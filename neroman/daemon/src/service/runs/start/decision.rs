@@ -15,10 +15,10 @@ use prost::Message as _;
 
 use super::made::made;
 use super::{FrozenSources, InStart, RequestedStart, one, order, planned, same_code};
-use crate::failure::Failure;
-use crate::ledger::{self, Decision};
-use crate::outside::{FolderToFreeze, Frozen};
-use crate::spec;
+use nero_home::failure::Failure;
+use nero_home::ledger::{self, Decision};
+use nero_home::spec;
+use nero_link::outside::{FolderToFreeze, Frozen};
 
 /// What is decided so far.
 struct NewRuns<'a> {

@@ -6,7 +6,7 @@ use nero_life::run::{Made, RunDemands};
 use nero_model::{RunId, RunToken, ids::hex};
 
 use super::RunPlace;
-use crate::outside::Frozen;
+use nero_link::outside::Frozen;
 
 /// The demands of an experiment's run on its node.
 pub(super) fn takes(definition: &Definition) -> RunDemands {

@@ -7,8 +7,8 @@ use nero_wire::v1;
 use prost::Message as _;
 
 use super::{FrozenSources, InStart, Man, Places, RequestedStart, RunPlace};
-use crate::failure::Failure;
-use crate::spec;
+use nero_home::failure::Failure;
+use nero_home::spec;
 use nero_life::experiment::Experiment;
 use nero_life::run::{Made, RunDemands};
 

@@ -11,8 +11,8 @@ use nero_wire::v1;
 
 use super::super::curve::bad;
 use super::rank::{Rank, SortOrder};
-use crate::failure::Failure;
 use crate::service::select::ChosenRun;
+use nero_home::failure::Failure;
 
 /// Which rows are shown.
 #[derive(Clone, Debug)]

@@ -12,9 +12,9 @@ use nero_wire::v1;
 pub(crate) use rest::WalkRest;
 
 use super::list::Freshness;
-use crate::failure::Failure;
-use crate::ledger::Audience;
 use crate::service::{Man, Sink, blocking};
+use nero_home::failure::Failure;
+use nero_home::ledger::Audience;
 
 /// What a client was sent last.
 #[derive(Default)]

@@ -104,7 +104,12 @@ fn of_story(story: &Story, most: usize, seed: u64) -> Option<Outcome> {
 /// everything. At the first moment what was shown before is promised, and what the command did.
 fn shown(play: &mut Play<'_>, words: &[&str]) {
     let mut words = words.join(" ");
-    let disk = play.home.path().parent().expect("it lies on a disk").to_path_buf();
+    let disk = play
+        .home
+        .path()
+        .parent()
+        .expect("it lies on a disk")
+        .to_path_buf();
     let cut = |moments: &[Moment]| {
         let at = SystemTime::now();
         let name = format!("cut.{}", moments.len());

@@ -11,7 +11,7 @@ use nero_warden::{Kind, Settings};
 
 use crate::cards::NodeCards;
 use crate::config;
-use crate::lease::Terms;
+use crate::lead::Terms;
 use crate::relay::worker::{Called, Worker};
 
 /// Text of `--help`.

@@ -19,7 +19,6 @@ use tokio::sync::oneshot;
 use crate::agent::{Agent, AgentHandle, Bare, Driver, End, Placer, Setup};
 use crate::args::Options;
 use crate::cards::Cards;
-use crate::clean::purge;
 use crate::cluster::{Cluster, Scheduler};
 use crate::lease::{self, Held};
 use crate::ledger::{Intent, Ledger, LedgerState};
@@ -32,7 +31,7 @@ use crate::staging::store::Store;
 use crate::warden::bare::Launcher;
 use crate::warden::front::Front;
 use crate::warden::orders::{Orders, Watcher};
-use crate::{build_id, config, watch};
+use crate::{build_id, config, lead, purge, watch};
 
 /// neromum's socket, in [`NodePaths::sockets`].
 pub const SOCKET: &str = "mum.sock";
@@ -54,7 +53,7 @@ pub enum RunError {
     Ledger(#[from] crate::ledger::LedgerError),
     /// No lease can be made where several hosts share the root.
     #[error(transparent)]
-    Lease(#[from] lease::BeginError),
+    Lease(#[from] lead::BeginError),
     /// There is no authority by which to recognise other hosts' neromums.
     #[error("other hosts cannot be let in")]
     Authority(#[from] crate::relay::authority::AuthorityError),
@@ -171,7 +170,7 @@ async fn serve_by_lease(options: &Options, paths: NodePaths) -> Result<(), RunEr
         });
     }
     let build = Programs::beside_own()?.build;
-    let Some(begun) = lease::begin::begin(&paths, &options.terms, SOCKET, &build).await? else {
+    let Some(begun) = lead::begin::begin(&paths, &options.terms, SOCKET, &build).await? else {
         return Ok(());
     };
     let held = Arc::new(begun.held);

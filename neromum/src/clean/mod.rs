@@ -8,7 +8,6 @@
 mod builds;
 pub mod measure;
 mod named;
-pub mod purge;
 mod recalled;
 pub mod remove;
 pub mod sweep;

@@ -347,7 +347,7 @@ impl Mum for Service {
             if !open.is_empty() {
                 return Err(Status::failed_precondition("runs are live here"));
             }
-            crate::clean::purge::order(&self.inner.placer.paths)
+            crate::purge::order(&self.inner.placer.paths)
                 .map_err(|error| io_status("cannot note that files go", &error))?;
         }
         self.inner.agent.stop().await?;

@@ -7,8 +7,9 @@ use nero_journal::v1::Lease;
 use nero_model::paths::NodePaths;
 use nero_node_core::lease::{EpochReason, Step, Tried, decide};
 
-use super::files::NewestLease;
-use super::{Eye, Held, LeaseError, Leases, Terms};
+use super::Terms;
+use crate::lease::files::NewestLease;
+use crate::lease::{Eye, Held, LeaseError, Leases};
 use crate::relay::addresses::inside;
 use crate::relay::door::Door;
 

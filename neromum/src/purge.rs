@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use nero_model::paths::NodePaths;
 
-use super::remove;
+use crate::clean::remove;
 
 /// The file by which it is ordered.
 fn order_file(paths: &NodePaths) -> PathBuf {

@@ -21,7 +21,7 @@ use nero_model::paths::{NodePaths, make_socket_folder, short_socket_folder};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::agent::handle::TaskMessage;
-use crate::agent::{Agent, AgentHandle, End, Setup};
+use crate::agent::{AgentHandle, End, Setup};
 use crate::args::Grant;
 use crate::config;
 use crate::run::{Programs, at};
@@ -179,7 +179,7 @@ async fn serve(
     allocation.help = Some(help);
     let mut helpers = Helpers::new(starts, files.log(task.index));
     allocation.earlier = launched(files, &gone).map_err(at(&files.starts()))?;
-    let (agent, handle, boxes) = Agent::of_task(
+    let (agent, handle, boxes) = Allocation::of_task(
         setup,
         allocation,
         granted.capacity,
@@ -188,7 +188,7 @@ async fn serve(
     );
     let agent = async {
         let (why, agent) = agent.run(handle.clone(), boxes).await;
-        (why, agent.last_runs())
+        (why, Allocation::last_runs(&agent))
     };
     let (why, runs) = tokio::select! {
         ended = until_done(agent, &handle, &mut calls, &mut start) => ended,

@@ -25,7 +25,6 @@ use tokio::time::{Instant, sleep, timeout};
 use super::super::tests::{append, begin_claim, stop};
 use super::Guard;
 use super::world::World;
-use crate::agent::Agent;
 use crate::agent::handle::TaskMessage;
 use crate::args::Grant;
 use crate::job::allocation::Allocation;
@@ -191,7 +190,7 @@ async fn works(
     setup.launcher.socket = sockets.path().join("launcher-1.sock");
     setup.launcher.program = Some("/nonexistent".into());
     let listener = UnixListener::bind(&setup.launcher.socket)?;
-    let (agent, handle, boxes) = Agent::of_task(
+    let (agent, handle, boxes) = Allocation::of_task(
         setup,
         allocation,
         Capacity::UNBOUNDED,

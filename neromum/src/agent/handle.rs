@@ -10,6 +10,7 @@ use nero_wire::v1::{
     WatcherCommand,
 };
 use tokio::sync::{mpsc, oneshot};
+use tonic::Status;
 
 use super::control::{EndRequest, Outcome, OutcomesTo};
 use super::pause::{PauseCall, PauseOutcome};
@@ -152,6 +153,17 @@ pub enum Refused {
     Invalid(&'static str),
 }
 
+impl From<Refused> for Status {
+    fn from(refused: Refused) -> Self {
+        let text = refused.to_string();
+        match refused {
+            Refused::Disk(_) => Self::resource_exhausted(text),
+            Refused::UnknownRun => Self::not_found(text),
+            Refused::Invalid(_) => Self::invalid_argument(text),
+        }
+    }
+}
+
 /// How busy the node is.
 #[derive(Clone, Debug, Default)]
 pub struct NodeLoad {
@@ -184,6 +196,12 @@ pub struct AgentHandle {
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("neromum is leaving; try again")]
 pub struct AgentGone;
+
+impl From<AgentGone> for Status {
+    fn from(leaving: AgentGone) -> Self {
+        Self::unavailable(leaving.to_string())
+    }
+}
 
 impl AgentHandle {
     pub(super) fn new(mailbox: mpsc::Sender<Message>) -> Self {

@@ -36,7 +36,7 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Status};
 
-use crate::agent::{AgentGone, AgentHandle, Placer, Refused};
+use crate::agent::{AgentGone, AgentHandle, Placer};
 use crate::cards::Cards;
 use crate::clean::Janitor;
 use crate::config;
@@ -249,23 +249,6 @@ impl ServiceState {
             work()
         })
         .await
-    }
-}
-
-impl From<AgentGone> for Status {
-    fn from(leaving: AgentGone) -> Self {
-        Self::unavailable(leaving.to_string())
-    }
-}
-
-impl From<Refused> for Status {
-    fn from(refused: Refused) -> Self {
-        let text = refused.to_string();
-        match refused {
-            Refused::Disk(_) => Self::resource_exhausted(text),
-            Refused::UnknownRun => Self::not_found(text),
-            Refused::Invalid(_) => Self::invalid_argument(text),
-        }
     }
 }
 

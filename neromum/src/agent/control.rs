@@ -290,7 +290,7 @@ impl<D: Driver> Agent<D> {
 
     /// Rings the run's supervisor on this host, so that it looks for cancel
     /// requests. On another host the run's watcher does.
-    pub(crate) fn ring(&mut self, token: RunToken) {
+    pub fn ring(&mut self, token: RunToken) {
         if self.driver.ring_elsewhere(token) {
             return;
         }

@@ -41,7 +41,7 @@ impl<D: Driver> Agent<D> {
     }
 
     /// Reason why nothing may start now, and the pause until the next look.
-    pub(crate) fn must_wait(&self) -> Option<(String, std::time::Duration)> {
+    pub fn must_wait(&self) -> Option<(String, std::time::Duration)> {
         if let Some(why) = self.disk_full() {
             return Some((why, config::HOLD_RETRY));
         }
@@ -71,7 +71,7 @@ impl<D: Driver> Agent<D> {
     }
 
     /// Carries out effects until none is left; an effect may cause further ones.
-    pub(crate) fn carry_out(&mut self) {
+    pub fn carry_out(&mut self) {
         loop {
             let effects = self.core.take_effects();
             if effects.is_empty() {
@@ -135,7 +135,7 @@ impl<D: Driver> Agent<D> {
         }
     }
 
-    pub(crate) fn hold_starts(&mut self, why: &str) {
+    pub fn hold_starts(&mut self, why: &str) {
         let pause = self
             .timers
             .vain_pause
@@ -364,7 +364,7 @@ impl<D: Driver> Agent<D> {
     }
 
     /// Appends a record to a segment of our own, then looks at the run anew.
-    pub(crate) fn say<M: RecordMessage>(&mut self, token: RunToken, incarnation: u32, record: &M) {
+    pub fn say<M: RecordMessage>(&mut self, token: RunToken, incarnation: u32, record: &M) {
         let Some(entry) = self.entries.get(&token) else {
             return;
         };

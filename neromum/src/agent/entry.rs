@@ -16,29 +16,29 @@ use crate::warden::bare;
 /// The agent's knowledge of a run, beside the state in the core.
 #[derive(Debug)]
 pub struct Entry {
-    pub(crate) id: RunId,
+    pub id: RunId,
     /// The last hand-over of it by neroman; 0: not known.
     pub(super) generation: u32,
     /// Newest incarnation looked at; 0 when there is none.
-    pub(crate) incarnation: u32,
+    pub incarnation: u32,
     /// Facts from its segments.
-    pub(crate) facts: Facts,
+    pub facts: Facts,
     /// All segments of all incarnations.
-    pub(crate) segments: Vec<Seg>,
+    pub segments: Vec<Seg>,
     /// Its files that could not be used at the last look, by start; 0: files of
     /// the run as a whole.
-    pub(crate) unreadable: BTreeMap<u32, Vec<Unreadable>>,
+    pub unreadable: BTreeMap<u32, Vec<Unreadable>>,
     /// A file that the last look found unusable, until a look a while later finds it so again:
     /// some file servers show sizes and names late. With the start, and the time of the first
     /// such look.
     pub(super) suspect: Option<(u32, PathBuf, tokio::time::Instant)>,
     /// The records of its end, until the ledger has them.
-    pub(crate) ends: Vec<nero_journal::v1::ledger_exited::Copy>,
+    pub ends: Vec<nero_journal::v1::ledger_exited::Copy>,
     /// Whether the ledger had its end already when neromum started.
     pub(super) kept: bool,
     /// Whether its end (or that of its main process) is not synced yet:
     /// followers do not see it until then.
-    pub(crate) unsynced: bool,
+    pub unsynced: bool,
     /// The launcher that looks after the run.
     pub(super) tracked: Option<bare::LinkId>,
     /// The host on which it was claimed, when that is another one.
@@ -46,7 +46,7 @@ pub struct Entry {
     /// Whether it runs in a task of this node's scheduler.
     pub(super) at_scheduler: bool,
     /// Whether its job is there already, and is to be adopted.
-    pub(crate) adopted: bool,
+    pub adopted: bool,
     /// Whether it was recalled: another node may have it.
     pub(super) recalled: bool,
     /// Number of waits in vain for its watcher's last records.
@@ -56,7 +56,7 @@ pub struct Entry {
     /// Whether it has rules, so that a watcher must see its output.
     pub(super) rules: bool,
     /// `control/` may hold cancel requests up to this number.
-    pub(crate) cancels: u32,
+    pub cancels: u32,
     /// The attached watcher.
     pub(super) watcher: Option<super::watchers::AttachedWatcher>,
     /// Whether a stop of its shim or launcher was noted.
@@ -79,13 +79,13 @@ pub struct Entry {
     /// Whether it ended and left its work folder as it was built.
     pub(super) made_nothing: bool,
     /// The start for whose hosts this process saw to helpers, and whether it has some.
-    pub(crate) helpers: Option<(u32, bool)>,
+    pub helpers: Option<(u32, bool)>,
     /// Number of changes of its state.
     pub(super) version: u32,
 }
 
 impl Entry {
-    pub(crate) fn new(id: RunId) -> Self {
+    pub fn new(id: RunId) -> Self {
         Self {
             id,
             generation: 0,

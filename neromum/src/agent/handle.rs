@@ -114,7 +114,7 @@ impl Milestone {
 
 /// Results of work off the reactor; `O`: of the driver's.
 #[derive(Debug)]
-pub(crate) enum Done<O> {
+pub enum Done<O> {
     /// A run's folder.
     Prepared(
         RunToken,

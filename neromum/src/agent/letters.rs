@@ -52,7 +52,7 @@ pub(super) struct Letters {
 }
 
 impl Letters {
-    pub(crate) fn new(desk: LetterDesk) -> Self {
+    pub fn new(desk: LetterDesk) -> Self {
         Self {
             order: None,
             desk,

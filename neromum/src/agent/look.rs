@@ -19,7 +19,7 @@ use crate::runs::segments;
 use crate::runs::unreadable::{Unreadable, What};
 
 impl<D: Driver> Agent<D> {
-    pub(crate) fn look_and_decide(&mut self, token: RunToken, incarnation: u32) {
+    pub fn look_and_decide(&mut self, token: RunToken, incarnation: u32) {
         let tracked = self
             .entries
             .get(&token)
@@ -183,7 +183,7 @@ impl<D: Driver> Agent<D> {
 
     /// Reads the bytes appended to a run's segments; false when they cannot be read
     /// now.
-    pub(crate) fn look(&mut self, token: RunToken, incarnation: u32) -> bool {
+    pub fn look(&mut self, token: RunToken, incarnation: u32) -> bool {
         self.reads += 1;
         let Some(entry) = self.entries.get_mut(&token) else {
             return true;

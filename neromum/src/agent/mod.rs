@@ -100,33 +100,33 @@ pub struct Setup {
 /// The task.
 #[derive(Debug)]
 pub struct Agent<D: Driver> {
-    pub(crate) setup: Arc<Setup>,
-    pub(crate) driver: D,
-    pub(crate) core: Core,
-    pub(crate) ledger: Ledger,
-    pub(crate) entries: HashMap<RunToken, Entry>,
+    pub setup: Arc<Setup>,
+    pub driver: D,
+    pub core: Core,
+    pub ledger: Ledger,
+    pub entries: HashMap<RunToken, Entry>,
     admission: hand_over::Admission,
     answers: control::Answers,
-    pub(crate) launchers: launchers::Launchers,
-    pub(crate) sync: sync::Syncs,
-    pub(crate) followers: follow::Followers,
+    pub launchers: launchers::Launchers,
+    pub sync: sync::Syncs,
+    pub followers: follow::Followers,
     settling: settle::UnreadRuns,
     letters: letters::Letters,
     /// Shims and launchers that the last look at live runs found stopped.
     stopped: HashSet<nero_model::ProcessId>,
-    pub(crate) timers: timers::Timers,
+    pub timers: timers::Timers,
     /// Results of work off the reactor. Not bounded: each stands for work in
     /// flight, at most one per slot, sync and settled run.
-    pub(crate) done: mpsc::UnboundedSender<Done<D::Result>>,
+    pub done: mpsc::UnboundedSender<Done<D::Result>>,
     connections: i64,
     /// Number of times that the segments of a run were read.
-    pub(crate) reads: u64,
+    pub reads: u64,
     /// Parts of the ledger that cannot be used.
     damaged_ledger: Vec<Unreadable>,
     /// Whether the allocation ends: nothing is started any more.
-    pub(crate) ending: bool,
+    pub ending: bool,
     /// Why it leaves after this turn.
-    pub(crate) leaving: Option<End>,
+    pub leaving: Option<End>,
 }
 
 /// Reason why the agent ended.
@@ -142,7 +142,7 @@ pub enum End {
 #[derive(Debug)]
 pub struct Mailboxes<O> {
     mailbox: mpsc::Receiver<Message>,
-    pub(crate) done: mpsc::UnboundedReceiver<Done<O>>,
+    pub done: mpsc::UnboundedReceiver<Done<O>>,
 }
 
 impl<O> Mailboxes<O> {
@@ -172,7 +172,7 @@ impl<D: Driver> Agent<D> {
         (agent, handle, mailboxes)
     }
 
-    pub(crate) fn empty(
+    pub fn empty(
         setup: Setup,
         driver: D,
         capacity: Capacity,
@@ -316,7 +316,7 @@ impl<D: Driver> Agent<D> {
         }
     }
 
-    pub(crate) fn done(&mut self, done: Done<D::Result>) {
+    pub fn done(&mut self, done: Done<D::Result>) {
         match done {
             Done::Prepared(token, incarnation, result) => self.prepared(token, incarnation, result),
             Done::Synced(result) => self.synced(result),
@@ -378,7 +378,7 @@ impl<D: Driver> Agent<D> {
         }
     }
 
-    pub(crate) fn run_dir(&self, id: RunId) -> PathBuf {
+    pub fn run_dir(&self, id: RunId) -> PathBuf {
         self.setup.paths.run(id)
     }
 

@@ -8,7 +8,7 @@ use super::{Agent, Done, Driver};
 /// Delivers the results of one piece of work. Its last result comes even when
 /// the work panics: nothing may wait for it for ever.
 #[derive(Debug)]
-pub(crate) struct Report<O> {
+pub struct Report<O> {
     done: mpsc::UnboundedSender<Done<O>>,
     /// The last result if the work panics.
     lost: Option<Done<O>>,
@@ -52,7 +52,7 @@ impl<D: Driver> Agent<D> {
     }
 
     /// The same for work of the driver.
-    pub(crate) fn off_reactor_for_driver(
+    pub fn off_reactor_for_driver(
         &self,
         lost: D::Result,
         work: impl FnOnce() -> D::Result + Send + 'static,

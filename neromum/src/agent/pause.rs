@@ -88,7 +88,7 @@ impl<D: Driver> Agent<D> {
     }
 
     /// The name that says that a run's job was held by us at its scheduler.
-    pub(crate) fn held_by_us(&self, token: &RunToken) -> Option<PathBuf> {
+    pub fn held_by_us(&self, token: &RunToken) -> Option<PathBuf> {
         let entry = self.entries.get(token)?;
         Some(self.run_dir(entry.id).join(names::CONTROL).join("held"))
     }

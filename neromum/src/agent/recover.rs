@@ -71,7 +71,7 @@ impl<D: Driver> Agent<D> {
     }
 
     /// Takes in one run from its ledger record and its folder.
-    pub(crate) fn restore_run(&mut self, token: RunToken, mut kept: Kept) {
+    pub fn restore_run(&mut self, token: RunToken, mut kept: Kept) {
         let mut entry = Entry::new(kept.id);
         let run_dir = self.run_dir(kept.id);
         if !self.damaged_ledger.is_empty() {
@@ -170,12 +170,7 @@ impl<D: Driver> Agent<D> {
 
     /// Takes over the ledger's copy of an end. It is as good as the folder's,
     /// and outlives a power cut that the folder may not have survived.
-    pub(crate) fn restore_end(
-        &mut self,
-        token: RunToken,
-        exited: Option<LedgerExited>,
-        incarnation: u32,
-    ) {
+    pub fn restore_end(&mut self, token: RunToken, exited: Option<LedgerExited>, incarnation: u32) {
         let Some(entry) = self.entries.get_mut(&token) else {
             return;
         };
@@ -349,7 +344,7 @@ impl<D: Driver> Agent<D> {
 }
 
 /// Removes the folder of a submission: what starts late finds no plan, and begins nothing.
-pub(crate) fn remove_submission(folder: &Path) {
+pub fn remove_submission(folder: &Path) {
     if let Err(error) = std::fs::remove_dir_all(folder) {
         tracing::warn!(folder = %folder.display(), %error, "the folder of a submission stays");
     }

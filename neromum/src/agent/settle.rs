@@ -48,7 +48,7 @@ enum Output {
 
 impl<D: Driver> Agent<D> {
     /// Decides about the output of a run; does nothing before its end.
-    pub(crate) fn see_to_output(&mut self, token: RunToken) {
+    pub fn see_to_output(&mut self, token: RunToken) {
         let ended = self
             .core
             .run(&token)
@@ -313,7 +313,7 @@ async fn settle<O>(
 
 /// Answer of `nerokid settle` about a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SettleAnswer {
+pub enum SettleAnswer {
     Well,
     /// The disk has no room, which may pass.
     Full,

@@ -84,11 +84,11 @@ impl<D: Driver> Agent<D> {
     }
 
     /// The scheduler is called once the ledger's record is durable.
-    pub(crate) fn sync_intent(&mut self, submission: SubmissionId) {
+    pub fn sync_intent(&mut self, submission: SubmissionId) {
         self.sync.next.intents.push(submission);
     }
 
-    pub(crate) fn start_sync(&mut self) {
+    pub fn start_sync(&mut self) {
         if self.sync.in_flight || self.sync.next.is_empty() {
             return;
         }
@@ -152,7 +152,7 @@ impl<D: Driver> Agent<D> {
         self.compact();
     }
 
-    pub(crate) fn compact(&mut self) {
+    pub fn compact(&mut self) {
         let runs = self.core.runs().filter_map(|(token, run)| {
             let entry = self.entries.get(token)?;
             let is_told = matches!(run.stage, Stage::Ended { .. } | Stage::Settled { .. });

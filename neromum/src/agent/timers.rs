@@ -68,7 +68,7 @@ impl Timers {
 }
 
 impl<D: Driver> Agent<D> {
-    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+    pub fn next_deadline(&self) -> Option<Instant> {
         [
             self.timers.starts,
             self.timers.look,
@@ -90,7 +90,7 @@ impl<D: Driver> Agent<D> {
         .min()
     }
 
-    pub(crate) fn timers_due(&mut self) {
+    pub fn timers_due(&mut self) {
         let now = Instant::now();
         let due = |timer: &mut Option<Instant>| match timer {
             Some(at) if *at <= now => timer.take().is_some(),
@@ -166,7 +166,7 @@ impl<D: Driver> Agent<D> {
     }
 
     /// Whether a node may leave that has nothing to start.
-    pub(crate) fn rest_when(&self, is_done: bool) -> Rest {
+    pub fn rest_when(&self, is_done: bool) -> Rest {
         if self.connections <= 0 && is_done && !self.has_letters() {
             Rest::Idle
         } else {

@@ -139,7 +139,7 @@ impl Orders {
 }
 
 /// Time from the polite signal to the final one; 0 in a spec means the default.
-pub(crate) fn grace_ms(spec: &RunSpec) -> u32 {
+pub fn grace_ms(spec: &RunSpec) -> u32 {
     match spec.monitor.as_ref().map_or(0, |monitor| monitor.grace_ms) {
         0 => config::GRACE_MS,
         given => u32::try_from(given).unwrap_or(u32::MAX),

@@ -66,7 +66,7 @@ impl LogReader {
     ///
     /// # Errors
     /// When the log cannot be read.
-    pub fn next(&mut self) -> io::Result<Option<LogPart>> {
+    pub fn next_part(&mut self) -> io::Result<Option<LogPart>> {
         if self.left == 0 {
             return Ok(None);
         }
@@ -208,7 +208,7 @@ mod tests {
 
     fn all(log: &mut LogReader) -> Vec<u8> {
         let mut data = Vec::new();
-        while let Some(part) = log.next().unwrap() {
+        while let Some(part) = log.next_part().unwrap() {
             data.extend_from_slice(&part.data);
         }
         data
@@ -261,7 +261,7 @@ mod tests {
         let mut log = LogReader::open(&path, From::Offset(0), 0).unwrap();
         assert_eq!(all(&mut log), b"long old content");
         fs::write(&path, "new").unwrap();
-        let part = log.next().unwrap().unwrap();
+        let part = log.next_part().unwrap().unwrap();
         assert!(part.truncated && part.offset == 0 && part.data == b"new");
     }
 }

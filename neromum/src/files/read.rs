@@ -83,7 +83,7 @@ impl Reader {
     }
 
     /// The next parts; empty when everything is read.
-    pub fn next(&mut self) -> Vec<FilePart> {
+    pub fn next_parts(&mut self) -> Vec<FilePart> {
         let (mut parts, mut bytes) = (Vec::new(), 0);
         while bytes < STEP_BYTES && parts.len() < STEP_PARTS {
             let Some(part) = self.part() else { break };
@@ -259,7 +259,7 @@ mod tests {
     }
 
     fn all(reader: &mut Reader) -> Vec<FilePart> {
-        std::iter::from_fn(|| Some(reader.next()).filter(|parts| !parts.is_empty()))
+        std::iter::from_fn(|| Some(reader.next_parts()).filter(|parts| !parts.is_empty()))
             .flatten()
             .collect()
     }
@@ -340,7 +340,7 @@ mod tests {
         let path = folder.path().join("f");
         fs::write(&path, vec![1; 2_500_000]).unwrap();
         let mut reader = Reader::new(folder.path(), folder.path(), vec![want("f", 0, 0)]).unwrap();
-        let first = reader.next();
+        let first = reader.next_parts();
         assert!(!first.iter().any(|part| part.last));
         meanwhile(&path);
         all(&mut reader).last().unwrap().changed

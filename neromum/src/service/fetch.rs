@@ -80,7 +80,7 @@ async fn read(
             return;
         };
         let step = inner.file_work(move || {
-            let parts = reader.next();
+            let parts = reader.next_parts();
             (reader, parts)
         });
         let parts = match step.await {

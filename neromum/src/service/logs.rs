@@ -109,7 +109,7 @@ fn open(path: &Path, request: &ReadLogRequest) -> io::Result<LogReader> {
 fn step(mut log: LogReader) -> (LogReader, io::Result<(Vec<LogPart>, bool)>) {
     let mut read = Vec::new();
     while read.len() < PARTS_IN_FLIGHT {
-        match log.next() {
+        match log.next_part() {
             Ok(Some(part)) => read.push(part),
             Ok(None) => return (log, Ok((read, false))),
             Err(error) => return (log, Err(error)),

@@ -5,8 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use nero_model::paths::NodePaths;
-
-use crate::clean::remove;
+use nero_node::clean::remove;
 
 /// The file by which it is ordered.
 fn order_file(paths: &NodePaths) -> PathBuf {

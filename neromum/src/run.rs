@@ -9,6 +9,15 @@ use std::sync::Arc;
 
 use nero_cluster::submission::{Files, PlanError};
 use nero_model::paths::{NodePaths, make_private, make_socket_folder};
+use nero_node::agent::{Agent, AgentHandle, Bare, Driver, End, Placer, Setup};
+use nero_node::cards::Cards;
+use nero_node::lease::{self, Held};
+use nero_node::ledger::{Intent, Ledger, LedgerState};
+use nero_node::staging::environment::Base;
+use nero_node::staging::store::Store;
+use nero_node::warden::bare::Launcher;
+use nero_node::warden::orders::{Orders, Watcher};
+use nero_node::{config, watch};
 use nero_node_core::capacity::Capacity;
 use nero_warden::Kind;
 use nero_wire::hello;
@@ -16,22 +25,14 @@ use nero_wire::listen::{OwnerOnly, Rebind};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
-use crate::agent::{Agent, AgentHandle, Bare, Driver, End, Placer, Setup};
 use crate::args::Options;
-use crate::cards::Cards;
 use crate::cluster::{Cluster, Scheduler};
-use crate::lease::{self, Held};
-use crate::ledger::{Intent, Ledger, LedgerState};
 use crate::log::Log;
 use crate::relay::addresses::Listen;
 use crate::relay::door::Keeper;
 use crate::service::{Greeting, Service};
-use crate::staging::environment::Base;
-use crate::staging::store::Store;
-use crate::warden::bare::Launcher;
 use crate::warden::front::Front;
-use crate::warden::orders::{Orders, Watcher};
-use crate::{build_id, config, lead, purge, watch};
+use crate::{build_id, lead, purge};
 
 /// neromum's socket, in [`NodePaths::sockets`].
 pub const SOCKET: &str = "mum.sock";
@@ -50,7 +51,7 @@ pub enum RunError {
     },
     /// The ledger cannot be read.
     #[error(transparent)]
-    Ledger(#[from] crate::ledger::LedgerError),
+    Ledger(#[from] nero_node::ledger::LedgerError),
     /// No lease can be made where several hosts share the root.
     #[error(transparent)]
     Lease(#[from] lead::BeginError),
@@ -590,9 +591,9 @@ pub fn log_into(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use nero_model::{RunToken, SubmissionId};
+    use nero_node::ledger::Answer;
 
     use super::*;
-    use crate::ledger::Answer;
 
     #[test]
     fn runs_at_a_scheduler_keep_a_neromum_without_one_from_leading() {

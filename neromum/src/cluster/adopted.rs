@@ -18,6 +18,10 @@ use nero_journal::v1::{
 };
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken, SubmissionId};
+use nero_node::agent::recover::remove_submission;
+use nero_node::ledger::{Answer, Intent};
+use nero_node::runs::control::newest_cancel;
+use nero_node::runs::{own, segments, spec};
 use nero_node_core::Stage;
 use nero_warden::{Accounting, Adopted, Ended, Sighting};
 use nero_wire::v1;
@@ -28,10 +32,6 @@ use self::log::{LogCopy, copied};
 use super::ends::ACCOUNTED_MAX;
 use super::over::of_ended;
 use super::{Agent, Cluster, ClusterResult, LOOK_EVERY, Seen, Submission, Task};
-use crate::agent::recover::remove_submission;
-use crate::ledger::{Answer, Intent};
-use crate::runs::control::newest_cancel;
-use crate::runs::{own, segments, spec};
 use crate::warden::runner::ends_with_neromum;
 
 /// The only start of an adopted job's run: the scheduler alone knows of others.
@@ -160,7 +160,7 @@ impl Cluster {
             deployment: agent.ledger.deployment(),
             node: agent.driver.setup.node.clone(),
             root: agent.setup.paths.root().to_path_buf(),
-            beat: crate::lease::BEAT,
+            beat: nero_node::lease::BEAT,
             tasks: vec![nero_cluster::submission::Task {
                 index: job.job.task.unwrap_or(0),
                 runs: vec![Planned { token, id }],

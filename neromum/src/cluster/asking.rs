@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use nero_cluster::submission::Files;
 use nero_model::SubmissionId;
+use nero_node::agent::handle::Done;
+use nero_node::agent::off_reactor::Report;
+use nero_node::staging::environment::{local_user, user_in};
 use nero_warden::standing::{Standing, Step};
 use nero_warden::{Call, End, JobName, Known, Said, Site};
 use tokio::time::Instant;
 
 use super::{Agent, Cluster, ClusterResult, LIST_APART, PAUSES, SITE_FRESH, Submission};
-use crate::agent::handle::Done;
-use crate::agent::off_reactor::Report;
-use crate::staging::environment::{local_user, user_in};
 use crate::warden::front::Front;
 
 /// What a command is asked for.

@@ -11,15 +11,15 @@ use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{TaskOver, task_over};
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken, SubmissionId};
+use nero_node::runs::control::newest_cancel;
+use nero_node::runs::{own, spec};
+use nero_node::warden::orders::grace_ms;
 use nero_node_core::Stage;
 use nero_warden::{Call, Listed, State};
 use nero_wire::v1;
 use tokio::time::Instant;
 
 use super::{Agent, Cluster, Driver, Seen, Wanted};
-use crate::runs::control::newest_cancel;
-use crate::runs::{own, spec};
-use crate::warden::orders::grace_ms;
 
 /// Pause before a task that is still listed is cancelled once more, and before a hold is
 /// asked for once more.

@@ -8,12 +8,11 @@ use std::sync::Arc;
 use nero_cluster::submission::{self, Files, Plan, Planned};
 use nero_model::paths::NodePaths;
 use nero_model::{DeploymentId, RunId, RunToken, SubmissionId};
+use nero_node::agent::recover::remove_submission;
+use nero_node::runs::spec;
+use nero_node::warden::asked::{Asked, Shape};
 use nero_warden::group::{Room, WaitingRun, group};
 use nero_warden::{Order, Warden};
-
-use crate::agent::recover::remove_submission;
-use crate::runs::spec;
-use crate::warden::asked::{Asked, Shape};
 
 /// Specs that are read before the next look whether there is room for more.
 const READ_AT_ONCE: usize = 500;
@@ -158,7 +157,7 @@ impl Maker {
             deployment: self.deployment,
             node: self.node.clone(),
             root: self.paths.root().to_path_buf(),
-            beat: crate::lease::BEAT,
+            beat: nero_node::lease::BEAT,
             tasks: tasks
                 .map(|(index, runs)| submission::Task {
                     index,

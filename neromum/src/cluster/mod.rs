@@ -27,6 +27,10 @@ use std::time::Duration;
 
 use nero_cluster::submission::{Files, News};
 use nero_model::{RunId, RunToken, SubmissionId};
+use nero_node::agent::driver::Rest;
+use nero_node::agent::recover::remove_submission;
+use nero_node::agent::{Agent, Driver, Entry, Wanted};
+use nero_node::ledger::{Answer, Intent, Kept, LedgerState};
 use nero_node_core::capacity::Needs;
 use nero_node_core::decide::Origin;
 use nero_node_core::{Run, Stage};
@@ -35,10 +39,6 @@ use nero_warden::{JobId, JobName, Known, Listed, Order, Site, Warden};
 use nero_wire::v1::SchedulerUse;
 use tokio::time::Instant;
 
-use crate::agent::driver::Rest;
-use crate::agent::recover::remove_submission;
-use crate::agent::{Agent, Driver, Entry, Wanted};
-use crate::ledger::{Answer, Intent, Kept, LedgerState};
 use crate::warden::front::Front;
 use adopted::CopiedLogs;
 use asking::{Ask, CommandAnswers};

@@ -7,15 +7,15 @@ use std::path::Path;
 use nero_cluster::submission::{Files, News, StartId, began, launched_by};
 use nero_journal::v1::{Lost, TaskOver, lost, task_over};
 use nero_model::RunToken;
+use nero_node::lease::BEAT;
+use nero_node::lease::files::{modified, server_time, since};
+use nero_node::runs::own;
+use nero_node::staging::environment::local_user;
 use nero_node_core::lease::OLD_BEATS;
 use nero_warden::Ended;
 use tokio::time::Instant;
 
 use super::{Agent, Cluster, Driver, LOOK_EVERY, Seen, Submission};
-use crate::lease::BEAT;
-use crate::lease::files::{modified, server_time, since};
-use crate::runs::own;
-use crate::staging::environment::local_user;
 
 impl Cluster {
     /// What the scheduler calls gone is decided about by news that are read after its

@@ -6,6 +6,11 @@
 use nero_cluster::submission::{Files, Plan, Planned};
 use nero_model::paths::NodePaths;
 use nero_model::{RunId, RunToken, SubmissionId};
+use nero_node::agent::recover::remove_submission;
+use nero_node::config;
+use nero_node::ledger::{Answer, Intent};
+use nero_node::runs::spec;
+use nero_node::warden::asked::Asked;
 use nero_node_core::Stage;
 use nero_warden::group::Room;
 use nero_warden::standing::{Doubt, Standing, Step};
@@ -16,11 +21,6 @@ use super::adopted::Hand;
 use super::make::{Folders, Group, Maker, ordered, shape};
 use super::waiting::RowText;
 use super::{Agent, Ask, Cluster, ClusterResult, Driver, Submission, Task};
-use crate::agent::recover::remove_submission;
-use crate::config;
-use crate::ledger::{Answer, Intent};
-use crate::runs::spec;
-use crate::warden::asked::Asked;
 
 impl Cluster {
     /// The call of a submission whose intent is synced.
@@ -37,7 +37,7 @@ impl Cluster {
     pub(super) fn restore_submitted(
         agent: &mut Agent<Self>,
         token: RunToken,
-        kept: &crate::ledger::Kept,
+        kept: &nero_node::ledger::Kept,
         needs: nero_node_core::capacity::Needs,
         newest: u32,
     ) {

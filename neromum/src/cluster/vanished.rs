@@ -14,6 +14,8 @@ use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{TaskLeft, run_left};
 use nero_model::paths::run as names;
 use nero_model::{RunToken, SubmissionId};
+use nero_node::lease::files::{modified, server_time, since};
+use nero_node::runs::{own, segments, spec};
 use nero_warden::Ended;
 use nero_warden::standing::Standing;
 
@@ -21,8 +23,6 @@ use super::over::{has_left, living, stands_still};
 use super::watch::job_of;
 use super::{Agent, Cluster, Seen, Submission, Task};
 use crate::job::setup_output::SetupOutput;
-use crate::lease::files::{modified, server_time, since};
-use crate::runs::{own, segments, spec};
 
 /// Jobs of a run that fail before it begins, without a word, until it is refused.
 const SILENT_MAX: u8 = 3;

@@ -13,18 +13,18 @@ use nero_journal::v1::{
 };
 use nero_model::paths::run as names;
 use nero_model::{DeploymentId, RunId, RunToken};
+use nero_node::agent::driver::Rest;
+use nero_node::agent::handle::TaskMessage;
+use nero_node::agent::{Agent, AgentHandle, Driver, Entry, Mailboxes, Setup};
+use nero_node::ledger::{Kept, Ledger};
+use nero_node::runs::control::{is_paused, newest_cancel};
+use nero_node::runs::{own, segments, spec};
 use nero_node_core::capacity::Capacity;
 use nero_node_core::decide::Origin;
 use nero_node_core::{Run, Stage};
 
 use super::helpers::Help;
 use super::setup_output::SetupOutput;
-use crate::agent::driver::Rest;
-use crate::agent::handle::TaskMessage;
-use crate::agent::{Agent, AgentHandle, Driver, Entry, Mailboxes, Setup};
-use crate::ledger::{Kept, Ledger};
-use crate::runs::control::{is_paused, newest_cancel};
-use crate::runs::{own, segments, spec};
 
 /// Exit code of a shell for a program that cannot be executed, or is not there.
 const CANNOT_EXECUTE: i32 = 126;

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use nero_journal::v1::Lease;
 use nero_model::paths::NodePaths;
+use nero_node::lease::files::NewestLease;
+use nero_node::lease::{Eye, Held, LeaseError, Leases};
 use nero_node_core::lease::{EpochReason, Step, Tried, decide};
 
 use super::Terms;
-use crate::lease::files::NewestLease;
-use crate::lease::{Eye, Held, LeaseError, Leases};
 use crate::relay::addresses::inside;
 use crate::relay::door::Door;
 

@@ -7,8 +7,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use nero_model::paths::NodePaths;
+use nero_node::lease::BEAT;
 
-use crate::lease::BEAT;
 use crate::relay::addresses::Listen;
 
 pub use begin::BeginError;

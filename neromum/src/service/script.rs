@@ -1,10 +1,10 @@
 //! The batch script of a run, to be looked at before anything is started.
 
 use nero_model::safe::Safe;
+use nero_node::warden::asked::{Asked, Shape, example};
 use nero_wire::v1::{RunSpec, ScriptReply, ScriptRequest};
 
 use super::ServiceState;
-use crate::warden::asked::{Asked, Shape, example};
 
 pub(super) async fn script(inner: &ServiceState, request: &ScriptRequest) -> ScriptReply {
     match written(inner, request).await {

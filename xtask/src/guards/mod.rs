@@ -71,20 +71,15 @@ const ROOMS: &[(&str, &str, Arrows)] = &[
         ],
     ),
     (
-        "neromum",
+        "neromum/node",
         "",
         &[
             ("runs", &[]),
             ("ledger", &["config", "runs"]),
             ("agent", NODE),
-            (
-                "cluster",
-                &[
-                    "agent", "config", "job", "lease", "ledger", "runs", "staging", "warden",
-                ],
-            ),
         ],
     ),
+    ("neromum", "", &[("cluster", &["job", "warden"])]),
     (
         "neroman/daemon",
         "service",

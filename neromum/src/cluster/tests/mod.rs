@@ -12,18 +12,18 @@ use nero_journal::v1::{
 use nero_journal::{Clocks, Segment, Writer};
 use nero_model::paths::{make_private, run as names};
 use nero_model::{DeploymentId, ExperimentId, RunId};
+use nero_node::agent::{Mailboxes, Setup};
+use nero_node::ledger::Ledger;
+use nero_node::runs::{own, segments};
+use nero_node::staging::environment::Base;
+use nero_node::staging::store::Store;
+use nero_node::warden::bare::Launcher;
+use nero_node::warden::orders::{Orders, Watcher};
 use nero_node_core::capacity::Capacity;
 use nero_node_core::decide::{Decision, Origin, ProcessLives, Tracking, decide};
 use nero_warden::{Call, End, Ended, Kind, Said, Settings};
 
 use super::*;
-use crate::agent::{Mailboxes, Setup};
-use crate::ledger::Ledger;
-use crate::runs::{own, segments};
-use crate::staging::environment::Base;
-use crate::staging::store::Store;
-use crate::warden::bare::Launcher;
-use crate::warden::orders::{Orders, Watcher};
 
 /// A node with a scheduler, in a folder.
 pub(super) struct Node {
@@ -132,7 +132,7 @@ impl Node {
         }
     }
 
-    fn ledger(&self) -> (Ledger, crate::ledger::LedgerState) {
+    fn ledger(&self) -> (Ledger, nero_node::ledger::LedgerState) {
         Ledger::open(&self.paths.mum().join("ledger"), self.deployment, true).unwrap()
     }
 
@@ -231,7 +231,7 @@ impl Node {
             deployment: self.deployment,
             node: "node".to_owned(),
             root: self.paths.root().to_path_buf(),
-            beat: crate::lease::BEAT,
+            beat: nero_node::lease::BEAT,
             tasks: (0..).zip(runs).map(task).collect(),
             at_once: None,
         };

@@ -10,6 +10,8 @@ use std::time::{Duration, SystemTime};
 use nero_cluster::submission::{Files, News, Planned};
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken, SubmissionId};
+use nero_node::agent::{Mailboxes, timers};
+use nero_node::runs::segments;
 use nero_warden::{Accounting, Call, End, JobName, Said, Site};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -17,8 +19,6 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::super::tests::{Node, planned};
 use super::super::{Agent, Ask, Cluster, ClusterResult, CommandAnswers};
 use super::{Counts, Dice, Guard, RunSeen, start};
-use crate::agent::{Mailboxes, timers};
-use crate::runs::segments;
 use nero_warden::standing::Standing;
 
 /// Longest time in which all runs of a world end.

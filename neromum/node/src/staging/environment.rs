@@ -105,8 +105,7 @@ impl Base {
             .map(move |(name, value)| (os(name), os(value)))
     }
 
-    /// A base with these variables.
-    #[cfg(test)]
+    /// A base with these variables alone.
     pub fn of<const N: usize>(vars: [(&str, &str); N]) -> Self {
         let vars = vars.map(|(name, value)| (name.into(), value.into()));
         Self {

@@ -8,25 +8,8 @@ use nero_model::{RunId, RunToken};
 use nero_node_core::Stage;
 use tokio::sync::oneshot;
 
+use super::calls::{Candidate, Verdict};
 use super::{Agent, Driver};
-
-/// A run to be cleaned, with the facts from its folder.
-#[derive(Clone, Debug)]
-pub struct Candidate {
-    /// Token of the run.
-    pub token: RunToken,
-    /// The run.
-    pub id: RunId,
-    /// Whether its segments contain its end.
-    pub ended: bool,
-    /// Whether nothing of it was ever started.
-    pub never_began: bool,
-    /// Name of another node of this deployment that has it.
-    pub elsewhere: Option<String>,
-}
-
-/// The reason why a run must stay; `None`: it may go.
-pub type Verdict = Option<String>;
 
 impl<D: Driver> Agent<D> {
     /// Decides about each run. Unless it is a rehearsal, the agent forgets

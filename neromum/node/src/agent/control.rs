@@ -9,13 +9,13 @@ use nero_journal::v1::{Doorbell, StopCause, to_launcher};
 use nero_journal::{Clocks, WriteError};
 use nero_model::paths::run as names;
 use nero_model::process::{Life, ProcessHandle};
-use nero_model::{ProcessId, RequestId, RunId, RunToken};
+use nero_model::{ProcessId, RequestId, RunToken};
 use nero_node_core::{Cancelled, Stage};
 use nero_wire::v1::cancel_reply::One;
 use nero_wire::v1::{self, CancelReply, RuleSet, WatcherCommand};
 use prost::Message as _;
-use tokio::sync::oneshot;
 
+use super::calls::{Cancel, EndRequest, Outcome, OutcomesTo, Target};
 use super::follow::Adopted;
 use super::hand_over::NEVER_AGAIN;
 use super::{Agent, Driver, Refused};
@@ -23,81 +23,6 @@ use crate::config;
 use crate::runs::control::{first_free, keep_answer, keep_rules, newest_cancel};
 use crate::runs::spec::may_pass;
 use crate::runs::{gone, spec};
-
-/// A call that requests the end of runs.
-#[derive(Clone, Debug)]
-pub struct EndRequest {
-    /// Identifies the call; the same call again gets the same answer.
-    pub request: Option<RequestId>,
-    pub runs: Vec<Target>,
-    pub cancel: Cancel,
-    /// Not 0: the runs are only recalled, up to this generation.
-    pub recall: u32,
-}
-
-/// A run of a call.
-#[derive(Clone, Copy, Debug)]
-pub struct Target {
-    pub token: RunToken,
-    pub id: RunId,
-}
-
-/// The details of a request for the end of a run.
-#[derive(Clone, Debug, Default)]
-pub struct Cancel {
-    /// 0: the run's own.
-    pub grace_ms: u32,
-    /// 0: SIGTERM.
-    pub signal: i32,
-    pub author: String,
-    /// The bytes of the call's id, as the ledger has them.
-    pub request: Vec<u8>,
-}
-
-/// What became of the request for one run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It was to be recalled, and that cannot be decided now.
-    Undecided,
-    /// Its supervisor was told.
-    Asked,
-    /// It never starts here.
-    NeverStarted,
-    Ended,
-    UnknownRun,
-    /// It was to be recalled, and was started already: nothing was done.
-    GoesOn,
-}
-
-/// Gets the outcomes of a call, in the order of its runs.
-pub(super) type OutcomesTo = oneshot::Sender<Result<Vec<Outcome>, Refused>>;
-
-impl From<Outcome> for v1::cancel_reply::Outcome {
-    fn from(outcome: Outcome) -> Self {
-        match outcome {
-            Outcome::Undecided => Self::Unspecified,
-            Outcome::Asked => Self::Asked,
-            Outcome::NeverStarted => Self::NeverStarted,
-            Outcome::Ended => Self::Ended,
-            Outcome::UnknownRun => Self::UnknownRun,
-            Outcome::GoesOn => Self::GoesOn,
-        }
-    }
-}
-
-impl From<v1::cancel_reply::Outcome> for Outcome {
-    fn from(outcome: v1::cancel_reply::Outcome) -> Self {
-        use v1::cancel_reply::Outcome as Wire;
-        match outcome {
-            Wire::Unspecified => Self::Undecided,
-            Wire::Asked => Self::Asked,
-            Wire::NeverStarted => Self::NeverStarted,
-            Wire::Ended => Self::Ended,
-            Wire::UnknownRun => Self::UnknownRun,
-            Wire::GoesOn => Self::GoesOn,
-        }
-    }
-}
 
 /// The answers to calls that end runs, the oldest first, at most
 /// [`config::ANSWERS_MAX`]. The ledger keeps each as a `CancelReply`.
@@ -435,7 +360,7 @@ fn send(process: ProcessId, signals: &[rustix::process::Signal]) -> io::Result<b
 
 #[cfg(test)]
 mod tests {
-    use nero_model::ExperimentId;
+    use nero_model::{ExperimentId, RunId};
 
     use super::*;
 

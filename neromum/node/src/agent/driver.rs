@@ -10,8 +10,8 @@ use nero_node_core::capacity::Needs;
 use nero_node_core::decide::Origin;
 use nero_wire::v1::SchedulerUse;
 
+use super::calls::Wanted;
 use super::handle::TaskMessage;
-use super::pause::Wanted;
 use super::{Agent, Entry};
 use crate::config;
 use crate::ledger::{Intent, Kept, LedgerState};

@@ -394,7 +394,7 @@ impl<D: Driver> Agent<D> {
         let run_dir = self.run_dir(entry.id);
         if entry.cancels == 0 && segments::folder(&run_dir, 1).exists() {
             // A failure was logged, and the ledger has the cancel.
-            let _ = self.write_cancel(token, &super::control::Cancel::default());
+            let _ = self.write_cancel(token, &super::calls::Cancel::default());
         }
     }
 

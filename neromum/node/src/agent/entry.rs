@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use nero_model::{RunId, RunToken};
 use nero_node_core::facts::Facts;
-use nero_wire::v1::Tree;
-use tokio::sync::oneshot;
+use nero_wire::v1::{Tree, WatcherCommand};
+use tokio::sync::{mpsc, oneshot};
 
-use super::Milestone;
+use super::calls::Milestone;
 use crate::runs::segments::Seg;
 use crate::runs::unreadable::Unreadable;
 use crate::warden::bare;
@@ -58,7 +58,7 @@ pub struct Entry {
     /// `control/` may hold cancel requests up to this number.
     pub cancels: u32,
     /// The attached watcher.
-    pub(super) watcher: Option<super::watchers::AttachedWatcher>,
+    pub(super) watcher: Option<AttachedWatcher>,
     /// Whether a stop of its shim or launcher was noted.
     pub(super) stop_noted: bool,
     /// Number of tries to settle it so far.
@@ -132,4 +132,11 @@ impl Entry {
             self.unsynced = false;
         }
     }
+}
+
+/// An attached watcher.
+#[derive(Debug)]
+pub struct AttachedWatcher {
+    pub(super) id: u64,
+    pub(super) commands: mpsc::Sender<WatcherCommand>,
 }

@@ -4,6 +4,7 @@
 
 mod check;
 mod place;
+mod placed;
 mod program;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -25,8 +26,9 @@ use crate::runs::spec::{self, may_pass, unmake};
 use crate::runs::unreadable::{Unreadable, What};
 use crate::runs::{gone, segments};
 use check::still_live;
-use place::{Folder, Placed};
-pub use place::{Placer, Placing};
+pub use place::Placer;
+pub use placed::Placing;
+use placed::{Folder, Placed};
 
 struct Rejection {
     why: String,

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use nero_model::{RunId, RunToken};
-use nero_node_core::Stage;
 use nero_wire::v1::{
     AnswerStepRequest, FollowRequest, HandOverReply, RelayClaims, RelayOrder, RuleSet,
     WatcherCommand,
@@ -12,9 +11,11 @@ use nero_wire::v1::{
 use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
 
-use super::control::{EndRequest, Outcome, OutcomesTo};
-use super::pause::{PauseCall, PauseOutcome};
-use super::{Candidate, FollowStream, Placing, Verdict, WatcherNews};
+use super::calls::{
+    Candidate, EndRequest, Milestone, NodeLoad, OrderAnswer, Outcome, OutcomesTo, PauseCall,
+    PauseOutcome, Refused, Verdict, WatcherNews,
+};
+use super::{FollowStream, Placing};
 use crate::letters::ToldEnds;
 use crate::warden::bare;
 
@@ -66,7 +67,7 @@ pub(super) enum Message {
     /// To the task of a scheduler.
     Task(TaskMessage),
     /// Tell people of ends while no neroman follows.
-    Letters(Box<RelayOrder>, super::letters::OrderAnswer),
+    Letters(Box<RelayOrder>, OrderAnswer),
     /// Leave in order.
     Stop,
 }
@@ -90,26 +91,15 @@ pub(super) enum Mail<O> {
     Done(Done<O>),
 }
 
-/// A stage that a caller waits for.
+/// Answer of `nerokid settle` about a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Milestone {
-    /// The run's claim was seen.
-    Started,
-    /// No record of its life can follow.
-    Ended,
-}
-
-impl Milestone {
-    pub(super) fn is_reached(self, stage: &Stage) -> bool {
-        match stage {
-            Stage::Waiting
-            | Stage::Starting { .. }
-            | Stage::Submitted { .. }
-            | Stage::Held { .. } => false,
-            Stage::Running { .. } => self == Self::Started,
-            Stage::Ended { .. } | Stage::Settled { .. } | Stage::TakenAway | Stage::Refused => true,
-        }
-    }
+pub enum SettleAnswer {
+    Well,
+    /// The disk has no room, which may pass.
+    Full,
+    /// Another process watches, which nearly always passes.
+    Busy,
+    Failed,
 }
 
 /// Results of work off the reactor; `O`: of the driver's.
@@ -124,7 +114,7 @@ pub enum Done<O> {
     /// The ledger was synced.
     Synced(std::io::Result<()>),
     /// One run of a settling, and whether it went well.
-    Settled(PathBuf, super::settle::SettleAnswer, String),
+    Settled(PathBuf, SettleAnswer, String),
     /// The settling process is gone.
     SettlerGone,
     /// The runs whose files can be read again.
@@ -137,52 +127,6 @@ pub enum Done<O> {
     FollowRoom,
     /// Work of the driver.
     Driver(O),
-}
-
-/// Reason why a call is refused.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum Refused {
-    /// The disk refuses; a retry may help.
-    #[error("cannot keep it: {0}")]
-    Disk(String),
-    /// There is no such run.
-    #[error("the run is not known here")]
-    UnknownRun,
-    /// The call makes no sense.
-    #[error("{0}")]
-    Invalid(&'static str),
-}
-
-impl From<Refused> for Status {
-    fn from(refused: Refused) -> Self {
-        let text = refused.to_string();
-        match refused {
-            Refused::Disk(_) => Self::resource_exhausted(text),
-            Refused::UnknownRun => Self::not_found(text),
-            Refused::Invalid(_) => Self::invalid_argument(text),
-        }
-    }
-}
-
-/// How busy the node is.
-#[derive(Clone, Debug, Default)]
-pub struct NodeLoad {
-    /// Runs that hold a slot.
-    pub live: u32,
-    /// Runs that wait.
-    pub waiting: u32,
-    /// CPUs that no run holds.
-    pub cpus_free: f64,
-    /// Reason why nothing new starts.
-    pub hold: String,
-    /// Memory that runs were given.
-    pub memory_given: u64,
-    /// Free disk to keep.
-    pub min_free: u64,
-    /// Files of the node that cannot be used.
-    pub unreadable: Vec<nero_wire::v1::Unreadable>,
-    /// What was counted of the scheduler, where the node has one.
-    pub scheduler: Option<nero_wire::v1::SchedulerUse>,
 }
 
 /// Speaks to the agent. A method that returns an answer returns when the effect

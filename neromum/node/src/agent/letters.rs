@@ -8,9 +8,9 @@ use std::time::Duration;
 use nero_model::RunToken;
 use nero_node_core::Stage;
 use nero_wire::v1::{RelayClaims, RelayOrder};
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::calls::OrderAnswer;
 use super::{Agent, Done, Driver, Refused};
 use crate::letters::{EndedRun, LetterDesk, ToldEnds};
 use crate::runs::{segments, spec};
@@ -21,8 +21,6 @@ const GATHER: Duration = Duration::from_secs(10);
 const ORDER_WITHIN: Duration = Duration::from_secs(60);
 /// Letters that cannot be sent are given up after so many tries.
 const TRIES_MAX: u32 = 20;
-
-pub(super) type OrderAnswer = oneshot::Sender<Result<RelayClaims, Refused>>;
 
 /// Whether a neroman follows, and since when.
 #[derive(Clone, Copy, Debug)]

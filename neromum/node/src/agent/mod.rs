@@ -21,6 +21,7 @@
 //! starts, syncs, settling, looks at files that cannot be read, and
 //! the file work of calls.
 
+mod calls;
 mod cards;
 mod clean;
 mod control;
@@ -62,16 +63,16 @@ use crate::runs::unreadable::Unreadable;
 use crate::warden::bare;
 use crate::warden::orders::Orders;
 
-pub use clean::{Candidate, Verdict};
-pub use control::{Cancel, EndRequest, Outcome, Target};
+pub use calls::{
+    AppendedRecords, Cancel, Candidate, EndRequest, Milestone, NodeLoad, PauseCall, Refused,
+    Target, Verdict, Wanted, WatcherNews,
+};
 pub use driver::{Bare, Driver};
 pub use entry::Entry;
 pub use follow::FollowStream;
 pub use hand_over::{Placer, Placing};
-pub use handle::{AgentGone, AgentHandle, Milestone, NodeLoad, Refused};
+pub use handle::{AgentGone, AgentHandle};
 use handle::{Done, Mail, Message};
-pub use pause::{PauseCall, Wanted};
-pub use watchers::{AppendedRecords, WatcherNews};
 
 /// Settings and resources of the agent.
 #[derive(Debug)]

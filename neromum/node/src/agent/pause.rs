@@ -8,30 +8,11 @@ use nero_journal::Clocks;
 use nero_model::RunToken;
 use nero_model::paths::run as names;
 use nero_node_core::Stage;
-use nero_wire::v1::{self, pause_runs_reply};
+use nero_wire::v1;
 
+use super::calls::{PauseCall, PauseOutcome, Wanted};
 use super::{Agent, Driver, Refused};
 use crate::runs::control::{ask_for_pause, is_paused, newest_pause};
-
-/// A call that pauses runs, or lets them go on.
-#[derive(Clone, Debug)]
-pub struct PauseCall {
-    /// Tokens of the runs.
-    pub runs: Vec<RunToken>,
-    pub wanted: Wanted,
-    /// Leave runs alone that have begun.
-    pub waiting: bool,
-    pub author: String,
-}
-
-/// What is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
-    Paused,
-    Resumed,
-}
-
-pub use pause_runs_reply::Outcome as PauseOutcome;
 
 impl<D: Driver> Agent<D> {
     /// Makes the requests; returns the outcomes in the order of the runs.

@@ -12,7 +12,7 @@ use nero_model::{RunId, RunToken};
 use nero_node_core::Stage;
 use nero_node_core::decide::Decision;
 
-use super::control::{Cancel, Outcome, Target};
+use super::calls::{Cancel, Outcome, Target};
 use super::follow::Adopted;
 use super::hand_over::NEVER_AGAIN;
 use super::{Agent, Driver};

@@ -14,6 +14,7 @@ use nero_node_core::Stage;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::time::Instant;
 
+use super::handle::SettleAnswer;
 use super::off_reactor::Report;
 use super::{Agent, Done, Driver, Entry};
 use crate::config;
@@ -309,17 +310,6 @@ async fn settle<O>(
     }
     child.kill().await?;
     said
-}
-
-/// Answer of `nerokid settle` about a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SettleAnswer {
-    Well,
-    /// The disk has no room, which may pass.
-    Full,
-    /// Another process watches, which nearly always passes.
-    Busy,
-    Failed,
 }
 
 /// Most of a reason that is kept, in bytes.

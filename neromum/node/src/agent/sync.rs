@@ -6,8 +6,8 @@ use nero_journal::v1::LedgerExited;
 use nero_model::{RunToken, SubmissionId};
 use nero_node_core::Stage;
 
-use super::control::OutcomesTo;
-use super::{Agent, Done, Driver, Entry, Outcome};
+use super::calls::{Outcome, OutcomesTo};
+use super::{Agent, Done, Driver, Entry};
 use crate::config;
 use crate::ledger::{Kept, LedgerState};
 use crate::runs::{own, segments};

@@ -1,64 +1,12 @@
 //! Connected watchers: records that they send are passed on without reading the
 //! disk, where they continue the known segment.
 
-use bytes::Bytes;
 use nero_model::RunToken;
-use nero_wire::v1::WatcherCommand;
-use tokio::sync::{mpsc, oneshot};
 
+use super::calls::{AppendedRecords, WatcherNews};
+use super::entry::AttachedWatcher;
 use super::{Agent, Driver};
 use crate::runs::segments;
-
-/// An event of a watcher's connection, for the agent.
-#[derive(Debug)]
-pub enum WatcherNews {
-    /// The watcher began; the reply is whether its run is known.
-    Attached {
-        /// Names the connection.
-        id: u64,
-        /// Token of the run.
-        token: RunToken,
-        /// Number of the start.
-        incarnation: u32,
-        /// Sends commands to the watcher.
-        commands: mpsc::Sender<WatcherCommand>,
-        /// Gets whether the run is known.
-        answer: oneshot::Sender<bool>,
-    },
-    /// The watcher appended to its segment.
-    Appended(AppendedRecords),
-    /// The connection ended.
-    Gone {
-        /// Names the connection.
-        id: u64,
-        /// Token of the run.
-        token: RunToken,
-    },
-}
-
-/// Records that a watcher appended to its segment.
-#[derive(Debug)]
-pub struct AppendedRecords {
-    /// Names the connection.
-    pub id: u64,
-    /// Token of the run.
-    pub token: RunToken,
-    /// Number of the start.
-    pub incarnation: u32,
-    /// Id of the watcher's segment.
-    pub segment: [u8; 8],
-    /// Offset of the first byte in the segment.
-    pub offset: u64,
-    /// Whole records.
-    pub data: Bytes,
-}
-
-/// An attached watcher.
-#[derive(Debug)]
-pub struct AttachedWatcher {
-    pub(super) id: u64,
-    pub(super) commands: mpsc::Sender<WatcherCommand>,
-}
 
 impl<D: Driver> Agent<D> {
     pub(super) fn watcher(&mut self, news: WatcherNews) {

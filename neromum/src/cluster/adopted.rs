@@ -2,7 +2,7 @@
 //! writes their records in the place of a shim, from the scheduler's words, and copies
 //! their logs. No call is ever made for them but a person's cancel.
 
-mod log;
+pub(super) mod log;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,10 +28,11 @@ use nero_wire::v1;
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
-use self::log::{LogCopy, copied};
+use self::log::copied;
 use super::ends::ACCOUNTED_MAX;
 use super::over::of_ended;
-use super::{Agent, Cluster, ClusterResult, LOOK_EVERY, Seen, Submission, Task};
+use super::results::{ClusterResult, CopiedLogs};
+use super::{Agent, Cluster, LOOK_EVERY, Seen, Submission, Task};
 use crate::warden::runner::ends_with_neromum;
 
 /// The only start of an adopted job's run: the scheduler alone knows of others.
@@ -40,9 +41,6 @@ const START: u32 = 1;
 const WATCHERS_MAX: usize = 16;
 /// Pause before a watcher that ended is started again.
 const WATCHER_AGAIN: Duration = Duration::from_secs(30);
-
-/// The logs of adopted jobs, after a look that began at this time.
-pub type CopiedLogs = (Instant, Vec<(SubmissionId, LogCopy)>);
 
 /// What neromum has of an adopted job, beside its submission.
 #[derive(Debug)]

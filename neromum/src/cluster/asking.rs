@@ -1,7 +1,6 @@
 //! The next question for the scheduler, one at a time, and what its answer changes.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 use std::time::Duration;
 
 use nero_cluster::submission::Files;
@@ -10,40 +9,12 @@ use nero_node::agent::handle::Done;
 use nero_node::agent::off_reactor::Report;
 use nero_node::staging::environment::{local_user, user_in};
 use nero_warden::standing::{Standing, Step};
-use nero_warden::{Call, End, JobName, Known, Said, Site};
+use nero_warden::{Call, End, JobName, Known, Said};
 use tokio::time::Instant;
 
-use super::{Agent, Cluster, ClusterResult, LIST_APART, PAUSES, SITE_FRESH, Submission};
+use super::results::{Ask, ClusterResult, CommandAnswers};
+use super::{Agent, Cluster, LIST_APART, PAUSES, SITE_FRESH, Submission};
 use crate::warden::front::Front;
-
-/// What a command is asked for.
-#[derive(Clone, Debug)]
-pub enum Ask {
-    /// The site.
-    Site,
-    /// To take a submission.
-    Submit(SubmissionId),
-    /// The queue, at this time.
-    List(Instant),
-    /// The number of jobs of all users, at this time.
-    Count(Instant),
-    /// The ends of these submissions.
-    Ends(Vec<SubmissionId>),
-    /// When the controller was started, since tasks of these vanished, asked at this time.
-    Start(Vec<SubmissionId>, Instant),
-    /// To cancel or to ring: the answer says nothing.
-    Tell,
-}
-
-/// Answers to the commands of one question.
-#[derive(Debug)]
-pub struct CommandAnswers {
-    pub(super) ask: Ask,
-    pub(super) said: Vec<Said>,
-    pub(super) site: Option<Result<Arc<Site>, String>>,
-    /// Names of users in the answers, of those that this host does not know.
-    pub(super) users: HashMap<u32, String>,
-}
 
 impl Cluster {
     /// The question for the queue.

@@ -9,6 +9,7 @@ mod control;
 mod ends;
 mod make;
 mod over;
+mod results;
 mod room;
 mod submit;
 mod task;
@@ -40,11 +41,8 @@ use nero_wire::v1::SchedulerUse;
 use tokio::time::Instant;
 
 use crate::warden::front::Front;
-use adopted::CopiedLogs;
-use asking::{Ask, CommandAnswers};
-use make::Folders;
+use results::{Ask, ClusterResult};
 use task::{Seen, Task};
-use watch::SubmissionNews;
 
 /// First and longest pause between two listings while nothing changes.
 const LIST_EVERY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(60));
@@ -296,19 +294,6 @@ impl Submission {
         let rows: Vec<&Listed> = self.rows.iter().collect();
         task.row(&rows, self.job()?)
     }
-}
-
-/// Results of work beside the agent's task.
-#[derive(Debug)]
-pub enum ClusterResult {
-    /// Folders of submissions.
-    Made(Box<Folders>),
-    /// The news of submissions.
-    News(SubmissionNews),
-    /// Logs of adopted jobs.
-    Copied(CopiedLogs),
-    /// The scheduler's answers.
-    Asked(Box<CommandAnswers>),
 }
 
 impl Driver for Cluster {

@@ -1,8 +1,6 @@
 //! Watching submissions: the news in their folders, which are names, and the queue, in
 //! one question for all.
 
-use std::io;
-
 use nero_cluster::submission::{Files, News, StartId, began};
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::TaskStart;
@@ -12,6 +10,7 @@ use nero_warden::standing::{Ms, Standing, Step};
 use nero_warden::{JobId, Listed, Queue, Sighting, Warden};
 use tokio::time::Instant;
 
+use super::results::SubmissionNews;
 use super::submit::{in_doubt, needs_person};
 use super::waiting::{RowText, shown};
 use super::{
@@ -24,9 +23,6 @@ const MISSED: std::time::Duration =
     std::time::Duration::from_millis(nero_warden::standing::APART_MS);
 /// Live runs whose folders are read at one look at the news.
 const READ_MAX: usize = 64;
-
-/// The news of each submission.
-pub type SubmissionNews = Vec<(SubmissionId, io::Result<Vec<News>>)>;
 
 impl Cluster {
     /// Reads the names in each submission's folder when that is due.

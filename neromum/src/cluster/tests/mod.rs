@@ -23,6 +23,7 @@ use nero_node_core::capacity::Capacity;
 use nero_node_core::decide::{Decision, Origin, ProcessLives, Tracking, decide};
 use nero_warden::{Call, End, Ended, Kind, Said, Settings};
 
+use super::results::CommandAnswers;
 use super::*;
 
 /// A node with a scheduler, in a folder.

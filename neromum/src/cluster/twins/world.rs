@@ -16,8 +16,9 @@ use nero_warden::{Accounting, Call, End, JobName, Said, Site};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::super::results::CommandAnswers;
 use super::super::tests::{Node, planned};
-use super::super::{Agent, Ask, Cluster, ClusterResult, CommandAnswers};
+use super::super::{Agent, Ask, Cluster, ClusterResult};
 use super::{Counts, Dice, Guard, RunSeen, start};
 use nero_warden::standing::Standing;
 

@@ -447,7 +447,7 @@ impl<D: Driver> Agent<D> {
                     continue;
                 };
                 let run = entry.id;
-                let continued = super::control::proceed(process);
+                let continued = super::calls::control::proceed(process);
                 tracing::warn!(%run, what, pid = process.pid, ?continued, "a supervisor was stopped by a signal and is continued");
                 if !std::mem::replace(&mut entry.stop_noted, true) {
                     let text =

@@ -23,8 +23,6 @@
 
 mod calls;
 mod cards;
-mod clean;
-mod control;
 pub mod driver;
 mod effects;
 mod entry;
@@ -35,8 +33,6 @@ mod launchers;
 mod letters;
 mod look;
 pub mod off_reactor;
-mod pause;
-mod recall;
 pub mod recover;
 mod settle;
 mod sync;
@@ -107,7 +103,7 @@ pub struct Agent<D: Driver> {
     pub ledger: Ledger,
     pub entries: HashMap<RunToken, Entry>,
     admission: hand_over::Admission,
-    answers: control::Answers,
+    answers: calls::control::Answers,
     pub launchers: launchers::Launchers,
     pub sync: sync::Syncs,
     pub followers: follow::Followers,
@@ -197,7 +193,7 @@ impl<D: Driver> Agent<D> {
             ledger,
             entries: HashMap::new(),
             admission: hand_over::Admission::new(1),
-            answers: control::Answers::default(),
+            answers: calls::control::Answers::default(),
             launchers: launchers::Launchers::default(),
             sync: sync::Syncs::default(),
             followers: follow::Followers::default(),

@@ -15,10 +15,10 @@ use nero_wire::v1::cancel_reply::One;
 use nero_wire::v1::{self, CancelReply, RuleSet, WatcherCommand};
 use prost::Message as _;
 
-use super::calls::{Cancel, EndRequest, Outcome, OutcomesTo, Target};
-use super::follow::Adopted;
-use super::hand_over::NEVER_AGAIN;
-use super::{Agent, Driver, Refused};
+use super::{Cancel, EndRequest, Outcome, OutcomesTo, Refused, Target};
+use crate::agent::follow::Adopted;
+use crate::agent::hand_over::NEVER_AGAIN;
+use crate::agent::{Agent, Driver};
 use crate::config;
 use crate::runs::control::{first_free, keep_answer, keep_rules, newest_cancel};
 use crate::runs::spec::may_pass;
@@ -27,7 +27,7 @@ use crate::runs::{gone, spec};
 /// The answers to calls that end runs, the oldest first, at most
 /// [`config::ANSWERS_MAX`]. The ledger keeps each as a `CancelReply`.
 #[derive(Debug, Default)]
-pub(super) struct Answers {
+pub(in crate::agent) struct Answers {
     list: VecDeque<(RequestId, Vec<u8>)>,
 }
 
@@ -66,7 +66,7 @@ impl Answers {
 }
 
 impl<D: Driver> Agent<D> {
-    pub(super) fn end(&mut self, ending: EndRequest, answer: OutcomesTo) {
+    pub(in crate::agent) fn end(&mut self, ending: EndRequest, answer: OutcomesTo) {
         if let Some(known) = ending
             .request
             .and_then(|id| self.answers.find(id, &ending.runs))
@@ -254,7 +254,11 @@ impl<D: Driver> Agent<D> {
     ///
     /// # Errors
     /// When the disk refuses either; `NotFound` when the run's folder is gone.
-    pub(super) fn write_cancel(&mut self, token: RunToken, cancel: &Cancel) -> io::Result<u32> {
+    pub(in crate::agent) fn write_cancel(
+        &mut self,
+        token: RunToken,
+        cancel: &Cancel,
+    ) -> io::Result<u32> {
         let Some(entry) = self.entries.get_mut(&token) else {
             return Err(io::Error::other("the run is not known here"));
         };
@@ -299,7 +303,7 @@ impl<D: Driver> Agent<D> {
     }
 
     /// Keeps the end of a step for the job that waits for it.
-    pub(super) fn write_answer(
+    pub(in crate::agent) fn write_answer(
         &mut self,
         token: RunToken,
         request: &v1::AnswerStepRequest,
@@ -310,7 +314,11 @@ impl<D: Driver> Agent<D> {
     }
 
     /// Keeps a rule set; returns the version under which it is kept.
-    pub(super) fn write_rules(&mut self, token: RunToken, rules: &RuleSet) -> Result<u64, Refused> {
+    pub(in crate::agent) fn write_rules(
+        &mut self,
+        token: RunToken,
+        rules: &RuleSet,
+    ) -> Result<u64, Refused> {
         if rules.version == 0 {
             return Err(Refused::Invalid("versions of rule sets count from 1"));
         }
@@ -341,7 +349,7 @@ fn ring(process: ProcessId) -> io::Result<bool> {
 }
 
 /// Continues a stopped process. False as for [`ring`].
-pub(super) fn proceed(process: ProcessId) -> io::Result<bool> {
+pub(in crate::agent) fn proceed(process: ProcessId) -> io::Result<bool> {
     send(process, &[rustix::process::Signal::CONT])
 }
 

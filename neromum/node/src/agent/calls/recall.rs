@@ -12,10 +12,10 @@ use nero_model::{RunId, RunToken};
 use nero_node_core::Stage;
 use nero_node_core::decide::Decision;
 
-use super::calls::{Cancel, Outcome, Target};
-use super::follow::Adopted;
-use super::hand_over::NEVER_AGAIN;
-use super::{Agent, Driver};
+use super::{Cancel, Outcome, Target};
+use crate::agent::follow::Adopted;
+use crate::agent::hand_over::NEVER_AGAIN;
+use crate::agent::{Agent, Driver};
 use crate::runs::segments;
 use crate::runs::spec::{self, was_recalled};
 use crate::staging::work_folder;
@@ -26,7 +26,7 @@ impl<D: Driver> Agent<D> {
     ///
     /// # Errors
     /// When the disk refuses the cancel request, or the run's files cannot be read.
-    pub(super) fn recall_one(
+    pub(in crate::agent) fn recall_one(
         &mut self,
         target: Target,
         generation: u32,
@@ -177,7 +177,7 @@ impl<D: Driver> Agent<D> {
     ///
     /// # Errors
     /// When its records cannot be read now.
-    pub(super) fn began(&mut self, token: RunToken) -> io::Result<bool> {
+    pub(in crate::agent) fn began(&mut self, token: RunToken) -> io::Result<bool> {
         let newest = self.entries.get(&token).map(|entry| entry.incarnation);
         let incarnation = newest.unwrap_or_default().max(1);
         if !self.look(token, incarnation) {
@@ -201,7 +201,7 @@ impl<D: Driver> Agent<D> {
 
     /// Whether a refused run had an earlier start with a claim: it has ended, and
     /// other nodes cannot have it.
-    pub(super) fn refused_after_a_claim(&self, token: &RunToken) -> bool {
+    pub(in crate::agent) fn refused_after_a_claim(&self, token: &RunToken) -> bool {
         let refused = self.core.run(token).map(|run| &run.stage) == Some(&Stage::Refused);
         let entry = self.entries.get(token);
         refused && entry.is_some_and(|entry| entry.incarnation > 1 || entry.facts.claimed)

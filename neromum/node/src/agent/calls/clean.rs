@@ -8,14 +8,14 @@ use nero_model::{RunId, RunToken};
 use nero_node_core::Stage;
 use tokio::sync::oneshot;
 
-use super::calls::{Candidate, Verdict};
-use super::{Agent, Driver};
+use super::{Candidate, Verdict};
+use crate::agent::{Agent, Driver};
 
 impl<D: Driver> Agent<D> {
     /// Decides about each run. Unless it is a rehearsal, the agent forgets
     /// those that may go, and does not take them up again before it is told that
     /// they are cleaned.
-    pub(super) fn clean(
+    pub(in crate::agent) fn clean(
         &mut self,
         candidates: Vec<Candidate>,
         rehearsal: bool,
@@ -41,7 +41,7 @@ impl<D: Driver> Agent<D> {
     }
 
     /// Runs that are not over.
-    pub(super) fn open_runs(&self) -> HashSet<RunId> {
+    pub(in crate::agent) fn open_runs(&self) -> HashSet<RunId> {
         let open = |stage: &Stage| !stage.is_final() && !matches!(stage, Stage::Ended { .. });
         self.core
             .runs()
@@ -52,7 +52,7 @@ impl<D: Driver> Agent<D> {
 
     /// Whether the run may still change, so that its folder cannot be copied
     /// from.
-    pub(super) fn is_open(&self, token: &RunToken) -> bool {
+    pub(in crate::agent) fn is_open(&self, token: &RunToken) -> bool {
         self.core
             .run(token)
             .is_some_and(|run| !run.stage.is_final() && !matches!(run.stage, Stage::Ended { .. }))

@@ -1,4 +1,10 @@
-//! What is asked of the agent and told to it, and what it answers.
+//! What is asked of the agent and told to it, what it answers, and what it does when runs are to
+//! end, to pause or to be removed. Questions and answers import none of the files beside them.
+
+mod clean;
+pub(super) mod control;
+mod pause;
+mod recall;
 
 use bytes::Bytes;
 use nero_model::{RequestId, RunId, RunToken};

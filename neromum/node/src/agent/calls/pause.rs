@@ -10,13 +10,16 @@ use nero_model::paths::run as names;
 use nero_node_core::Stage;
 use nero_wire::v1;
 
-use super::calls::{PauseCall, PauseOutcome, Wanted};
-use super::{Agent, Driver, Refused};
+use super::{PauseCall, PauseOutcome, Refused, Wanted};
+use crate::agent::{Agent, Driver};
 use crate::runs::control::{ask_for_pause, is_paused, newest_pause};
 
 impl<D: Driver> Agent<D> {
     /// Makes the requests; returns the outcomes in the order of the runs.
-    pub(super) fn pause(&mut self, pausing: &PauseCall) -> Result<Vec<PauseOutcome>, Refused> {
+    pub(in crate::agent) fn pause(
+        &mut self,
+        pausing: &PauseCall,
+    ) -> Result<Vec<PauseOutcome>, Refused> {
         let one = |token: &RunToken| self.pause_one(*token, pausing);
         let outcomes: io::Result<Vec<PauseOutcome>> = pausing.runs.iter().map(one).collect();
         outcomes.map_err(|error| Refused::Disk(error.to_string()))
@@ -75,7 +78,7 @@ impl<D: Driver> Agent<D> {
     }
 
     /// Takes over the newest pause request of a run after a restart.
-    pub(super) fn restore_pause(&mut self, token: RunToken) {
+    pub(in crate::agent) fn restore_pause(&mut self, token: RunToken) {
         let Some(entry) = self.entries.get(&token) else {
             return;
         };

@@ -6,7 +6,6 @@ use std::time::Duration;
 use nero_cluster::submission::Files;
 use nero_model::SubmissionId;
 use nero_node::agent::handle::Done;
-use nero_node::agent::off_reactor::Report;
 use nero_node::staging::environment::{local_user, user_in};
 use nero_warden::standing::{Standing, Step};
 use nero_warden::{Call, End, JobName, Known, Said};
@@ -175,7 +174,7 @@ impl Cluster {
             site: None,
             users: HashMap::new(),
         })));
-        let report = Report::new(agent.done.clone(), lost);
+        let report = agent.work_report(lost);
         #[expect(
             clippy::disallowed_methods,
             reason = "the drop of `report` tells the agent its end, whatever ended it"

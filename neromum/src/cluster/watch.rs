@@ -124,7 +124,7 @@ impl Cluster {
     /// Reads on in the folders of some live runs, in turn, while a follower wants to
     /// know.
     fn read_live(agent: &mut Agent<Self>, all: bool) {
-        if agent.followers.is_empty() {
+        if !agent.is_followed() {
             return;
         }
         let submitted = |token: &RunToken| agent.driver.has(token);

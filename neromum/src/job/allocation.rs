@@ -8,9 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nero_cluster::submission::{Files, News, Planned, StartId};
-use nero_journal::v1::{
-    EndAll, Granted, JobExited, JobNotStarted, Notice, ledger_exited::Copy, to_launcher,
-};
+use nero_journal::v1::{Granted, JobExited, JobNotStarted, Notice, ledger_exited::Copy};
 use nero_model::paths::run as names;
 use nero_model::{DeploymentId, RunId, RunToken};
 use nero_node::agent::driver::Rest;
@@ -428,9 +426,7 @@ impl Allocation {
         tracing::info!("the allocation ends: every start is stopped");
         agent.ending = true;
         agent.core.hold("the scheduler ends the allocation");
-        agent
-            .launchers
-            .send_all(&to_launcher::Message::EndAll(EndAll {}));
+        agent.end_launches();
     }
 
     /// The leader gave the task up: what runs goes on, and nothing is started any more.
@@ -491,7 +487,7 @@ impl Allocation {
 
     /// Whether nothing is left to do for the task.
     fn is_task_done(agent: &Agent<Self>) -> bool {
-        !agent.sync.is_busy()
+        !agent.is_syncing()
             && agent.core.runs().all(|(_, run)| match run.stage {
                 // It keeps no allocation that nothing else needs.
                 Stage::Waiting => agent.ending || run.paused || agent.core.held().is_some(),

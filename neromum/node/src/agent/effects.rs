@@ -135,6 +135,7 @@ impl<D: Driver> Agent<D> {
         }
     }
 
+    /// Starts nothing for a while, for this reason.
     pub fn hold_starts(&mut self, why: &str) {
         let pause = self
             .timers

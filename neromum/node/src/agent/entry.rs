@@ -16,6 +16,7 @@ use crate::warden::bare;
 /// The agent's knowledge of a run, beside the state in the core.
 #[derive(Debug)]
 pub struct Entry {
+    /// The run.
     pub id: RunId,
     /// The last hand-over of it by neroman; 0: not known.
     pub(super) generation: u32,
@@ -85,6 +86,7 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// A run of which nothing else is known yet.
     pub fn new(id: RunId) -> Self {
         Self {
             id,

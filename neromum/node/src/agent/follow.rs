@@ -59,11 +59,6 @@ impl Followers {
         }
     }
 
-    /// Whether there is no follower.
-    pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
     /// A follower has room again; the pump at the end of the turn fills it.
     pub fn room(&mut self, id: u64) {
         if let Some(follower) = self.list.iter().find(|follower| follower.id == id) {
@@ -126,6 +121,11 @@ fn answers(setup: &Setup, id: RunId, token: RunToken) -> bool {
 }
 
 impl<D: Driver> Agent<D> {
+    /// Whether a neroman follows the runs.
+    pub fn is_followed(&self) -> bool {
+        !self.followers.list.is_empty()
+    }
+
     /// A run's state changed.
     pub(super) fn report(&mut self, token: RunToken) {
         if let Some(entry) = self.entries.get_mut(&token) {

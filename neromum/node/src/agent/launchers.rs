@@ -168,6 +168,12 @@ impl<D: Driver> Agent<D> {
         }
     }
 
+    /// Asks every launcher to end its jobs.
+    pub fn end_launches(&mut self) {
+        self.launchers
+            .send_all(&to_launcher::Message::EndAll(EndAll {}));
+    }
+
     fn launcher_up(&mut self, link: LinkId, own: bool, orders: mpsc::UnboundedSender<Vec<u8>>) {
         self.launchers.opening -= 1;
         let new = LauncherLink {
@@ -177,8 +183,7 @@ impl<D: Driver> Agent<D> {
         };
         self.launchers.links.insert(link, new);
         if self.ending {
-            self.launchers
-                .send_all(&to_launcher::Message::EndAll(EndAll {}));
+            self.end_launches();
         }
         if own {
             self.launchers.own = Some(link);

@@ -98,7 +98,7 @@ impl<D: Driver> Agent<D> {
     /// Works at an order, or sends letters, if that is to be done now.
     pub(super) fn see_to_letters(&mut self) {
         self.timers.letters = None;
-        self.letters.follows_now(!self.followers.is_empty());
+        self.letters.follows_now(self.is_followed());
         if self.letters.is_busy {
             return;
         }

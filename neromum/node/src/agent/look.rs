@@ -19,6 +19,7 @@ use crate::runs::segments;
 use crate::runs::unreadable::{Unreadable, What};
 
 impl<D: Driver> Agent<D> {
+    /// Reads what was appended to the segments of a start, and does what follows from it.
     pub fn look_and_decide(&mut self, token: RunToken, incarnation: u32) {
         let tracked = self
             .entries

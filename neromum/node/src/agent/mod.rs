@@ -32,7 +32,7 @@ pub mod handle;
 mod launchers;
 mod letters;
 mod look;
-pub mod off_reactor;
+mod off_reactor;
 pub mod recover;
 mod settle;
 mod sync;
@@ -97,24 +97,30 @@ pub struct Setup {
 /// The task.
 #[derive(Debug)]
 pub struct Agent<D: Driver> {
+    /// What it was made with.
     pub setup: Arc<Setup>,
+    /// What starts the runs.
     pub driver: D,
+    /// What is decided about the runs, and why.
     pub core: Core,
+    /// The node's ledger.
     pub ledger: Ledger,
+    /// What is known of each run beside that.
     pub entries: HashMap<RunToken, Entry>,
     admission: hand_over::Admission,
     answers: calls::control::Answers,
-    pub launchers: launchers::Launchers,
-    pub sync: sync::Syncs,
-    pub followers: follow::Followers,
+    launchers: launchers::Launchers,
+    sync: sync::Syncs,
+    followers: follow::Followers,
     settling: settle::UnreadRuns,
     letters: letters::Letters,
     /// Shims and launchers that the last look at live runs found stopped.
     stopped: HashSet<nero_model::ProcessId>,
+    /// When something is due.
     pub timers: timers::Timers,
     /// Results of work off the reactor. Not bounded: each stands for work in
     /// flight, at most one per slot, sync and settled run.
-    pub done: mpsc::UnboundedSender<Done<D::Result>>,
+    done: mpsc::UnboundedSender<Done<D::Result>>,
     connections: i64,
     /// Number of times that the segments of a run were read.
     pub reads: u64,
@@ -139,6 +145,7 @@ pub enum End {
 #[derive(Debug)]
 pub struct Mailboxes<O> {
     mailbox: mpsc::Receiver<Message>,
+    /// Results of work off the reactor.
     pub done: mpsc::UnboundedReceiver<Done<O>>,
 }
 
@@ -169,6 +176,7 @@ impl<D: Driver> Agent<D> {
         (agent, handle, mailboxes)
     }
 
+    /// An agent without runs.
     pub fn empty(
         setup: Setup,
         driver: D,
@@ -313,6 +321,7 @@ impl<D: Driver> Agent<D> {
         }
     }
 
+    /// Takes in a result of work off the reactor.
     pub fn done(&mut self, done: Done<D::Result>) {
         match done {
             Done::Prepared(token, incarnation, result) => self.prepared(token, incarnation, result),
@@ -375,6 +384,7 @@ impl<D: Driver> Agent<D> {
         }
     }
 
+    /// The folder of a run.
     pub fn run_dir(&self, id: RunId) -> PathBuf {
         self.setup.paths.run(id)
     }

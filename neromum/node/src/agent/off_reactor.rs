@@ -15,7 +15,7 @@ pub struct Report<O> {
 }
 
 impl<O> Report<O> {
-    pub fn new(done: mpsc::UnboundedSender<Done<O>>, lost: Done<O>) -> Self {
+    pub(super) fn new(done: mpsc::UnboundedSender<Done<O>>, lost: Done<O>) -> Self {
         let lost = Some(lost);
         Self { done, lost }
     }
@@ -26,6 +26,7 @@ impl<O> Report<O> {
         let _ = self.done.send(done);
     }
 
+    /// Delivers the last result.
     pub fn end(mut self, done: Done<O>) {
         self.lost = None;
         self.tell(done);
@@ -41,13 +42,18 @@ impl<O> Drop for Report<O> {
 }
 
 impl<D: Driver> Agent<D> {
+    /// Delivers the results of a task; `lost` is the last one if it panics.
+    pub fn work_report(&self, lost: Done<D::Result>) -> Report<D::Result> {
+        Report::new(self.done.clone(), lost)
+    }
+
     /// Does file work on a thread; `lost` is its result if it panics.
     pub(super) fn off_reactor(
         &self,
         lost: Done<D::Result>,
         work: impl FnOnce() -> Done<D::Result> + Send + 'static,
     ) {
-        let report = Report::new(self.done.clone(), lost);
+        let report = self.work_report(lost);
         tokio::task::spawn_blocking(move || report.end(work()));
     }
 

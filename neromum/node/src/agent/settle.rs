@@ -139,7 +139,7 @@ impl<D: Driver> Agent<D> {
         }
         self.settling.running = true;
         let watcher = self.setup.orders.watcher.clone();
-        let report = Report::new(self.done.clone(), Done::SettlerGone);
+        let report = self.work_report(Done::SettlerGone);
         #[expect(
             clippy::disallowed_methods,
             reason = "the drop of `report` tells the agent its end, whatever ended it"

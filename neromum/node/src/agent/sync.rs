@@ -38,14 +38,13 @@ impl Batch {
     }
 }
 
-impl Syncs {
-    /// Whether an end is not durable yet.
-    pub fn is_busy(&self) -> bool {
-        self.in_flight || !self.next.is_empty() || !self.unwritten.is_empty()
-    }
-}
-
 impl<D: Driver> Agent<D> {
+    /// Whether an end is not durable yet.
+    pub fn is_syncing(&self) -> bool {
+        let sync = &self.sync;
+        sync.in_flight || !sync.next.is_empty() || !sync.unwritten.is_empty()
+    }
+
     /// Copies a run's end into the ledger; it is reported after the next sync.
     pub(super) fn keep_end(&mut self, token: RunToken) {
         let Some(entry) = self.entries.get_mut(&token) else {
@@ -88,6 +87,7 @@ impl<D: Driver> Agent<D> {
         self.sync.next.intents.push(submission);
     }
 
+    /// Begins the sync of what the ledger got, unless one is at work or is to wait.
     pub fn start_sync(&mut self) {
         if self.sync.in_flight || self.sync.next.is_empty() {
             return;
@@ -152,6 +152,7 @@ impl<D: Driver> Agent<D> {
         self.compact();
     }
 
+    /// Writes the ledger anew, with what is open now.
     pub fn compact(&mut self) {
         let runs = self.core.runs().filter_map(|(token, run)| {
             let entry = self.entries.get(token)?;

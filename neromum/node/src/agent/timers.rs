@@ -68,6 +68,7 @@ impl Timers {
 }
 
 impl<D: Driver> Agent<D> {
+    /// The earliest time at which something is due.
     pub fn next_deadline(&self) -> Option<Instant> {
         [
             self.timers.starts,
@@ -90,6 +91,7 @@ impl<D: Driver> Agent<D> {
         .min()
     }
 
+    /// Does what is due.
     pub fn timers_due(&mut self) {
         let now = Instant::now();
         let due = |timer: &mut Option<Instant>| match timer {
@@ -187,7 +189,7 @@ impl<D: Driver> Agent<D> {
             (true, Some(_)) | (false, None) => {}
         }
         let live = self.core.live() + self.core.far() > 0;
-        let watch = live && !self.followers.is_empty();
+        let watch = live && self.is_followed();
         match (watch, self.timers.look) {
             (true, None) => self.timers.look = Some(Instant::now() + config::LOOK_EVERY),
             (false, Some(_)) => self.timers.look = None,

@@ -18,7 +18,9 @@ use tonic::Status;
 pub struct EndRequest {
     /// Identifies the call; the same call again gets the same answer.
     pub request: Option<RequestId>,
+    /// The runs.
     pub runs: Vec<Target>,
+    /// How they are to end.
     pub cancel: Cancel,
     /// Not 0: the runs are only recalled, up to this generation.
     pub recall: u32,
@@ -27,7 +29,9 @@ pub struct EndRequest {
 /// A run of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
+    /// Its token.
     pub token: RunToken,
+    /// Its id, which names its folder.
     pub id: RunId,
 }
 
@@ -38,6 +42,7 @@ pub struct Cancel {
     pub grace_ms: u32,
     /// 0: SIGTERM.
     pub signal: i32,
+    /// Who asked.
     pub author: String,
     /// The bytes of the call's id, as the ledger has them.
     pub request: Vec<u8>,
@@ -52,7 +57,9 @@ pub enum Outcome {
     Asked,
     /// It never starts here.
     NeverStarted,
+    /// It was over.
     Ended,
+    /// There is no such run.
     UnknownRun,
     /// It was to be recalled, and was started already: nothing was done.
     GoesOn,
@@ -93,9 +100,11 @@ impl From<v1::cancel_reply::Outcome> for Outcome {
 pub struct PauseCall {
     /// Tokens of the runs.
     pub runs: Vec<RunToken>,
+    /// Which of the two.
     pub wanted: Wanted,
     /// Leave runs alone that have begun.
     pub waiting: bool,
+    /// Who asked.
     pub author: String,
 }
 

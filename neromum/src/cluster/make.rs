@@ -5,12 +5,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use nero_cluster::asked::{Asked, Shape};
 use nero_cluster::submission::{self, Files, Plan, Planned};
 use nero_model::paths::NodePaths;
 use nero_model::{DeploymentId, RunId, RunToken, SubmissionId};
 use nero_node::agent::recover::remove_submission;
+use nero_node::launch::orders::grace_ms;
 use nero_node::runs::spec;
-use nero_node::warden::asked::{Asked, Shape};
 use nero_warden::group::{Room, WaitingRun, group};
 use nero_warden::{Order, Warden};
 
@@ -107,7 +108,7 @@ impl Maker {
             match spec::read(&self.paths, *id, *token) {
                 // The scheduler has its job already.
                 Ok(spec) if spec.adopted.is_some() => {}
-                Ok(spec) => match Asked::of(&spec, &*self.warden) {
+                Ok(spec) => match Asked::of(&spec, grace_ms(&spec), &*self.warden) {
                     Ok(asked) => waiting.push(WaitingRun {
                         run: planned,
                         resources: asked.resources,

@@ -3,14 +3,15 @@
 //! ledger. A neromum that comes later goes on from the intent: without an answer
 //! the submission is in doubt, and listings tell whether it was made.
 
+use nero_cluster::asked::Asked;
 use nero_cluster::submission::{Files, Plan, Planned};
 use nero_model::paths::NodePaths;
 use nero_model::{RunId, RunToken, SubmissionId};
 use nero_node::agent::recover::remove_submission;
 use nero_node::config;
+use nero_node::launch::orders::grace_ms;
 use nero_node::ledger::{Answer, Intent};
 use nero_node::runs::spec;
-use nero_node::warden::asked::Asked;
 use nero_node_core::Stage;
 use nero_warden::group::Room;
 use nero_warden::standing::{Doubt, Standing, Step};
@@ -420,7 +421,8 @@ impl Cluster {
         let first = submission.runs().next().ok_or("it has no run")?;
         let spec = spec::read(paths, first.id, first.token);
         let spec = spec.map_err(|error| error.file.to_string())?;
-        let asked = Asked::of(&spec, &*self.warden).map_err(|why| why.to_string())?;
+        let asked =
+            Asked::of(&spec, grace_ms(&spec), &*self.warden).map_err(|why| why.to_string())?;
         let runs = submission.tasks.iter().map(|task| task.runs.len());
         let limit = self.setup.front.settings().max_running;
         let shape = shape(runs, limit.map(|max| max.min(submission.at_once)));

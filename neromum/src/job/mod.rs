@@ -21,11 +21,11 @@ use nero_model::paths::{NodePaths, make_socket_folder, short_socket_folder};
 use nero_node::agent::handle::TaskMessage;
 use nero_node::agent::{AgentHandle, End, Setup};
 use nero_node::config;
+use nero_node::launch::bare::Launcher;
+use nero_node::launch::orders::{Orders, Watcher};
 use nero_node::staging::environment::Base;
 use nero_node::staging::hosts::AllocationHosts;
 use nero_node::staging::store::Store;
-use nero_node::warden::bare::Launcher;
-use nero_node::warden::orders::{Orders, Watcher};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args::Grant;

@@ -106,12 +106,12 @@ const NODE: &[&str] = &[
     "config",
     "containers",
     "files",
+    "launch",
     "lease",
     "ledger",
     "letters",
     "runs",
     "staging",
-    "warden",
 ];
 
 /// The kinds of records are matched in one crate.

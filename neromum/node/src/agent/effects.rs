@@ -12,9 +12,9 @@ use nero_node_core::{Effect, Stage};
 use super::{Agent, Done, Driver};
 use crate::config;
 use crate::files::made;
+use crate::launch::orders::Start;
 use crate::runs::{own, segments, spec};
 use crate::staging::{self, PrepareError};
-use crate::warden::orders::Start;
 
 /// How often the removal of a container is tried, and the pause between two tries.
 const REMOVALS: u32 = 120;

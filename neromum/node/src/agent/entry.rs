@@ -9,9 +9,9 @@ use nero_wire::v1::{Tree, WatcherCommand};
 use tokio::sync::{mpsc, oneshot};
 
 use super::calls::Milestone;
+use crate::launch::bare;
 use crate::runs::segments::Seg;
 use crate::runs::unreadable::Unreadable;
-use crate::warden::bare;
 
 /// The agent's knowledge of a run, beside the state in the core.
 #[derive(Debug)]

@@ -16,8 +16,8 @@ use super::calls::{
     PauseOutcome, Refused, Verdict, WatcherNews,
 };
 use super::{FollowStream, Placing};
+use crate::launch::bare;
 use crate::letters::ToldEnds;
-use crate::warden::bare;
 
 /// A message to the agent.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ pub enum Done<O> {
     Prepared(
         RunToken,
         u32,
-        Result<Box<crate::warden::orders::Start>, crate::staging::PrepareError>,
+        Result<Box<crate::launch::orders::Start>, crate::staging::PrepareError>,
     ),
     /// The ledger was synced.
     Synced(std::io::Result<()>),

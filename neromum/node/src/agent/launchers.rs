@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::{Agent, AgentHandle, Driver};
 use crate::config;
-use crate::warden::bare::{self, LinkId, News};
+use crate::launch::bare::{self, LinkId, News};
 
 /// Links to launchers.
 #[derive(Debug, Default)]

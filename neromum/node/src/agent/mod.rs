@@ -53,11 +53,11 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::cards::Cards;
 use crate::config;
+use crate::launch::bare;
+use crate::launch::orders::Orders;
 use crate::ledger::{self, Ledger};
 use crate::letters::LetterDesk;
 use crate::runs::unreadable::Unreadable;
-use crate::warden::bare;
-use crate::warden::orders::Orders;
 
 pub use calls::{
     AppendedRecords, Cancel, Candidate, EndRequest, Milestone, NodeLoad, PauseCall, Refused,

@@ -17,12 +17,12 @@ use nero_wire::v1;
 
 use super::cards::from_record;
 use super::{Agent, Driver, Entry};
+use crate::launch::orders::grace_ms;
 use crate::ledger::{Kept, LedgerState};
 use crate::runs::control::{has_rules, newest_cancel};
 use crate::runs::spec::{self, unmake, was_recalled};
 use crate::runs::{own, segments};
 use crate::staging;
-use crate::warden::orders::grace_ms;
 
 impl<D: Driver> Agent<D> {
     /// Takes in every open run of the ledger, in order.

@@ -18,8 +18,8 @@ use super::handle::SettleAnswer;
 use super::off_reactor::Report;
 use super::{Agent, Done, Driver, Entry};
 use crate::config;
+use crate::launch::orders::Watcher;
 use crate::runs::{gone, segments};
-use crate::warden::orders::Watcher;
 
 /// Ended runs whose output was not read to the end.
 #[derive(Debug, Default)]

@@ -215,7 +215,7 @@ fn once_more(entry: &Entry, incarnation: u32, tracking: Tracking) -> Option<Trac
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::warden::bare::LinkId;
+    use crate::launch::bare::LinkId;
     use nero_model::{ExperimentId, RunId};
 
     #[test]

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use nero_cluster::asked::{self, Asked};
 use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_model::paths::{make_private, run as names};
 use nero_model::{DeploymentId, RunId, RunToken};
@@ -19,13 +20,13 @@ use super::{DISK, Rejection, disk, lacks, no, recalled, unknown};
 use crate::agent::recover::{request_of, turn_of};
 use crate::cards::{Cards, CardsKnown};
 use crate::containers::ImagesKnown;
+use crate::launch::orders::grace_ms;
 use crate::runs::control::newest_cancel;
 use crate::runs::gone;
 use crate::runs::segments::{self, claimed_by, exists};
 use crate::staging::environment::Base;
 use crate::staging::store::Store;
 use crate::staging::work_folder;
-use crate::warden::asked::{self, Asked};
 
 /// The hint where a scheduler cannot honour a run, or is missing.
 const SCHEDULER: &str = "correct the field of the experiment, give it per node (`{NODE: VALUE}`), or choose another node";
@@ -183,7 +184,7 @@ impl Placer {
             .could_ever(needs)
             .map_err(|never| no(never.to_string(), never.hint()).here())?;
         let asks = match &self.warden {
-            Some(warden) => Asked::of(&spec, &**warden).map(drop),
+            Some(warden) => Asked::of(&spec, grace_ms(&spec), &**warden).map(drop),
             None => asked::bare(&spec),
         };
         asks.map_err(|error| no(error.to_string(), SCHEDULER).here())?;

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use nero_warden::{Fields, Job, JobName, Kind, Order, OrderError, Resources, Warden, Word};
 use nero_wire::v1::{RunSpec, SchedulerRequest};
 
-use crate::config;
 use nero_warden::limit::MARGIN_S;
 
 /// What a run asks of its scheduler. Runs that ask the same may share a submission.
@@ -97,11 +96,12 @@ pub enum AskError {
 }
 
 impl Asked {
-    /// Reads the spec of a run, and has the scheduler's rules check it.
+    /// Reads the spec of a run, and has the scheduler's rules check it. `grace_ms`: time from the
+    /// polite signal to the final one, which the run gets on top of its limit.
     ///
     /// # Errors
     /// The first field that cannot be honoured.
-    pub fn of(spec: &RunSpec, warden: &dyn Warden) -> Result<Self, AskError> {
+    pub fn of(spec: &RunSpec, grace_ms: u32, warden: &dyn Warden) -> Result<Self, AskError> {
         let none = SchedulerRequest::default();
         let asks = spec.scheduler.as_ref().unwrap_or(&none);
         let own = [
@@ -141,11 +141,7 @@ impl Asked {
             return Err(AskError::AtOnce(warden.name().into_owned()));
         }
         let given = spec.resources.unwrap_or_default();
-        let grace_ms = match spec.monitor.as_ref().map_or(0, |monitor| monitor.grace_ms) {
-            0 => u64::from(config::GRACE_MS),
-            given => given,
-        };
-        let time_s = |time_ms: u64| time_ms.saturating_add(grace_ms).div_ceil(1000);
+        let time_s = |time_ms: u64| time_ms.saturating_add(grace_ms.into()).div_ceil(1000);
         let asked = Self {
             resources: Resources {
                 cpus: given.cpus.clamp(1.0, f64::from(u32::MAX)).ceil() as u32,
@@ -252,6 +248,8 @@ mod tests {
     use nero_warden::slurm::Slurm;
     use nero_wire::v1;
 
+    const GRACE_MS: u32 = 30_000;
+
     fn spec(scheduler: SchedulerRequest) -> RunSpec {
         RunSpec {
             resources: Some(v1::Resources {
@@ -266,10 +264,15 @@ mod tests {
 
     #[test]
     fn a_run_asks_for_whole_cpus_and_for_more_time_than_its_own_limit() {
-        let asked = Asked::of(&spec(SchedulerRequest::default()), &Slurm::default()).unwrap();
+        let asked = Asked::of(
+            &spec(SchedulerRequest::default()),
+            GRACE_MS,
+            &Slurm::default(),
+        )
+        .unwrap();
         assert_eq!(asked.resources.cpus, 2);
         assert_eq!(asked.resources.memory_bytes, Some(1 << 30));
-        let each = u64::from(config::GRACE_MS) / 1000 + 3600;
+        let each = u64::from(GRACE_MS) / 1000 + 3600;
         let time_s = |runs| {
             let job = Job {
                 program: PathBuf::from("/"),
@@ -283,7 +286,7 @@ mod tests {
         };
         assert_eq!(time_s(1), Some(each + MARGIN_S));
         assert_eq!(time_s(8), Some(8 * each + MARGIN_S), "of a pack");
-        let bare = Asked::of(&RunSpec::default(), &Slurm::default()).unwrap();
+        let bare = Asked::of(&RunSpec::default(), GRACE_MS, &Slurm::default()).unwrap();
         assert_eq!(bare.resources.time_s, None);
         assert_eq!(bare.resources.cpus, 1);
     }
@@ -295,7 +298,7 @@ mod tests {
                 partition: text.to_owned(),
                 ..SchedulerRequest::default()
             };
-            let refused = Asked::of(&spec(request), &Slurm::default()).unwrap_err();
+            let refused = Asked::of(&spec(request), GRACE_MS, &Slurm::default()).unwrap_err();
             let text = refused.to_string();
             assert!(text.starts_with("`partition: "), "{text}");
             assert!(!text.contains('\n'), "{text}");
@@ -327,7 +330,9 @@ mod tests {
     #[test]
     fn what_a_scheduler_does_not_have_is_refused() {
         let of = |request: SchedulerRequest, warden: &dyn Warden| {
-            Asked::of(&spec(request), warden).unwrap_err().to_string()
+            Asked::of(&spec(request), GRACE_MS, warden)
+                .unwrap_err()
+                .to_string()
         };
         let half = SchedulerRequest {
             gpu_micro: 500_000,

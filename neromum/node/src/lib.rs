@@ -19,7 +19,7 @@ pub mod files;
 pub mod launch;
 pub mod lease;
 pub mod ledger;
-pub mod letters;
+mod letters;
 pub mod runs;
 pub mod staging;
 pub mod watch;

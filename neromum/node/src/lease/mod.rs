@@ -4,7 +4,7 @@
 //! claims and cancel requests. See `docs/design/shared-homes.md`.
 
 pub mod files;
-pub mod hold;
+mod hold;
 pub mod host;
 #[cfg(test)]
 mod tests;

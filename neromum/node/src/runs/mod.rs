@@ -8,4 +8,4 @@ pub mod gone;
 pub mod own;
 pub mod segments;
 pub mod spec;
-pub mod unreadable;
+pub(crate) mod unreadable;

@@ -3,22 +3,22 @@
 //! no process.
 
 pub mod container;
-pub mod data;
+pub(crate) mod data;
 pub mod environment;
 mod flights;
 pub mod gather;
 pub mod hosts;
 pub mod incoming;
-pub mod prelude;
-pub mod program;
+pub(crate) mod prelude;
+pub(crate) mod program;
 mod rendered;
-pub mod reservations;
+mod reservations;
 mod resume;
-pub mod small;
+mod small;
 pub mod store;
-pub mod tree;
+pub(crate) mod tree;
 mod typed;
-pub mod verified;
+mod verified;
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write as _};

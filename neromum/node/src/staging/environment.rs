@@ -26,7 +26,7 @@ pub type Var = (Vec<u8>, Vec<u8>);
 const USER_CHARS_MAX: usize = 64;
 
 /// Variables with which every job on this node begins.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Base {
     vars: Vec<Var>,
     /// AllocationHosts of the allocation; none elsewhere.
@@ -110,8 +110,7 @@ impl Base {
         let vars = vars.map(|(name, value)| (name.into(), value.into()));
         Self {
             vars: vars.into(),
-            hosts: AllocationHosts::default(),
-            of_allocation: false,
+            ..Self::default()
         }
     }
 
@@ -150,8 +149,7 @@ impl Base {
             .collect();
         Self {
             vars,
-            hosts: AllocationHosts::default(),
-            of_allocation: false,
+            ..Self::default()
         }
     }
 }

@@ -42,20 +42,14 @@ impl<D: Driver> Agent<D> {
 
     /// Runs that are not over.
     pub(in crate::agent) fn open_runs(&self) -> HashSet<RunId> {
-        let open = |stage: &Stage| !stage.is_final() && !matches!(stage, Stage::Ended { .. });
-        self.core
-            .runs()
-            .filter(|(_, run)| open(&run.stage))
-            .map(|(_, run)| run.id)
-            .collect()
+        let runs = self.core.runs().filter(|(_, run)| is_open(&run.stage));
+        runs.map(|(_, run)| run.id).collect()
     }
 
     /// Whether the run may still change, so that its folder cannot be copied
     /// from.
     pub(in crate::agent) fn is_open(&self, token: &RunToken) -> bool {
-        self.core
-            .run(token)
-            .is_some_and(|run| !run.stage.is_final() && !matches!(run.stage, Stage::Ended { .. }))
+        self.core.run(token).is_some_and(|run| is_open(&run.stage))
     }
 
     /// A waiting run that needs the files of this one.
@@ -104,4 +98,8 @@ impl<D: Driver> Agent<D> {
             Stage::TakenAway | Stage::Refused => None,
         }
     }
+}
+
+fn is_open(stage: &Stage) -> bool {
+    !stage.is_final() && !matches!(stage, Stage::Ended { .. })
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use nero_model::paths::NodePaths;
 use nero_model::{DeploymentId, MIN_FREE_BYTES};
+use nero_node::cards::NodeCards;
+use nero_node::config;
 use nero_warden::{Kind, Settings};
 
-use crate::cards::NodeCards;
-use crate::config;
-use crate::lease::Terms;
+use crate::lead::Terms;
 use crate::relay::worker::{Called, Worker};
 
 /// Text of `--help`.

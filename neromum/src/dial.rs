@@ -45,7 +45,7 @@ pub enum DialError {
     },
     /// The leases of a root that several hosts share cannot be used.
     #[error(transparent)]
-    Lease(crate::lease::LeaseError),
+    Lease(nero_node::lease::LeaseError),
     /// No leader was reached from here, and none could be started.
     #[error("no neromum of this node is reached from here within {seconds} s; last met: {met}")]
     Unreachable {

@@ -9,30 +9,20 @@
     )
 )]
 
-mod agent;
 mod args;
 mod build_id;
-mod cards;
-mod clean;
 mod cluster;
-mod config;
-mod containers;
 mod dial;
 mod examine;
-mod files;
 mod job;
-mod lease;
-mod ledger;
-mod letters;
+mod lead;
 mod log;
+mod purge;
 mod receive;
 mod relay;
 mod run;
-mod runs;
 mod service;
-mod staging;
 mod warden;
-mod watch;
 
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -9,6 +9,15 @@ use std::sync::Arc;
 
 use nero_cluster::submission::{Files, PlanError};
 use nero_model::paths::{NodePaths, make_private, make_socket_folder};
+use nero_node::agent::{Agent, AgentHandle, Bare, Driver, End, Placer, Setup};
+use nero_node::cards::Cards;
+use nero_node::launch::bare::Launcher;
+use nero_node::launch::orders::{Orders, Watcher};
+use nero_node::lease::{self, Held};
+use nero_node::ledger::{Intent, Ledger, LedgerState};
+use nero_node::staging::environment::Base;
+use nero_node::staging::store::Store;
+use nero_node::{config, watch};
 use nero_node_core::capacity::Capacity;
 use nero_warden::Kind;
 use nero_wire::hello;
@@ -16,23 +25,14 @@ use nero_wire::listen::{OwnerOnly, Rebind};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
-use crate::agent::{Agent, AgentHandle, Bare, Driver, End, Placer, Setup};
 use crate::args::Options;
-use crate::cards::Cards;
-use crate::clean::purge;
 use crate::cluster::{Cluster, Scheduler};
-use crate::lease::{self, Held};
-use crate::ledger::{Intent, Ledger, LedgerState};
 use crate::log::Log;
 use crate::relay::addresses::Listen;
 use crate::relay::door::Keeper;
 use crate::service::{Greeting, Service};
-use crate::staging::environment::Base;
-use crate::staging::store::Store;
-use crate::warden::bare::Launcher;
 use crate::warden::front::Front;
-use crate::warden::orders::{Orders, Watcher};
-use crate::{build_id, config, watch};
+use crate::{build_id, lead, purge};
 
 /// neromum's socket, in [`NodePaths::sockets`].
 pub const SOCKET: &str = "mum.sock";
@@ -51,10 +51,10 @@ pub enum RunError {
     },
     /// The ledger cannot be read.
     #[error(transparent)]
-    Ledger(#[from] crate::ledger::LedgerError),
+    Ledger(#[from] nero_node::ledger::LedgerError),
     /// No lease can be made where several hosts share the root.
     #[error(transparent)]
-    Lease(#[from] lease::BeginError),
+    Lease(#[from] lead::BeginError),
     /// There is no authority by which to recognise other hosts' neromums.
     #[error("other hosts cannot be let in")]
     Authority(#[from] crate::relay::authority::AuthorityError),
@@ -171,7 +171,7 @@ async fn serve_by_lease(options: &Options, paths: NodePaths) -> Result<(), RunEr
         });
     }
     let build = Programs::beside_own()?.build;
-    let Some(begun) = lease::begin::begin(&paths, &options.terms, SOCKET, &build).await? else {
+    let Some(begun) = lead::begin::begin(&paths, &options.terms, SOCKET, &build).await? else {
         return Ok(());
     };
     let held = Arc::new(begun.held);
@@ -591,9 +591,9 @@ pub fn log_into(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use nero_model::{RunToken, SubmissionId};
+    use nero_node::ledger::Answer;
 
     use super::*;
-    use crate::ledger::Answer;
 
     #[test]
     fn runs_at_a_scheduler_keep_a_neromum_without_one_from_leading() {

@@ -102,6 +102,8 @@ const NOT_READING: &[&str] = &[
     "neroman/notices/src/plan.rs",
     "neroman/notices/src/post.rs",
     "neroman/notices/src/settings.rs",
+    "neromum/cluster/src",
+    "neromum/node/src",
     "neromum/src",
     "nerokid/src",
 ];

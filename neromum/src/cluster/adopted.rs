@@ -2,7 +2,7 @@
 //! writes their records in the place of a shim, from the scheduler's words, and copies
 //! their logs. No call is ever made for them but a person's cancel.
 
-mod log;
+pub(super) mod log;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,20 +18,21 @@ use nero_journal::v1::{
 };
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken, SubmissionId};
+use nero_node::agent::recover::remove_submission;
+use nero_node::ledger::{Answer, Intent};
+use nero_node::runs::control::newest_cancel;
+use nero_node::runs::{own, segments, spec};
 use nero_node_core::Stage;
 use nero_warden::{Accounting, Adopted, Ended, Sighting};
 use nero_wire::v1;
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
-use self::log::{LogCopy, copied};
+use self::log::copied;
 use super::ends::ACCOUNTED_MAX;
 use super::over::of_ended;
-use super::{Agent, Cluster, ClusterResult, LOOK_EVERY, Seen, Submission, Task};
-use crate::agent::recover::remove_submission;
-use crate::ledger::{Answer, Intent};
-use crate::runs::control::newest_cancel;
-use crate::runs::{own, segments, spec};
+use super::results::{ClusterResult, CopiedLogs};
+use super::{Agent, Cluster, LOOK_EVERY, Seen, Submission, Task};
 use crate::warden::runner::ends_with_neromum;
 
 /// The only start of an adopted job's run: the scheduler alone knows of others.
@@ -40,9 +41,6 @@ const START: u32 = 1;
 const WATCHERS_MAX: usize = 16;
 /// Pause before a watcher that ended is started again.
 const WATCHER_AGAIN: Duration = Duration::from_secs(30);
-
-/// The logs of adopted jobs, after a look that began at this time.
-pub type CopiedLogs = (Instant, Vec<(SubmissionId, LogCopy)>);
 
 /// What neromum has of an adopted job, beside its submission.
 #[derive(Debug)]
@@ -118,38 +116,37 @@ impl Cluster {
             .filter_map(Submission::adopted)
             .collect()
     }
-}
 
-impl Agent<Cluster> {
     /// Makes the submissions of adopted jobs that wait here. Their scheduler has them
     /// already: they need no room there, and no call.
-    pub(super) fn take_in_adopted(&mut self) {
-        if self.core.waiting() == 0 {
+    pub(super) fn take_in_adopted(agent: &mut Agent<Self>) {
+        if agent.core.waiting() == 0 {
             return;
         }
-        let waits = |token: &RunToken| self.entries.get(token).is_some_and(|one| one.adopted);
-        let waiting: Vec<RunToken> = self.core.queue().filter(waits).collect();
-        if waiting.is_empty() || self.must_wait().is_some() || self.core.held().is_some() {
+        let waits = |token: &RunToken| agent.entries.get(token).is_some_and(|one| one.adopted);
+        let waiting: Vec<RunToken> = agent.core.queue().filter(waits).collect();
+        if waiting.is_empty() || agent.must_wait().is_some() || agent.core.held().is_some() {
             return;
         }
         for token in waiting {
-            if let Err(error) = self.note_adopted(token) {
+            if let Err(error) = Self::note_adopted(agent, token) {
                 tracing::error!(%token, %error, "an adopted job cannot be noted");
-                self.hold_starts(&format!("the disk does not take an adopted job: {error}"));
+                agent.hold_starts(&format!("the disk does not take an adopted job: {error}"));
                 return;
             }
         }
     }
 
-    fn note_adopted(&mut self, token: RunToken) -> io::Result<()> {
-        let Some(entry) = self.entries.get(&token) else {
+    fn note_adopted(agent: &mut Agent<Self>, token: RunToken) -> io::Result<()> {
+        let Some(entry) = agent.entries.get(&token) else {
             return Ok(());
         };
         let id = entry.id;
-        let spec = spec::read(&self.setup.paths, id, token)
+        let spec = spec::read(&agent.setup.paths, id, token)
             .map_err(|error| io::Error::other(error.file.to_string()))?;
         let Some(job) = spec.adopted.as_ref().and_then(AdoptedJob::read) else {
-            self.core
+            agent
+                .core
                 .turn_down(token, "the job that it adopts is not named");
             return Ok(());
         };
@@ -158,10 +155,10 @@ impl Agent<Cluster> {
         let name = name.ok_or_else(|| io::Error::other("its id is no name of a job"))?;
         let plan = Plan {
             submission,
-            deployment: self.ledger.deployment(),
-            node: self.driver.setup.node.clone(),
-            root: self.setup.paths.root().to_path_buf(),
-            beat: crate::lease::BEAT,
+            deployment: agent.ledger.deployment(),
+            node: agent.driver.setup.node.clone(),
+            root: agent.setup.paths.root().to_path_buf(),
+            beat: nero_node::lease::BEAT,
             tasks: vec![nero_cluster::submission::Task {
                 index: job.job.task.unwrap_or(0),
                 runs: vec![Planned { token, id }],
@@ -169,7 +166,7 @@ impl Agent<Cluster> {
             at_once: None,
             adopted: Some(job),
         };
-        let files = Files::at(&self.setup.paths.submission(&submission));
+        let files = Files::at(&agent.setup.paths.submission(&submission));
         if let Err(error) = files.make(&plan, "") {
             remove_submission(files.folder());
             return Err(error);
@@ -180,26 +177,26 @@ impl Agent<Cluster> {
             made_ms: Clocks::now().wall_ns / 1_000_000,
             answer: Answer::InDoubt,
         };
-        if let Err(error) = self.ledger.submission(&intent) {
+        if let Err(error) = agent.ledger.submission(&intent) {
             remove_submission(files.folder());
             return Err(io::Error::other(error.to_string()));
         }
-        self.core.submit(token);
+        agent.core.submit(token);
         let mut made = Submission::of(&plan, files, name);
         made.made_ms = intent.made_ms;
         made.is_synced = true;
-        let cluster = &mut self.driver;
+        let cluster = &mut agent.driver;
         cluster.add(made);
         cluster.hurry();
         cluster.list_soon(Instant::now());
-        self.note_standing(submission);
+        Self::note_standing(agent, submission);
         Ok(())
     }
 
     /// Takes in what a listing or the accounting tells of adopted jobs.
-    pub(super) fn see_adopted(&mut self, sightings: &[Sighting]) {
+    pub(super) fn see_adopted(agent: &mut Agent<Self>, sightings: &[Sighting]) {
         let mut begin = Vec::new();
-        for submission in self.driver.submissions.values_mut() {
+        for submission in agent.driver.submissions.values_mut() {
             let Some(hand) = &mut submission.hand else {
                 continue;
             };
@@ -230,20 +227,20 @@ impl Agent<Cluster> {
             }
         }
         for (token, began) in begin {
-            let run = self.core.run(&token);
+            let run = agent.core.run(&token);
             let waits = run.is_some_and(|run| matches!(run.stage, Stage::Submitted { .. }));
             // What was aborted before it was seen to begin is taken away.
-            if waits && (began || !self.waits_for_its_end(&token)) {
-                self.begin_adopted(token, began);
+            if waits && (began || !Self::waits_for_its_end(agent, &token)) {
+                Self::begin_adopted(agent, token, began);
             }
         }
     }
 
     /// Writes the claim of an adopted job's run, which tells where and since when its job
     /// runs. `began`: the scheduler told that it does, or did.
-    fn begin_adopted(&mut self, token: RunToken, began: bool) {
-        let cluster = &self.driver;
-        let Some(entry) = self.entries.get(&token) else {
+    fn begin_adopted(agent: &mut Agent<Self>, token: RunToken, began: bool) {
+        let cluster = &agent.driver;
+        let Some(entry) = agent.entries.get(&token) else {
             return;
         };
         let Some((submission, task)) = cluster.task(&token) else {
@@ -270,30 +267,30 @@ impl Agent<Cluster> {
         if began {
             records.push(Copy::new(started, &JobStarted::default()));
         }
-        let (id, run_dir) = (entry.id, self.run_dir(entry.id));
+        let (id, run_dir) = (entry.id, agent.run_dir(entry.id));
         if let Err(error) = own::claim(&run_dir, token, START, &records) {
             // Tried again at the next listing.
             tracing::error!(run = %id, %error, "the start of an adopted job cannot be recorded");
             return;
         }
         tracing::info!(run = %id, began, "an adopted job runs, or did");
-        let cluster = &mut self.driver;
+        let cluster = &mut agent.driver;
         cluster.look_pause = LOOK_EVERY.0;
         cluster.look_at = Some(Instant::now());
-        self.look_and_decide(token, START);
+        agent.look_and_decide(token, START);
     }
 
     /// Copies what is new in the logs of adopted jobs that run, and notes the time of the
     /// look for all of them.
-    pub(super) fn copy_logs(&mut self, now: Instant) {
-        let cluster = &self.driver;
+    pub(super) fn copy_logs(agent: &mut Agent<Self>, now: Instant) {
+        let cluster = &agent.driver;
         if cluster.is_copying {
             return;
         }
         let mut logs = Vec::new();
         for (id, hand, run) in cluster.hands() {
-            let of_it = if self.is_live(&run.token) {
-                hand.logs(&self.run_dir(run.id))
+            let of_it = if Self::is_live(agent, &run.token) {
+                hand.logs(&agent.run_dir(run.id))
             } else {
                 Vec::new()
             };
@@ -302,22 +299,22 @@ impl Agent<Cluster> {
         if logs.is_empty() {
             return;
         }
-        self.driver.is_copying = true;
-        self.off_reactor_for_driver(ClusterResult::Copied((now, Vec::new())), move || {
+        agent.driver.is_copying = true;
+        agent.off_reactor_for_driver(ClusterResult::Copied((now, Vec::new())), move || {
             let each = logs.into_iter().map(|(id, logs)| (id, copied(&logs)));
             ClusterResult::Copied((now, each.collect()))
         });
     }
 
     /// Whether an adopted job began, and its end is not recorded.
-    fn is_live(&self, token: &RunToken) -> bool {
-        let run = self.core.run(token);
+    fn is_live(agent: &Agent<Self>, token: &RunToken) -> bool {
+        let run = agent.core.run(token);
         run.is_some_and(|run| run.stage.is_elsewhere())
     }
 
     /// The logs were copied.
-    pub(super) fn copied_logs(&mut self, (began, all): CopiedLogs) {
-        let cluster = &mut self.driver;
+    pub(super) fn copied_logs(agent: &mut Agent<Self>, (began, all): CopiedLogs) {
+        let cluster = &mut agent.driver;
         cluster.is_copying = false;
         let mut notes = Vec::new();
         for (id, copied) in all {
@@ -341,15 +338,15 @@ impl Agent<Cluster> {
             }
         }
         for (run, text) in notes {
-            self.note_about(run.token, run.id, text);
+            Self::note_about(agent, run.token, run.id, text);
         }
-        self.start_watchers();
-        self.see_cancels_of_rules();
-        self.see_what_is_over();
+        Self::start_watchers(agent);
+        Self::see_cancels_of_rules(agent);
+        Self::see_what_is_over(agent);
     }
 
-    fn note_about(&self, token: RunToken, id: RunId, text: String) {
-        let run_dir = self.run_dir(id);
+    fn note_about(agent: &Agent<Self>, token: RunToken, id: RunId, text: String) {
+        let run_dir = agent.run_dir(id);
         if let Err(error) = own::write(&run_dir, token, START, &Notice::of(text)) {
             tracing::warn!(run = %id, %error, "a notice cannot be written");
         }
@@ -357,17 +354,17 @@ impl Agent<Cluster> {
 
     /// Starts a watcher for each live adopted job with a log: it reads the copy for
     /// metrics and rules. It ends with this neromum; the next one starts another.
-    fn start_watchers(&mut self) {
-        let watcher = self.setup.orders.watcher.clone();
-        let live: Vec<(SubmissionId, PathBuf)> = self
+    fn start_watchers(agent: &mut Agent<Self>) {
+        let watcher = agent.setup.orders.watcher.clone();
+        let live: Vec<(SubmissionId, PathBuf)> = agent
             .driver
             .hands()
-            .filter(|(_, hand, run)| hand.job.stdout.is_some() && self.is_live(&run.token))
-            .map(|(id, _, run)| (id, self.run_dir(run.id)))
+            .filter(|(_, hand, run)| hand.job.stdout.is_some() && Self::is_live(agent, &run.token))
+            .map(|(id, _, run)| (id, agent.run_dir(run.id)))
             .collect();
         let mut room = WATCHERS_MAX;
         for (id, run_dir) in live {
-            let hand = self
+            let hand = agent
                 .driver
                 .submissions
                 .get_mut(&id)
@@ -407,47 +404,47 @@ impl Agent<Cluster> {
     }
 
     /// Finds cancel requests that rules of a watcher made.
-    fn see_cancels_of_rules(&mut self) {
-        let hands = self.driver.hands();
+    fn see_cancels_of_rules(agent: &mut Agent<Self>) {
+        let hands = agent.driver.hands();
         let live: Vec<Planned> = hands
             .map(|(_, _, run)| run)
-            .filter(|run| self.is_live(&run.token))
+            .filter(|run| Self::is_live(agent, &run.token))
             .collect();
         for run in live {
-            let is_new = self.core.run(&run.token).is_some_and(|run| !run.cancelled);
-            let newest = newest_cancel(&self.run_dir(run.id));
+            let is_new = agent.core.run(&run.token).is_some_and(|run| !run.cancelled);
+            let newest = newest_cancel(&agent.run_dir(run.id));
             if is_new && newest > 0 {
-                self.core.cancel(run.token);
-                if let Some(entry) = self.entries.get_mut(&run.token) {
+                agent.core.cancel(run.token);
+                if let Some(entry) = agent.entries.get_mut(&run.token) {
                     entry.cancels = entry.cancels.max(newest);
                 }
-                self.driver.list_soon(Instant::now());
+                agent.driver.list_soon(Instant::now());
             }
         }
     }
 
     /// An adopted job is gone, and no claim tells that it began: it was cancelled there, or
     /// the claim is written now.
-    pub(super) fn adopted_is_gone(&mut self, token: RunToken) {
-        let Some((submission, task)) = self.driver.task(&token) else {
+    pub(super) fn adopted_is_gone(agent: &mut Agent<Self>, token: RunToken) {
+        let Some((submission, task)) = agent.driver.task(&token) else {
             return;
         };
         let began = submission.hand.as_ref().is_some_and(Hand::began);
         if let Seen::Gone(Some(how @ Ended::Cancelled { .. })) = task.seen
             && !began
         {
-            let at = self.driver.ended_at(Some(how));
-            self.core.cancelled_elsewhere(token, &at);
+            let at = agent.driver.ended_at(Some(how));
+            agent.core.cancelled_elsewhere(token, &at);
             return;
         }
-        self.begin_adopted(token, began);
+        Self::begin_adopted(agent, token, began);
     }
 
     /// Records the end of an adopted job, as its scheduler tells it; false when the run's
     /// job is none.
-    pub(super) fn end_adopted(&mut self, token: RunToken) -> bool {
-        let cluster = &self.driver;
-        let Some(entry) = self.entries.get(&token) else {
+    pub(super) fn end_adopted(agent: &mut Agent<Self>, token: RunToken) -> bool {
+        let cluster = &agent.driver;
+        let Some(entry) = agent.entries.get(&token) else {
             return false;
         };
         let Some((submission, task)) = cluster.task(&token) else {
@@ -460,7 +457,7 @@ impl Agent<Cluster> {
             Seen::Gone(how) => *how,
             Seen::Listed(_) | Seen::Missing { .. } => None,
         };
-        let run_dir = self.run_dir(entry.id);
+        let run_dir = agent.run_dir(entry.id);
         let end = End {
             how,
             told: hand.sighting.as_ref(),
@@ -475,22 +472,21 @@ impl Agent<Cluster> {
         let written = own::write_copies(&run_dir, token, START, &end.records());
         if let Err(error) = written {
             tracing::error!(run = %entry.id, %error, "the end of an adopted job cannot be recorded");
-            self.timers
+            agent
+                .timers
                 .look_later(token, START, nero_node_core::decide::Tracking::Nobody);
             return true;
         }
-        self.look_and_decide(token, START);
+        agent.look_and_decide(token, START);
         true
     }
 
     /// Whether no accounting is known to be there.
-    pub(super) fn may_be_accounted(&self) -> bool {
-        let site = self.driver.site.as_ref();
+    pub(super) fn may_be_accounted(agent: &Agent<Self>) -> bool {
+        let site = agent.driver.site.as_ref();
         site.is_none_or(|(_, site)| site.accounting != Accounting::Absent)
     }
-}
 
-impl Cluster {
     /// The adopted jobs with their runs.
     fn hands(&self) -> impl Iterator<Item = (SubmissionId, &Hand, Planned)> {
         self.submissions.values().filter_map(|one| {

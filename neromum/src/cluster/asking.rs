@@ -1,49 +1,19 @@
 //! The next question for the scheduler, one at a time, and what its answer changes.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 use std::time::Duration;
 
 use nero_cluster::submission::Files;
 use nero_model::SubmissionId;
+use nero_node::agent::handle::Done;
+use nero_node::staging::environment::{local_user, user_in};
 use nero_warden::standing::{Standing, Step};
-use nero_warden::{Call, End, JobName, Known, Said, Site};
+use nero_warden::{Call, End, JobName, Known, Said};
 use tokio::time::Instant;
 
-use super::{Agent, Cluster, ClusterResult, LIST_APART, PAUSES, SITE_FRESH, Submission};
-use crate::agent::handle::Done;
-use crate::agent::off_reactor::Report;
-use crate::staging::environment::{local_user, user_in};
+use super::results::{Ask, ClusterResult, CommandAnswers};
+use super::{Agent, Cluster, LIST_APART, PAUSES, SITE_FRESH, Submission};
 use crate::warden::front::Front;
-
-/// What a command is asked for.
-#[derive(Clone, Debug)]
-pub enum Ask {
-    /// The site.
-    Site,
-    /// To take a submission.
-    Submit(SubmissionId),
-    /// The queue, at this time.
-    List(Instant),
-    /// The number of jobs of all users, at this time.
-    Count(Instant),
-    /// The ends of these submissions.
-    Ends(Vec<SubmissionId>),
-    /// When the controller was started, since tasks of these vanished, asked at this time.
-    Start(Vec<SubmissionId>, Instant),
-    /// To cancel or to ring: the answer says nothing.
-    Tell,
-}
-
-/// Answers to the commands of one question.
-#[derive(Debug)]
-pub struct CommandAnswers {
-    pub(super) ask: Ask,
-    pub(super) said: Vec<Said>,
-    pub(super) site: Option<Result<Arc<Site>, String>>,
-    /// Names of users in the answers, of those that this host does not know.
-    pub(super) users: HashMap<u32, String>,
-}
 
 impl Cluster {
     /// The question for the queue.
@@ -60,30 +30,28 @@ impl Cluster {
         self.has_asked_adopted = has_asked_adopted;
         (Ask::List(now), calls)
     }
-}
 
-impl Agent<Cluster> {
     /// Does what needs no command; returns the command that is due.
-    pub(super) fn due_ask(&mut self) -> Option<(Ask, Vec<Call>)> {
+    pub(super) fn due_ask(agent: &mut Agent<Self>) -> Option<(Ask, Vec<Call>)> {
         let now = Instant::now();
-        self.take_in_adopted();
-        self.look_at_news(now);
-        self.give_up_unwanted();
-        self.make_submissions(now);
-        self.note_overdue(now);
-        let cluster = &self.driver;
-        if cluster.is_asking || cluster.is_paused(now) || self.leaving.is_some() {
+        Self::take_in_adopted(agent);
+        Self::look_at_news(agent, now);
+        Self::give_up_unwanted(agent);
+        Self::make_submissions(agent, now);
+        Self::note_overdue(agent, now);
+        let cluster = &agent.driver;
+        if cluster.is_asking || cluster.is_paused(now) || agent.leaving.is_some() {
             return None;
         }
-        self.next_ask(now)
+        Self::next_ask(agent, now)
     }
 
     /// Sets the time of the next turn for the scheduler.
-    pub(super) fn time_cluster(&mut self) {
+    pub(super) fn time_cluster(agent: &mut Agent<Self>) {
         let now = Instant::now();
-        let overdue = self.next_overdue(now);
-        let is_open = self.has_to_ask();
-        let cluster = &self.driver;
+        let overdue = Self::next_overdue(agent, now);
+        let is_open = Self::has_to_ask(agent);
+        let cluster = &agent.driver;
         // A turn before that asks for nothing, and the next turn would follow at once.
         let may_list = cluster.counted.map_or(now, |(at, _)| at + LIST_APART);
         let list_at = cluster.list_at.map(|at| at.max(may_list));
@@ -97,29 +65,29 @@ impl Agent<Cluster> {
         if cluster.is_paused(now) {
             due[0] = cluster.paused;
         }
-        self.timers.driver = due.into_iter().flatten().min();
+        agent.timers.driver = due.into_iter().flatten().min();
     }
 
     /// Whether the queue tells anything: runs wait, or may begin or end at the scheduler.
-    fn has_to_ask(&self) -> bool {
+    fn has_to_ask(agent: &Agent<Self>) -> bool {
         let is_open = |one: &Submission| match one.standing {
             Standing::Intended { .. } | Standing::InDoubt(_) => true,
             Standing::Refused(_) | Standing::NotNow(_) => false,
             Standing::Accepted(_) => {
                 let mut tasks = one.tasks.iter();
                 tasks.any(|task| !one.is_finished(task))
-                    || one.runs().any(|run| !self.is_done(&run.token))
+                    || one.runs().any(|run| !Self::is_done(agent, &run.token))
             }
         };
-        let mut submissions = self.driver.submissions.values();
-        self.core.waiting() > 0 || submissions.any(is_open)
+        let mut submissions = agent.driver.submissions.values();
+        agent.core.waiting() > 0 || submissions.any(is_open)
     }
 
     /// The next command, in the order in which things must not wait.
-    pub(super) fn next_ask(&mut self, now: Instant) -> Option<(Ask, Vec<Call>)> {
-        let (waits, has_open) = (self.core.waiting() > 0, self.has_to_ask());
-        let to_cancel = self.tasks_to_cancel(now);
-        let cluster = &mut self.driver;
+    pub(super) fn next_ask(agent: &mut Agent<Self>, now: Instant) -> Option<(Ask, Vec<Call>)> {
+        let (waits, has_open) = (agent.core.waiting() > 0, Self::has_to_ask(agent));
+        let to_cancel = Self::tasks_to_cancel(agent, now);
+        let cluster = &mut agent.driver;
         let twins = cluster.cancel_twins();
         if !twins.is_empty() {
             tracing::warn!(?twins, "the scheduler has submissions more than once");
@@ -132,7 +100,7 @@ impl Agent<Cluster> {
                 Some(calls) if !calls.is_empty() => {
                     cluster.list_soon(now + LIST_APART);
                     let escalated = std::mem::take(&mut cluster.escalated);
-                    self.tell_escalated(&escalated);
+                    Self::tell_escalated(agent, &escalated);
                     return Some((Ask::Tell, calls));
                 }
                 None if may_list => return Some(cluster.list(now)),
@@ -149,7 +117,7 @@ impl Agent<Cluster> {
         if let Some(id) = intended.map(|one| one.id) {
             return cluster.submit(id);
         }
-        let cluster = &mut self.driver;
+        let cluster = &mut agent.driver;
         let is_old = |at: &Instant| now.duration_since(*at) >= SITE_FRESH;
         if waits && cluster.site.as_ref().is_none_or(|(at, _)| is_old(at)) {
             return Some((Ask::Site, Vec::new()));
@@ -164,12 +132,12 @@ impl Agent<Cluster> {
             }
         }
         if !cluster.holds.is_empty() {
-            if let Some(calls) = self.hold(now) {
+            if let Some(calls) = Self::hold(agent, now) {
                 return Some((Ask::Tell, calls));
             }
-            self.list_for_holds(now);
+            Self::list_for_holds(agent, now);
         }
-        let cluster = &mut self.driver;
+        let cluster = &mut agent.driver;
         let open = cluster.submissions.values();
         let vanished: Vec<SubmissionId> = open
             .filter(|one| one.has_vanished)
@@ -179,8 +147,8 @@ impl Agent<Cluster> {
             return Some((Ask::Start(vanished, now), cluster.warden.uptime_calls()));
         }
         let is_due = cluster.list_at.is_some_and(|at| at <= now);
-        let may_submit = waits && self.core.held().is_none();
-        if may_submit && cluster.wants_all(self.core.waiting(), now) {
+        let may_submit = waits && agent.core.held().is_none();
+        if may_submit && cluster.wants_all(agent.core.waiting(), now) {
             return Some((Ask::Count(now), cluster.warden.count_calls()));
         }
         let is_counted = cluster.is_counted(now) || cluster.is_full;
@@ -188,11 +156,11 @@ impl Agent<Cluster> {
         if may_list && (count || is_due && has_open) {
             return Some(cluster.list(now));
         }
-        self.ends_to_ask()
+        Self::ends_to_ask(agent)
     }
 
-    pub(super) fn ask(&mut self, ask: Ask, calls: Vec<Call>) {
-        let cluster = &mut self.driver;
+    pub(super) fn ask(agent: &mut Agent<Self>, ask: Ask, calls: Vec<Call>) {
+        let cluster = &mut agent.driver;
         cluster.is_asking = true;
         let front = cluster.setup.front.clone();
         let of_call = if let Ask::Submit(id) = &ask {
@@ -206,7 +174,7 @@ impl Agent<Cluster> {
             site: None,
             users: HashMap::new(),
         })));
-        let report = Report::new(self.done.clone(), lost);
+        let report = agent.work_report(lost);
         #[expect(
             clippy::disallowed_methods,
             reason = "the drop of `report` tells the agent its end, whatever ended it"
@@ -250,8 +218,8 @@ impl Agent<Cluster> {
         });
     }
 
-    pub(super) fn answered(&mut self, answered: CommandAnswers) {
-        let cluster = &mut self.driver;
+    pub(super) fn answered(agent: &mut Agent<Self>, answered: CommandAnswers) {
+        let cluster = &mut agent.driver;
         cluster.is_asking = false;
         let CommandAnswers {
             ask,
@@ -273,7 +241,7 @@ impl Agent<Cluster> {
                 None => Err("its task panicked".to_owned()),
             },
             Ask::Submit(id) => {
-                self.submit_answered(id, said.first());
+                Self::submit_answered(agent, id, said.first());
                 return;
             }
             Ask::List(at) => {
@@ -297,7 +265,7 @@ impl Agent<Cluster> {
                     cluster.warden = plain;
                 }
                 let heard = queue.and_then(|queue| Ok((queue, sightings?)));
-                let heard = heard.map(|(queue, seen)| self.listed(at, &queue, &seen));
+                let heard = heard.map(|(queue, seen)| Self::listed(agent, at, &queue, &seen));
                 heard.map_err(|error| error.to_string())
             }
             Ask::Count(at) => {
@@ -306,7 +274,7 @@ impl Agent<Cluster> {
                 heard.map_err(|error| error.to_string())
             }
             Ask::Ends(ids) => {
-                self.ends_answered(&ids, &said);
+                Self::ends_answered(agent, &ids, &said);
                 return;
             }
             Ask::Start(ids, at) => {
@@ -315,34 +283,34 @@ impl Agent<Cluster> {
                 let more = ROUNDED + at.elapsed();
                 let up_max = |up_s| Duration::from_secs(up_s).saturating_add(more);
                 let up = up_s.map(|up_s| up_s.map(up_max));
-                let heard = up.map(|up_max| self.controller_is_up(&ids, up_max));
+                let heard = up.map(|up_max| Self::controller_is_up(agent, &ids, up_max));
                 heard.map_err(|error| error.to_string())
             }
             Ask::Tell => return,
         };
         match heard {
-            Ok(()) => self.scheduler_answers(),
-            Err(why) => self.scheduler_fails(&why),
+            Ok(()) => Self::scheduler_answers(agent),
+            Err(why) => Self::scheduler_fails(agent, &why),
         }
     }
 
-    pub(super) fn scheduler_answers(&mut self) {
-        let cluster = &mut self.driver;
+    pub(super) fn scheduler_answers(agent: &mut Agent<Self>) {
+        let cluster = &mut agent.driver;
         cluster.pause = PAUSES.0;
         if cluster.paused.take().is_some() {
-            self.core.release();
+            agent.core.release();
         }
     }
 
     /// Pauses the whole cluster: a scheduler that does not answer is no fault of
     /// any run.
-    pub(super) fn scheduler_fails(&mut self, why: &str) {
-        let cluster = &mut self.driver;
+    pub(super) fn scheduler_fails(agent: &mut Agent<Self>, why: &str) {
+        let cluster = &mut agent.driver;
         tracing::warn!(why, "the scheduler does not answer");
         cluster.paused = Some(Instant::now() + cluster.pause);
         cluster.pause = (cluster.pause * 2).min(PAUSES.1);
         let why = format!("{} does not answer: {why}", cluster.warden.name());
-        self.core.hold(&why);
+        agent.core.hold(&why);
     }
 }
 

@@ -11,15 +11,15 @@ use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{TaskOver, task_over};
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken, SubmissionId};
+use nero_node::launch::orders::grace_ms;
+use nero_node::runs::control::newest_cancel;
+use nero_node::runs::{own, spec};
 use nero_node_core::Stage;
 use nero_warden::{Call, Listed, State};
 use nero_wire::v1;
 use tokio::time::Instant;
 
 use super::{Agent, Cluster, Driver, Seen, Wanted};
-use crate::runs::control::newest_cancel;
-use crate::runs::{own, spec};
-use crate::warden::orders::grace_ms;
 
 /// Pause before a task that is still listed is cancelled once more, and before a hold is
 /// asked for once more.
@@ -63,13 +63,16 @@ impl Hold {
     }
 }
 
-impl Agent<Cluster> {
+impl Cluster {
     /// Tasks to cancel at the scheduler now: no run of them is to go on, at least one
     /// was aborted before it began or had its time to end by itself, and none was
     /// cancelled lately.
-    pub(super) fn tasks_to_cancel(&self, now: Instant) -> BTreeSet<(SubmissionId, u32)> {
+    pub(super) fn tasks_to_cancel(
+        agent: &Agent<Self>,
+        now: Instant,
+    ) -> BTreeSet<(SubmissionId, u32)> {
         let mut found = BTreeSet::new();
-        for submission in self.driver.submissions.values() {
+        for submission in agent.driver.submissions.values() {
             if submission.job().is_none() {
                 continue;
             }
@@ -82,10 +85,12 @@ impl Agent<Cluster> {
                 let runs = || task.runs.iter().map(|run| &run.token);
                 let is_overdue = task.is_overdue(now);
                 let ends = |token: &RunToken| {
-                    let runs_on = is_overdue && self.runs_on(token);
-                    runs_on || self.waits_for_its_end(token)
+                    let runs_on = is_overdue && Self::runs_on(agent, token);
+                    runs_on || Self::waits_for_its_end(agent, token)
                 };
-                if runs().all(|token| self.is_done(token) || ends(token)) && runs().any(ends) {
+                if runs().all(|token| Self::is_done(agent, token) || ends(token))
+                    && runs().any(ends)
+                {
                     found.insert((submission.id, task.index));
                 }
             }
@@ -95,20 +100,20 @@ impl Agent<Cluster> {
 
     /// Notes until when tasks have time of which every run is to end and one still
     /// runs. A neromum that was started anew begins with the full time.
-    pub(super) fn note_overdue(&mut self, now: Instant) {
+    pub(super) fn note_overdue(agent: &mut Agent<Self>, now: Instant) {
         let mut noted = Vec::new();
-        for submission in self.driver.submissions.values() {
+        for submission in agent.driver.submissions.values() {
             for task in &submission.tasks {
                 let runs = || task.runs.iter().map(|run| run.token);
-                let of_it = || runs().filter(|token| !self.is_done(token));
+                let of_it = || runs().filter(|token| !Self::is_done(agent, token));
                 let is_wanted =
-                    |token: &RunToken| self.core.run(token).is_some_and(|run| run.cancelled);
+                    |token: &RunToken| agent.core.run(token).is_some_and(|run| run.cancelled);
                 let is_new = task.overdue_at.is_none() && !matches!(task.seen, Seen::Gone(_));
                 if is_new
-                    && of_it().any(|token| self.runs_on(&token))
+                    && of_it().any(|token| Self::runs_on(agent, &token))
                     && of_it().all(|token| is_wanted(&token))
                 {
-                    let grace = of_it().map(|token| self.grace_of(&token)).max();
+                    let grace = of_it().map(|token| Self::grace_of(agent, &token)).max();
                     let at = match submission.hand {
                         // Nothing but its scheduler can end it.
                         Some(_) => now,
@@ -119,7 +124,7 @@ impl Agent<Cluster> {
             }
         }
         for (id, index, at) in noted {
-            let submission = self.driver.submissions.get_mut(&id);
+            let submission = agent.driver.submissions.get_mut(&id);
             if let Some(task) = submission.and_then(|one| one.task_mut(index)) {
                 task.overdue_at = Some(at);
             }
@@ -127,8 +132,8 @@ impl Agent<Cluster> {
     }
 
     /// The first time from `now` on at which a task is overdue.
-    pub(super) fn next_overdue(&self, now: Instant) -> Option<Instant> {
-        let submissions = self.driver.submissions.values();
+    pub(super) fn next_overdue(agent: &Agent<Self>, now: Instant) -> Option<Instant> {
+        let submissions = agent.driver.submissions.values();
         let tasks = submissions.flat_map(|one| &one.tasks);
         tasks
             .filter_map(|task| task.overdue_at)
@@ -140,8 +145,8 @@ impl Agent<Cluster> {
     /// resumed; `None`: there are none, or a listing has to show the jobs first. A
     /// request stays until a listing shows it done, and its command is given again. What
     /// runs by now is stopped by its shim.
-    pub(super) fn hold(&mut self, now: Instant) -> Option<Vec<Call>> {
-        let cluster = &mut self.driver;
+    pub(super) fn hold(agent: &mut Agent<Self>, now: Instant) -> Option<Vec<Call>> {
+        let cluster = &mut agent.driver;
         let (listed, _) = cluster.counted?;
         if now.duration_since(cluster.answered?) > super::LIST_APART * 3 {
             return None;
@@ -155,13 +160,13 @@ impl Agent<Cluster> {
             is_seen && listed >= hold.since
         };
         let (ready, later): (HashMap<_, _>, HashMap<_, _>) = holds.into_iter().partition(is_seen);
-        let (calls, open) = self.hold_calls(&ready, now);
+        let (calls, open) = Self::hold_calls(agent, &ready, now);
         for (token, hold) in &ready {
             if hold.wanted == Wanted::Resumed && !open.contains(token) {
-                self.note_released(token);
+                Self::note_released(agent, token);
             }
         }
-        let cluster = &mut self.driver;
+        let cluster = &mut agent.driver;
         cluster.holds = later;
         let open = ready.into_iter().filter(|(token, _)| open.contains(token));
         let open = open.map(|(token, hold)| (token, hold.told(now)));
@@ -172,13 +177,13 @@ impl Agent<Cluster> {
     /// The commands for these requests, and the runs that a listing does not show as
     /// they are to be. A task is held when each of its runs is paused or over.
     fn hold_calls(
-        &self,
+        agent: &Agent<Self>,
         ready: &HashMap<RunToken, Hold>,
         now: Instant,
     ) -> (Vec<Call>, HashSet<RunToken>) {
-        let cluster = &self.driver;
-        let is_paused = |token: &RunToken| self.core.run(token).is_some_and(|run| run.paused);
-        let rests = |token: &RunToken| self.is_done(token) || is_paused(token);
+        let cluster = &agent.driver;
+        let is_paused = |token: &RunToken| agent.core.run(token).is_some_and(|run| run.paused);
+        let rests = |token: &RunToken| Self::is_done(agent, token) || is_paused(token);
         let (mut hold, mut release) = (Vec::new(), Vec::new());
         let mut open = HashSet::new();
         // The runs of a pack share a task.
@@ -202,7 +207,7 @@ impl Agent<Cluster> {
             let index = row.tasks.as_ref().map(|_| task.index);
             open.insert(*token);
             let is_due = asked.next <= now;
-            if is_due && asked.wanted == Wanted::Paused && !self.note_held(token) {
+            if is_due && asked.wanted == Wanted::Paused && !Self::note_held(agent, token) {
                 continue;
             }
             if is_due && listed.insert((row.job, index)) {
@@ -220,8 +225,8 @@ impl Agent<Cluster> {
 
     /// Notes, synced before the call, that a run's job is held by us: a later neromum
     /// releases no job that a person holds. False when the disk refuses.
-    fn note_held(&self, token: &RunToken) -> bool {
-        let Some(path) = self.held_by_us(token) else {
+    fn note_held(agent: &Agent<Self>, token: &RunToken) -> bool {
+        let Some(path) = agent.held_by_us(token) else {
             return false;
         };
         match note_synced(&path) {
@@ -233,8 +238,8 @@ impl Agent<Cluster> {
         }
     }
 
-    fn note_released(&self, token: &RunToken) {
-        if let Some(path) = self.held_by_us(token) {
+    fn note_released(agent: &Agent<Self>, token: &RunToken) {
+        if let Some(path) = agent.held_by_us(token) {
             // Most jobs were never held. The name of one that was must not come back with a
             // power cut: a later neromum would release what a person holds.
             let is_removed = std::fs::remove_file(&path).is_ok();
@@ -247,8 +252,8 @@ impl Agent<Cluster> {
     }
 
     /// Asks for a listing when jobs are to be held or released.
-    pub(super) fn list_for_holds(&mut self, now: Instant) {
-        let cluster = &mut self.driver;
+    pub(super) fn list_for_holds(agent: &mut Agent<Self>, now: Instant) {
+        let cluster = &mut agent.driver;
         let listed = cluster.counted.map(|(at, _)| at);
         // Of what is in doubt no row can be expected.
         let has_job = |token: &RunToken| {
@@ -264,16 +269,16 @@ impl Agent<Cluster> {
 
     /// Time from the polite signal to the final one, by the newest cancel request of
     /// a run, else by its spec.
-    fn grace_of(&self, token: &RunToken) -> Duration {
-        let Some(entry) = self.entries.get(token) else {
+    fn grace_of(agent: &Agent<Self>, token: &RunToken) -> Duration {
+        let Some(entry) = agent.entries.get(token) else {
             return Duration::ZERO;
         };
-        let run_dir = self.run_dir(entry.id);
+        let run_dir = agent.run_dir(entry.id);
         let name = format!("cancel.{}", newest_cancel(&run_dir));
         let path = run_dir.join(names::CONTROL).join(name);
         let asked = frame::read::<v1::Cancel>(FrameKind::Cancel, &path);
         let own = || {
-            let spec = spec::read(&self.setup.paths, entry.id, *token);
+            let spec = spec::read(&agent.setup.paths, entry.id, *token);
             grace_ms(&spec.unwrap_or_default())
         };
         let given = asked.map_or(0, |cancel| cancel.grace_ms);
@@ -283,19 +288,19 @@ impl Agent<Cluster> {
 
     /// Records, before the scheduler is called, that the jobs of these runs are
     /// cancelled there because the runs did not end in time.
-    pub(super) fn tell_escalated(&self, runs: &[(RunToken, RunId)]) {
+    pub(super) fn tell_escalated(agent: &Agent<Self>, runs: &[(RunToken, RunId)]) {
         for (token, id) in runs {
-            let Some(entry) = self.entries.get(token) else {
+            let Some(entry) = agent.entries.get(token) else {
                 continue;
             };
             tracing::warn!(run = %id, "it did not end in time: its job is cancelled at the scheduler");
             let record = TaskOver {
                 how: task_over::How::Cancelled.into(),
-                scheduler: self.driver.warden.name().into_owned(),
+                scheduler: agent.driver.warden.name().into_owned(),
                 escalated: true,
             };
             let start = entry.incarnation.max(1);
-            if let Err(error) = own::write(&self.run_dir(*id), *token, start, &record) {
+            if let Err(error) = own::write(&agent.run_dir(*id), *token, start, &record) {
                 // Its end is told without it.
                 tracing::error!(run = %id, %error, "cannot record that its job is cancelled");
             }
@@ -303,24 +308,24 @@ impl Agent<Cluster> {
     }
 
     /// Runs that are to end, and of which the scheduler has nothing any more.
-    pub(super) fn cancelled_and_over(&self) -> Vec<RunToken> {
-        let submissions = self.driver.submissions.values();
+    pub(super) fn cancelled_and_over(agent: &Agent<Self>) -> Vec<RunToken> {
+        let submissions = agent.driver.submissions.values();
         let tasks = submissions.flat_map(|one| &one.tasks);
         let runs = tasks.filter(|task| task.over).flat_map(|task| &task.runs);
         runs.map(|run| run.token)
-            .filter(|token| self.waits_for_its_end(token))
+            .filter(|token| Self::waits_for_its_end(agent, token))
             .collect()
     }
 
     /// Whether a run is in a start of its task and is to end.
-    fn runs_on(&self, token: &RunToken) -> bool {
-        let run = self.core.run(token);
+    fn runs_on(agent: &Agent<Self>, token: &RunToken) -> bool {
+        let run = agent.core.run(token);
         run.is_some_and(|run| run.cancelled && run.stage.is_elsewhere())
     }
 
     /// Whether a run waits at its scheduler and is to end.
-    pub(super) fn waits_for_its_end(&self, token: &RunToken) -> bool {
-        let run = self.core.run(token);
+    pub(super) fn waits_for_its_end(agent: &Agent<Self>, token: &RunToken) -> bool {
+        let run = agent.core.run(token);
         run.is_some_and(|run| run.cancelled && matches!(run.stage, Stage::Submitted { .. }))
     }
 }

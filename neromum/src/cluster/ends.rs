@@ -9,12 +9,16 @@ use super::{Agent, Ask, Cluster, Seen, Submission, Task};
 /// Number of times that the accounting is asked for a task that left the queue.
 pub(super) const ACCOUNTED_MAX: u8 = 4;
 
-impl Agent<Cluster> {
+impl Cluster {
     /// Asks the accounting for tasks that left the queue while runs of them are
     /// open.
-    pub(super) fn ends_to_ask(&mut self) -> Option<(Ask, Vec<Call>)> {
-        let open = |task: &Task| task.runs.iter().any(|run| !self.is_done(&run.token));
-        let cluster = &self.driver;
+    pub(super) fn ends_to_ask(agent: &mut Agent<Self>) -> Option<(Ask, Vec<Call>)> {
+        let open = |task: &Task| {
+            task.runs
+                .iter()
+                .any(|run| !Self::is_done(agent, &run.token))
+        };
+        let cluster = &agent.driver;
         let site = cluster.site.as_ref().map(|(_, site)| site.accounting);
         if site == Some(Accounting::Absent) {
             return None;
@@ -38,7 +42,7 @@ impl Agent<Cluster> {
             .take(100)
             .map(|submission| submission.id)
             .collect();
-        let cluster = &mut self.driver;
+        let cluster = &mut agent.driver;
         let now_ms = nero_journal::Clocks::now().wall_ns / 1_000_000;
         let (mut names, mut oldest) = (Vec::new(), now_ms);
         for id in &ids {
@@ -75,8 +79,8 @@ impl Agent<Cluster> {
         Some((Ask::Ends(ids), calls))
     }
 
-    pub(super) fn ends_answered(&mut self, ids: &[SubmissionId], said: &[Said]) {
-        let cluster = &mut self.driver;
+    pub(super) fn ends_answered(agent: &mut Agent<Self>, ids: &[SubmissionId], said: &[Said]) {
+        let cluster = &mut agent.driver;
         let of = |id: &SubmissionId| cluster.submissions.get(id);
         let (by_hand, ours): (Vec<&Submission>, Vec<&Submission>) = ids
             .iter()
@@ -97,10 +101,10 @@ impl Agent<Cluster> {
             cluster.warden.read_adopted_ends(more, &by_hand)
         };
         match told {
-            Ok(told) => self.adopted_ended(&told),
+            Ok(told) => Self::adopted_ended(agent, &told),
             Err(error) => tracing::info!(%error, "the accounting tells nothing of adopted jobs"),
         }
-        let cluster = &mut self.driver;
+        let cluster = &mut agent.driver;
         for id in ids {
             let submission = cluster.submissions.get_mut(id);
             let tasks = submission.into_iter().flat_map(|one| &mut one.tasks);
@@ -109,7 +113,7 @@ impl Agent<Cluster> {
             }
         }
         if names.is_empty() {
-            self.look_at_what_is_gone();
+            Self::look_at_what_is_gone(agent);
             return;
         }
         let records = match cluster.warden.read_ends(said, &names) {
@@ -117,7 +121,7 @@ impl Agent<Cluster> {
             Err(error) => {
                 // The queue decides without it, later.
                 tracing::info!(%error, "the accounting does not answer");
-                self.look_at_what_is_gone();
+                Self::look_at_what_is_gone(agent);
                 return;
             }
         };
@@ -138,12 +142,12 @@ impl Agent<Cluster> {
                 }
             }
         }
-        self.look_at_what_is_gone();
+        Self::look_at_what_is_gone(agent);
     }
 
     /// The accounting's word about adopted jobs.
-    fn adopted_ended(&mut self, told: &[Sighting]) {
-        for submission in self.driver.submissions.values_mut() {
+    fn adopted_ended(agent: &mut Agent<Self>, told: &[Sighting]) {
+        for submission in agent.driver.submissions.values_mut() {
             let mut of_it = told.iter().filter(|one| one.row.name == submission.name);
             // Earlier starts come first.
             if let Some(one) = of_it.next_back() {
@@ -152,6 +156,6 @@ impl Agent<Cluster> {
                 }
             }
         }
-        self.see_adopted(told);
+        Self::see_adopted(agent, told);
     }
 }

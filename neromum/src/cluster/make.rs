@@ -5,15 +5,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use nero_cluster::asked::{Asked, Shape};
 use nero_cluster::submission::{self, Files, Plan, Planned};
 use nero_model::paths::NodePaths;
 use nero_model::{DeploymentId, RunId, RunToken, SubmissionId};
+use nero_node::agent::recover::remove_submission;
+use nero_node::launch::orders::grace_ms;
+use nero_node::runs::spec;
 use nero_warden::group::{Room, WaitingRun, group};
 use nero_warden::{Order, Warden};
-
-use crate::agent::recover::remove_submission;
-use crate::runs::spec;
-use crate::warden::asked::{Asked, Shape};
 
 /// Specs that are read before the next look whether there is room for more.
 const READ_AT_ONCE: usize = 500;
@@ -108,7 +108,7 @@ impl Maker {
             match spec::read(&self.paths, *id, *token) {
                 // The scheduler has its job already.
                 Ok(spec) if spec.adopted.is_some() => {}
-                Ok(spec) => match Asked::of(&spec, &*self.warden) {
+                Ok(spec) => match Asked::of(&spec, grace_ms(&spec), &*self.warden) {
                     Ok(asked) => waiting.push(WaitingRun {
                         run: planned,
                         resources: asked.resources,
@@ -158,7 +158,7 @@ impl Maker {
             deployment: self.deployment,
             node: self.node.clone(),
             root: self.paths.root().to_path_buf(),
-            beat: crate::lease::BEAT,
+            beat: nero_node::lease::BEAT,
             tasks: tasks
                 .map(|(index, runs)| submission::Task {
                     index,

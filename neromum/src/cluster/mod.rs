@@ -9,6 +9,7 @@ mod control;
 mod ends;
 mod make;
 mod over;
+mod results;
 mod room;
 mod submit;
 mod task;
@@ -27,6 +28,10 @@ use std::time::Duration;
 
 use nero_cluster::submission::{Files, News};
 use nero_model::{RunId, RunToken, SubmissionId};
+use nero_node::agent::driver::Rest;
+use nero_node::agent::recover::remove_submission;
+use nero_node::agent::{Agent, Driver, Entry, Wanted};
+use nero_node::ledger::{Answer, Intent, Kept, LedgerState};
 use nero_node_core::capacity::Needs;
 use nero_node_core::decide::Origin;
 use nero_node_core::{Run, Stage};
@@ -35,16 +40,9 @@ use nero_warden::{JobId, JobName, Known, Listed, Order, Site, Warden};
 use nero_wire::v1::SchedulerUse;
 use tokio::time::Instant;
 
-use crate::agent::driver::Rest;
-use crate::agent::recover::remove_submission;
-use crate::agent::{Agent, Driver, Entry, Wanted};
-use crate::ledger::{Answer, Intent, Kept, LedgerState};
 use crate::warden::front::Front;
-use adopted::CopiedLogs;
-use asking::{Ask, CommandAnswers};
-use make::Folders;
+use results::{Ask, ClusterResult};
 use task::{Seen, Task};
-use watch::SubmissionNews;
 
 /// First and longest pause between two listings while nothing changes.
 const LIST_EVERY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(60));
@@ -298,19 +296,6 @@ impl Submission {
     }
 }
 
-/// Results of work beside the agent's task.
-#[derive(Debug)]
-pub enum ClusterResult {
-    /// Folders of submissions.
-    Made(Box<Folders>),
-    /// The news of submissions.
-    News(SubmissionNews),
-    /// Logs of adopted jobs.
-    Copied(CopiedLogs),
-    /// The scheduler's answers.
-    Asked(Box<CommandAnswers>),
-}
-
 impl Driver for Cluster {
     type Result = ClusterResult;
 
@@ -318,10 +303,10 @@ impl Driver for Cluster {
 
     fn done(agent: &mut Agent<Self>, result: ClusterResult) {
         match result {
-            ClusterResult::Made(made) => agent.made(*made),
-            ClusterResult::News(looked) => agent.looked_at_news(looked),
-            ClusterResult::Copied(copied) => agent.copied_logs(copied),
-            ClusterResult::Asked(answered) => agent.answered(*answered),
+            ClusterResult::Made(made) => Self::made(agent, *made),
+            ClusterResult::News(looked) => Self::looked_at_news(agent, looked),
+            ClusterResult::Copied(copied) => Self::copied_logs(agent, copied),
+            ClusterResult::Asked(answered) => Self::answered(agent, *answered),
         }
     }
 
@@ -347,7 +332,7 @@ impl Driver for Cluster {
     ) -> bool {
         let is_submitted = agent.driver.has(&token);
         if is_submitted {
-            agent.restore_submitted(token, kept, needs, newest);
+            Self::restore_submitted(agent, token, kept, needs, newest);
         }
         is_submitted
     }
@@ -399,14 +384,14 @@ impl Driver for Cluster {
     }
 
     fn turn_ends(agent: &mut Agent<Self>) {
-        if let Some((ask, calls)) = agent.due_ask() {
-            agent.ask(ask, calls);
+        if let Some((ask, calls)) = Self::due_ask(agent) {
+            Self::ask(agent, ask, calls);
         }
-        agent.time_cluster();
+        Self::time_cluster(agent);
     }
 
     fn rest(agent: &Agent<Self>) -> Rest {
-        agent.rest_when(agent.core.is_empty() || agent.is_all_submitted())
+        agent.rest_when(agent.core.is_empty() || Self::is_all_submitted(agent))
     }
 
     fn counted(agent: &Agent<Self>) -> Option<SchedulerUse> {
@@ -416,7 +401,7 @@ impl Driver for Cluster {
         let runs = submissions
             .filter(|one| one.job().is_some())
             .flat_map(Submission::runs);
-        let own = runs.filter(|run| !agent.is_done(&run.token)).count() as u64;
+        let own = runs.filter(|run| !Self::is_done(agent, &run.token)).count() as u64;
         let answered = cluster.answered.map(|at| at.elapsed().as_secs_f64());
         Some(SchedulerUse {
             lists: cluster.listed,
@@ -462,28 +447,28 @@ impl Driver for Cluster {
     }
 
     fn ends(agent: &mut Agent<Self>, token: RunToken, incarnation: u32, may_go_on: bool) -> bool {
-        let is_end = !may_go_on || agent.is_last(token, incarnation);
+        let is_end = !may_go_on || Self::is_last(agent, token, incarnation);
         if is_end {
-            agent.note_how_it_ended(token, incarnation);
+            Self::note_how_it_ended(agent, token, incarnation);
         }
         is_end
     }
 
     fn vanished(agent: &mut Agent<Self>, tokens: &[RunToken]) {
-        agent.have_vanished(tokens);
+        Self::have_vanished(agent, tokens);
     }
 
     fn task_is_over(agent: &mut Agent<Self>, token: RunToken, incarnation: u32) {
-        agent.say_task_over(token, incarnation);
+        Self::say_task_over(agent, token, incarnation);
     }
 }
 
-impl Agent<Cluster> {
+impl Cluster {
     /// Whether the scheduler has every run that has not ended, and nothing is asked of
     /// it that waits for an answer. The runs go on without a neromum here; the next
     /// connection starts one, which reads the ledger and the folders.
-    fn is_all_submitted(&self) -> bool {
-        let cluster = &self.driver;
+    fn is_all_submitted(agent: &Agent<Self>) -> bool {
+        let cluster = &agent.driver;
         let is_there = |run: &Run| match run.stage {
             Stage::Waiting | Stage::Starting { .. } | Stage::Held { .. } => false,
             // Its job is to be cancelled, now or when the run does not end by itself.
@@ -495,12 +480,13 @@ impl Agent<Cluster> {
         cluster.rings.is_empty()
             && cluster.holds.is_empty()
             && submissions.all(|one| one.job().is_some() || one.is_refused())
-            && self.core.runs().all(|(_, run)| is_there(run))
+            && agent.core.runs().all(|(_, run)| is_there(run))
     }
 
     /// Whether nothing of a run can come any more at its scheduler.
-    fn is_done(&self, token: &RunToken) -> bool {
-        self.core
+    fn is_done(agent: &Agent<Self>, token: &RunToken) -> bool {
+        agent
+            .core
             .run(token)
             .is_none_or(|run| run.stage.is_final() || matches!(run.stage, Stage::Ended { .. }))
     }

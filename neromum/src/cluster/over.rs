@@ -7,21 +7,21 @@ use std::path::Path;
 use nero_cluster::submission::{Files, News, StartId, began, launched_by};
 use nero_journal::v1::{Lost, TaskOver, lost, task_over};
 use nero_model::RunToken;
+use nero_node::lease::BEAT;
+use nero_node::lease::files::{modified, server_time, since};
+use nero_node::runs::own;
+use nero_node::staging::environment::local_user;
 use nero_node_core::lease::OLD_BEATS;
 use nero_warden::Ended;
 use tokio::time::Instant;
 
 use super::{Agent, Cluster, Driver, LOOK_EVERY, Seen, Submission};
-use crate::lease::BEAT;
-use crate::lease::files::{modified, server_time, since};
-use crate::runs::own;
-use crate::staging::environment::local_user;
 
-impl Agent<Cluster> {
+impl Cluster {
     /// What the scheduler calls gone is decided about by news that are read after its
     /// word: the names of its last start are there by then.
-    pub(super) fn look_at_what_is_gone(&mut self) {
-        let cluster = &mut self.driver;
+    pub(super) fn look_at_what_is_gone(agent: &mut Agent<Self>) {
+        let cluster = &mut agent.driver;
         let now = Instant::now();
         let mut is_new = false;
         for task in cluster
@@ -39,12 +39,12 @@ impl Agent<Cluster> {
 
     /// Finds tasks that are over by the scheduler's word, and of which no start is
     /// alive; then decides about their runs.
-    pub(super) fn see_what_is_over(&mut self) {
-        let is_accounted = self.may_be_accounted();
-        let runs = self.driver.submissions.values();
+    pub(super) fn see_what_is_over(agent: &mut Agent<Self>) {
+        let is_accounted = Self::may_be_accounted(agent);
+        let runs = agent.driver.submissions.values();
         let runs = runs.flat_map(Submission::runs).map(|run| run.token);
-        let done: HashSet<RunToken> = runs.filter(|token| self.is_done(token)).collect();
-        let cluster = &mut self.driver;
+        let done: HashSet<RunToken> = runs.filter(|token| Self::is_done(agent, token)).collect();
+        let cluster = &mut agent.driver;
         if cluster.is_looking {
             // Names that are being read count.
             return;
@@ -80,45 +80,47 @@ impl Agent<Cluster> {
             // Their beats have to stand still first, or they leave.
             cluster.look_pause = LOOK_EVERY.0.max(cluster.look_pause);
         }
-        over.extend(self.cancelled_and_over());
+        over.extend(Self::cancelled_and_over(agent));
         for token in over {
-            if self.is_done(&token) {
+            if Self::is_done(agent, &token) {
                 continue;
             }
-            let incarnation = self
+            let incarnation = agent
                 .entries
                 .get(&token)
                 .map_or(1, |entry| entry.incarnation);
-            self.look_and_decide(token, incarnation.max(1));
+            agent.look_and_decide(token, incarnation.max(1));
         }
     }
 
     /// Records how the scheduler ended the task of a run, and that the run's records
     /// say no end.
-    pub(super) fn say_task_over(&mut self, token: RunToken, incarnation: u32) {
-        if self.end_adopted(token) {
+    pub(super) fn say_task_over(agent: &mut Agent<Self>, token: RunToken, incarnation: u32) {
+        if Self::end_adopted(agent, token) {
             return;
         }
-        if !self.is_launched_by_its_task(&token, incarnation) {
+        if !Self::is_launched_by_its_task(agent, &token, incarnation) {
             tracing::info!(%token, incarnation, "another submission's start has the run");
             return;
         }
-        if self.goes_on_after_all(token, incarnation) || !self.is_last(token, incarnation) {
+        if Self::goes_on_after_all(agent, token, incarnation)
+            || !Self::is_last(agent, token, incarnation)
+        {
             return;
         }
         let record = Lost {
             reason: lost::Reason::TaskOver.into(),
             detail: String::new(),
         };
-        self.ask_starts_to_leave(&token);
-        self.note_how_it_ended(token, incarnation);
-        self.say(token, incarnation, &record);
+        Self::ask_starts_to_leave(agent, &token);
+        Self::note_how_it_ended(agent, token, incarnation);
+        agent.say(token, incarnation, &record);
     }
 
     /// Asks the starts of a run's task to leave that did not. The host of one that was cut
     /// off may come back, and the experiment's next run may have begun elsewhere by then.
-    fn ask_starts_to_leave(&self, token: &RunToken) {
-        let Some((submission, task)) = self.driver.task(token) else {
+    fn ask_starts_to_leave(agent: &Agent<Self>, token: &RunToken) {
+        let Some((submission, task)) = agent.driver.task(token) else {
             return;
         };
         let has_left = |start: &StartId| submission.news.contains(&News::Left(*start));
@@ -132,22 +134,22 @@ impl Agent<Cluster> {
     /// Whether a start of the run's task was about to launch this incarnation. The end
     /// of the task proves nothing about one that a start of another submission
     /// launched.
-    fn is_launched_by_its_task(&self, token: &RunToken, incarnation: u32) -> bool {
-        let task = self.driver.task(token);
-        let (Some((submission, task)), Some(entry)) = (task, self.entries.get(token)) else {
+    fn is_launched_by_its_task(agent: &Agent<Self>, token: &RunToken, incarnation: u32) -> bool {
+        let task = agent.driver.task(token);
+        let (Some((submission, task)), Some(entry)) = (task, agent.entries.get(token)) else {
             return false;
         };
         launched_by(&submission.news, entry.id, incarnation).any(|by| by.task == task.index)
     }
 
     /// Records how the scheduler ended a task, before an end that it caused is told.
-    pub(super) fn note_how_it_ended(&mut self, token: RunToken, incarnation: u32) {
-        let cluster = &self.driver;
+    pub(super) fn note_how_it_ended(agent: &mut Agent<Self>, token: RunToken, incarnation: u32) {
+        let cluster = &agent.driver;
         if cluster.is_adopted(&token) {
             // It stands beside its end.
             return;
         }
-        let (Some((_, task)), Some(entry)) = (cluster.task(&token), self.entries.get(&token))
+        let (Some((_, task)), Some(entry)) = (cluster.task(&token), agent.entries.get(&token))
         else {
             return;
         };
@@ -160,23 +162,21 @@ impl Agent<Cluster> {
             scheduler: cluster.ended_at(how),
             escalated: false,
         };
-        let run_dir = self.run_dir(entry.id);
+        let run_dir = agent.run_dir(entry.id);
         if let Err(error) = own::write(&run_dir, token, incarnation, &record) {
             // The end is told without it.
             tracing::error!(run = %entry.id, %error, "cannot record how a task ended");
         }
-        self.look(token, incarnation);
+        agent.look(token, incarnation);
     }
-}
 
-impl Agent<Cluster> {
     /// Whether a run began at its scheduler, and no start of its task may be alive.
-    pub(super) fn starts_are_over(&self, token: RunToken) -> bool {
+    pub(super) fn starts_are_over(agent: &Agent<Self>, token: RunToken) -> bool {
         let has_begun = |run: &nero_node_core::Run| run.stage.is_elsewhere();
-        if !self.core.run(&token).is_some_and(has_begun) {
+        if !agent.core.run(&token).is_some_and(has_begun) {
             return false;
         }
-        let task = self.driver.task(&token);
+        let task = agent.driver.task(&token);
         task.is_some_and(|(submission, task)| {
             living(&submission.files, &submission.news, task.index).is_empty()
         })

@@ -3,9 +3,15 @@
 //! ledger. A neromum that comes later goes on from the intent: without an answer
 //! the submission is in doubt, and listings tell whether it was made.
 
+use nero_cluster::asked::Asked;
 use nero_cluster::submission::{Files, Plan, Planned};
 use nero_model::paths::NodePaths;
 use nero_model::{RunId, RunToken, SubmissionId};
+use nero_node::agent::recover::remove_submission;
+use nero_node::config;
+use nero_node::launch::orders::grace_ms;
+use nero_node::ledger::{Answer, Intent};
+use nero_node::runs::spec;
 use nero_node_core::Stage;
 use nero_warden::group::Room;
 use nero_warden::standing::{Doubt, Standing, Step};
@@ -16,11 +22,6 @@ use super::adopted::Hand;
 use super::make::{Folders, Group, Maker, ordered, shape};
 use super::waiting::RowText;
 use super::{Agent, Ask, Cluster, ClusterResult, Driver, Submission, Task};
-use crate::agent::recover::remove_submission;
-use crate::config;
-use crate::ledger::{Answer, Intent};
-use crate::runs::spec;
-use crate::warden::asked::Asked;
 
 impl Cluster {
     /// The call of a submission whose intent is synced.
@@ -31,104 +32,104 @@ impl Cluster {
         submission.standing.sent();
         Some((Ask::Submit(id), vec![call]))
     }
-}
 
-impl Agent<Cluster> {
     /// Takes in a run that was submitted before the restart: its folder decides, then
     /// its task.
     pub(super) fn restore_submitted(
-        &mut self,
+        agent: &mut Agent<Self>,
         token: RunToken,
-        kept: &crate::ledger::Kept,
+        kept: &nero_node::ledger::Kept,
         needs: nero_node_core::capacity::Needs,
         newest: u32,
     ) {
-        self.core
+        agent
+            .core
             .restore_submitted(token, kept.id, kept.order, needs);
         if kept.cancel > 0 {
-            self.core.restore_cancelled(token);
+            agent.core.restore_cancelled(token);
         }
-        let name = self.driver.warden.name();
-        let of_submission = if let Some((submission, _)) = self.driver.task(&token)
+        let name = agent.driver.warden.name();
+        let of_submission = if let Some((submission, _)) = agent.driver.task(&token)
             && let Standing::Refused(why) = &submission.standing
         {
             Some(format!("{name} refused it: {why}"))
         } else {
             None
         };
-        self.restore_end(token, kept.exited.clone(), newest);
+        agent.restore_end(token, kept.exited.clone(), newest);
         if let Some(why) = kept.refused.clone().or(of_submission) {
             // It gives way to a claim.
-            self.core.turn_down(token, &why);
+            agent.core.turn_down(token, &why);
         }
         if newest > 0 {
-            self.look_and_decide(token, newest);
+            agent.look_and_decide(token, newest);
         }
     }
 
     /// Gives up submissions that the scheduler does not have, and of which every run is
     /// to end.
-    pub(super) fn give_up_unwanted(&mut self) {
-        let submissions = self.driver.submissions.values();
-        let ends = |token: &RunToken| self.is_done(token) || self.waits_for_its_end(token);
+    pub(super) fn give_up_unwanted(agent: &mut Agent<Self>) {
+        let submissions = agent.driver.submissions.values();
+        let ends =
+            |token: &RunToken| Self::is_done(agent, token) || Self::waits_for_its_end(agent, token);
         let unwanted = submissions
             .filter(|one| one.standing.next() == Step::Submit)
             .filter(|one| one.runs().all(|run| ends(&run.token)));
         let unwanted: Vec<SubmissionId> = unwanted.map(|one| one.id).collect();
         for id in unwanted {
-            let one = self.driver.submissions.get_mut(&id);
+            let one = agent.driver.submissions.get_mut(&id);
             if one.is_some_and(|one| one.standing.give_up("aborted before it was submitted")) {
-                self.came_before_its_end(id);
-                self.note_standing(id);
+                Self::came_before_its_end(agent, id);
+                Self::note_standing(agent, id);
             }
         }
     }
 
     /// Makes submissions of what waits, as far as the scheduler takes more.
-    pub(super) fn make_submissions(&mut self, now: Instant) {
-        let waiting = self.core.waiting();
+    pub(super) fn make_submissions(agent: &mut Agent<Self>, now: Instant) {
+        let waiting = agent.core.waiting();
         let can = |cluster: &Cluster| {
             let is_known = |room: Room| room.tasks == 0 || !cluster.wants_all(waiting, now);
             let is_busy = cluster.is_making || cluster.is_full;
             !is_busy && cluster.room(now).is_some_and(|(room, _)| is_known(room))
         };
-        let waits = waiting > 0 && self.core.held().is_none();
-        if !waits || !can(&self.driver) {
+        let waits = waiting > 0 && agent.core.held().is_none();
+        if !waits || !can(&agent.driver) {
             return;
         }
-        if let Some((why, pause)) = self.must_wait() {
-            self.core.hold(&why);
-            self.timers.starts = Some(now + pause);
+        if let Some((why, pause)) = agent.must_wait() {
+            agent.core.hold(&why);
+            agent.timers.starts = Some(now + pause);
             return;
         }
-        let cluster = &mut self.driver;
+        let cluster = &mut agent.driver;
         let Some((room, why)) = cluster.room(now) else {
             return;
         };
         if room.tasks == 0 {
             cluster.is_full = true;
             cluster.list_soon(now + cluster.list_pause);
-            let waiting: Vec<RunToken> = self.core.queue().collect();
+            let waiting: Vec<RunToken> = agent.core.queue().collect();
             for token in waiting {
-                self.core.waits_for(token, &why);
+                agent.core.waits_for(token, &why);
             }
             return;
         }
-        let is_ours = |token: &RunToken| !self.entries.get(token).is_some_and(|one| one.adopted);
-        let runs = self
+        let is_ours = |token: &RunToken| !agent.entries.get(token).is_some_and(|one| one.adopted);
+        let runs = agent
             .core
             .queue()
             .filter(is_ours)
             .take(config::HAND_OVER_MAX);
         let runs: Vec<(RunToken, RunId)> = runs
-            .filter_map(|token| Some((token, self.entries.get(&token)?.id)))
+            .filter_map(|token| Some((token, agent.entries.get(&token)?.id)))
             .collect();
         let maker = Maker {
-            paths: self.setup.paths.clone(),
-            deployment: self.ledger.deployment(),
+            paths: agent.setup.paths.clone(),
+            deployment: agent.ledger.deployment(),
             node: cluster.setup.node.clone(),
             program: cluster.setup.program.clone(),
-            min_free: self.setup.min_free,
+            min_free: agent.setup.min_free,
             warden: cluster.warden.clone(),
             room,
             running_left: cluster.running_left(),
@@ -138,30 +139,30 @@ impl Agent<Cluster> {
         }
         cluster.is_making = true;
         let lost = ClusterResult::Made(Box::default());
-        self.off_reactor_for_driver(lost, move || {
+        agent.off_reactor_for_driver(lost, move || {
             ClusterResult::Made(Box::new(maker.make(&runs)))
         });
     }
 
     /// The folders are synced: notes the intents, whose runs must not be recalled
     /// from now on.
-    pub(super) fn made(&mut self, made: Folders) {
-        self.driver.is_making = false;
+    pub(super) fn made(agent: &mut Agent<Self>, made: Folders) {
+        agent.driver.is_making = false;
         if made.failed.is_none() && made.groups.is_empty() && made.refused.is_empty() {
-            self.hold_starts("the files of the runs that wait cannot be read now");
+            agent.hold_starts("the files of the runs that wait cannot be read now");
         }
         for (token, why) in &made.refused {
-            self.core.turn_down(*token, why);
+            agent.core.turn_down(*token, why);
         }
         for group in made.groups {
-            self.intend(group);
+            Self::intend(agent, group);
         }
         if let Some(why) = made.failed {
-            self.hold_starts(&why);
+            agent.hold_starts(&why);
         }
     }
 
-    fn intend(&mut self, group: Group) {
+    fn intend(agent: &mut Agent<Self>, group: Group) {
         let Group {
             plan,
             order,
@@ -175,10 +176,10 @@ impl Agent<Cluster> {
             .map(|run| run.token)
             .collect();
         let waits = |token: &RunToken| {
-            let run = self.core.run(token);
+            let run = agent.core.run(token);
             run.is_some_and(|run| run.stage == Stage::Waiting && !run.cancelled && !run.paused)
         };
-        let files = Files::at(&self.setup.paths.submission(&id));
+        let files = Files::at(&agent.setup.paths.submission(&id));
         if !runs.iter().all(waits) {
             // One was recalled, cancelled or paused meanwhile: the rest is submitted anew.
             remove_submission(files.folder());
@@ -190,16 +191,16 @@ impl Agent<Cluster> {
             made_ms: nero_journal::Clocks::now().wall_ns / 1_000_000,
             answer: Answer::InDoubt,
         };
-        if let Err(error) = self.ledger.submission(&intent) {
+        if let Err(error) = agent.ledger.submission(&intent) {
             tracing::error!(?error, "the ledger does not take a submission");
             remove_submission(files.folder());
-            self.hold_starts("the disk does not take a submission");
+            agent.hold_starts("the disk does not take a submission");
             return;
         }
         for token in &runs {
-            self.core.submit(*token);
+            agent.core.submit(*token);
         }
-        let cluster = &mut self.driver;
+        let cluster = &mut agent.driver;
         let tasks = plan.tasks.len() as u64;
         let is_alone = cluster.counted.is_some_and(|(_, own)| own.queued == 0);
         if let Some((_, own)) = &mut cluster.counted {
@@ -214,11 +215,11 @@ impl Agent<Cluster> {
         submission.is_alone = is_alone;
         submission.order = Some(Box::new((order, script)));
         cluster.add(submission);
-        self.sync_intent(id);
+        agent.sync_intent(id);
     }
 
-    pub(super) fn submit_answered(&mut self, id: SubmissionId, said: Option<&Said>) {
-        let cluster = &mut self.driver;
+    pub(super) fn submit_answered(agent: &mut Agent<Self>, id: SubmissionId, said: Option<&Said>) {
+        let cluster = &mut agent.driver;
         let answer = match said {
             Some(said) => cluster.warden.read_submit(said),
             None => SubmissionResult::Ambiguous("its task panicked".to_owned()),
@@ -240,16 +241,16 @@ impl Agent<Cluster> {
         if !is_full {
             cluster.hurry();
         }
-        self.note_standing(id);
+        Self::note_standing(agent, id);
         match not_sent {
-            Some(why) => self.scheduler_fails(&why),
-            None => self.scheduler_answers(),
+            Some(why) => Self::scheduler_fails(agent, &why),
+            None => Self::scheduler_answers(agent),
         }
     }
 
     /// Records where a submission stands, and tells its runs.
-    pub(super) fn note_standing(&mut self, id: SubmissionId) {
-        let cluster = &mut self.driver;
+    pub(super) fn note_standing(agent: &mut Agent<Self>, id: SubmissionId) {
+        let cluster = &mut agent.driver;
         let name = cluster.warden.name();
         let Some(submission) = cluster.submissions.get_mut(&id) else {
             return;
@@ -277,13 +278,13 @@ impl Agent<Cluster> {
             Standing::Refused(why) => format!("{name} refused it: {why}"),
             Standing::NotNow(why) => {
                 let why = why.clone();
-                self.takes_no_more(id, &why);
+                Self::takes_no_more(agent, id, &why);
                 return;
             }
         };
         let refused = matches!(answer, Answer::Refused(_));
         if answer != Answer::InDoubt
-            && let Err(error) = self.ledger.submitted(id, &answer)
+            && let Err(error) = agent.ledger.submitted(id, &answer)
         {
             // Without the record it is in doubt at the next start.
             tracing::warn!(?error, "the ledger does not take the scheduler's answer");
@@ -291,20 +292,18 @@ impl Agent<Cluster> {
         let is_task = is_array && matches!(answer, Answer::Job(_));
         for (token, index) in runs {
             match (refused, is_task) {
-                (true, _) => self.core.turn_down(token, &why),
-                (false, true) => self.core.waits_for(token, &format!("{why}_{index}")),
-                (false, false) => self.core.waits_for(token, &why),
+                (true, _) => agent.core.turn_down(token, &why),
+                (false, true) => agent.core.waits_for(token, &format!("{why}_{index}")),
+                (false, false) => agent.core.waits_for(token, &why),
             }
         }
     }
-}
 
-impl Agent<Cluster> {
     /// The scheduler takes no more jobs: the runs wait here for another submission, of
     /// half as many tasks. Where not even one is taken into a queue without jobs of ours, a
     /// person is told: it may ask for too much, or other users may use up a limit.
-    fn takes_no_more(&mut self, id: SubmissionId, why: &str) {
-        let cluster = &mut self.driver;
+    fn takes_no_more(agent: &mut Agent<Self>, id: SubmissionId, why: &str) {
+        let cluster = &mut agent.driver;
         let name = cluster.warden.name().into_owned();
         let Some(submission) = cluster.submissions.get_mut(&id) else {
             return;
@@ -323,20 +322,20 @@ impl Agent<Cluster> {
         for token in &runs {
             cluster.of_run.remove(token);
         }
-        if let Err(error) = self.ledger.submitted(id, &answer) {
+        if let Err(error) = agent.ledger.submitted(id, &answer) {
             // Without the record it is in doubt at the next start, and listed nowhere.
             tracing::warn!(?error, "the ledger does not take the scheduler's answer");
         }
         for token in &runs {
-            self.core.submit_again(*token);
+            agent.core.submit_again(*token);
         }
         let waits = format!(
             "waits for room in {name}'s queue, which takes no more jobs of yours now: {why} \
              (`max_queued:` of the node keeps below such a limit)"
         );
-        let waiting: Vec<RunToken> = self.core.queue().collect();
+        let waiting: Vec<RunToken> = agent.core.queue().collect();
         for token in waiting {
-            self.core.waits_for(token, &waits);
+            agent.core.waits_for(token, &waits);
         }
         if is_alone {
             let why = format!(
@@ -344,14 +343,12 @@ impl Agent<Cluster> {
                  more than one job may have, or other users use up a limit; tried again"
             );
             for token in &runs {
-                self.core.waits_for_a_person(*token, &why);
+                agent.core.waits_for_a_person(*token, &why);
             }
         }
-        Cluster::forgot(self);
+        Cluster::forgot(agent);
     }
-}
 
-impl Cluster {
     pub(super) fn add(&mut self, mut submission: Submission) {
         let numbers = self.submissions.values().map(|one| one.number);
         submission.number = numbers.max().map_or(0, |last| last + 1);
@@ -424,7 +421,8 @@ impl Cluster {
         let first = submission.runs().next().ok_or("it has no run")?;
         let spec = spec::read(paths, first.id, first.token);
         let spec = spec.map_err(|error| error.file.to_string())?;
-        let asked = Asked::of(&spec, &*self.warden).map_err(|why| why.to_string())?;
+        let asked =
+            Asked::of(&spec, grace_ms(&spec), &*self.warden).map_err(|why| why.to_string())?;
         let runs = submission.tasks.iter().map(|task| task.runs.len());
         let limit = self.setup.front.settings().max_running;
         let shape = shape(runs, limit.map(|max| max.min(submission.at_once)));

@@ -14,6 +14,8 @@ use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{TaskLeft, run_left};
 use nero_model::paths::run as names;
 use nero_model::{RunToken, SubmissionId};
+use nero_node::lease::files::{modified, server_time, since};
+use nero_node::runs::{own, segments, spec};
 use nero_warden::Ended;
 use nero_warden::standing::Standing;
 
@@ -21,8 +23,6 @@ use super::over::{has_left, living, stands_still};
 use super::watch::job_of;
 use super::{Agent, Cluster, Seen, Submission, Task};
 use crate::job::setup_output::SetupOutput;
-use crate::lease::files::{modified, server_time, since};
-use crate::runs::{own, segments, spec};
 
 /// Jobs of a run that fail before it begins, without a word, until it is refused.
 const SILENT_MAX: u8 = 3;
@@ -47,27 +47,27 @@ struct UnbegunRun {
     left_early: bool,
 }
 
-impl Agent<Cluster> {
+impl Cluster {
     /// The tasks of these runs are over, and began no user code of them. All that are
     /// over at once are closed together: a person may cancel a whole array.
-    pub(super) fn have_vanished(&mut self, tokens: &[RunToken]) {
+    pub(super) fn have_vanished(agent: &mut Agent<Self>, tokens: &[RunToken]) {
         let is_adopted = |token: &&RunToken| {
-            let task = self.driver.task(token);
+            let task = agent.driver.task(token);
             task.is_some_and(|(submission, _)| submission.hand.is_some())
         };
         let (adopted, tokens): (Vec<&RunToken>, Vec<&RunToken>) =
             tokens.iter().partition(is_adopted);
         for token in adopted {
-            self.adopted_is_gone(*token);
+            Self::adopted_is_gone(agent, *token);
         }
         let found: Vec<UnbegunRun> = tokens
             .into_iter()
-            .filter_map(|one| self.gone(*one))
+            .filter_map(|one| Self::gone(agent, *one))
             .collect();
         let mut to_close: BTreeMap<SubmissionId, BTreeSet<u32>> = BTreeMap::new();
         for one in &found {
             if one.how.is_none() && !one.was_closed && !one.left_early {
-                self.ask_when_it_was_started(one.submission);
+                Self::ask_when_it_was_started(agent, one.submission);
             } else {
                 let tasks = to_close.entry(one.submission).or_default();
                 tasks.insert(one.task);
@@ -75,26 +75,26 @@ impl Agent<Cluster> {
         }
         for (id, tasks) in &mut to_close {
             let indexes: Vec<u32> = tasks.iter().copied().collect();
-            for open in self.close_tasks(*id, &indexes) {
+            for open in Self::close_tasks(agent, *id, &indexes) {
                 tasks.remove(&open);
             }
         }
         for one in found {
             let closed = to_close.get(&one.submission);
             let is_closed = closed.is_some_and(|tasks| tasks.contains(&one.task));
-            if is_closed && self.can_begin_no_more(one.token) {
-                self.did_vanish(&one);
+            if is_closed && Self::can_begin_no_more(agent, one.token) {
+                Self::did_vanish(agent, &one);
             }
         }
     }
 
     /// What is known of a run's task that is over, before it is closed.
-    fn gone(&self, token: RunToken) -> Option<UnbegunRun> {
-        let (submission, task) = self.driver.task(&token)?;
+    fn gone(agent: &Agent<Self>, token: RunToken) -> Option<UnbegunRun> {
+        let (submission, task) = agent.driver.task(&token)?;
         let Seen::Gone(how) = task.seen else {
             return None;
         };
-        let facts = |run: &Planned| self.entries.get(&run.token).map(|entry| &entry.facts);
+        let facts = |run: &Planned| agent.entries.get(&run.token).map(|entry| &entry.facts);
         let mut facts = task.runs.iter().filter_map(facts);
         Some(UnbegunRun {
             token,
@@ -113,40 +113,42 @@ impl Agent<Cluster> {
         })
     }
 
-    fn did_vanish(&mut self, vanished: &UnbegunRun) {
+    fn did_vanish(agent: &mut Agent<Self>, vanished: &UnbegunRun) {
         let token = vanished.token;
         match vanished.how {
             // Another run of a pack has it closed, which says nothing about this one.
-            _ if vanished.was_closed && vanished.is_alone => self.submit_again(token),
+            _ if vanished.was_closed && vanished.is_alone => Self::submit_again(agent, token),
             Some(how @ Ended::Cancelled { .. }) => {
                 tracing::info!(%token, "cancelled at the scheduler before it began");
-                let at = self.driver.ended_at(Some(how));
-                self.core.cancelled_elsewhere(token, &at);
+                let at = agent.driver.ended_at(Some(how));
+                agent.core.cancelled_elsewhere(token, &at);
             }
             // Its job ended since nothing else of the task was left to do.
-            _ if vanished.left_early => self.submit_again(token),
+            _ if vanished.left_early => Self::submit_again(agent, token),
             // Its job failed since it left the task to the copy, which is over, too.
-            Some(_) if vanished.has_copy => self.submit_again(token),
-            Some(Ended::Failed) if self.is_tried_again(vanished) => self.submit_again(token),
+            Some(_) if vanished.has_copy => Self::submit_again(agent, token),
+            Some(Ended::Failed) if Self::is_tried_again(agent, vanished) => {
+                Self::submit_again(agent, token)
+            }
             // Each submission brings at least one run of a pack to its end.
-            Some(_) if vanished.has_begun => self.submit_again(token),
+            Some(_) if vanished.has_begun => Self::submit_again(agent, token),
             Some(how) => {
-                let why = self.why_over(&token, how);
-                if let Err(error) = self.ledger.refused(token, &why) {
+                let why = Self::why_over(agent, &token, how);
+                if let Err(error) = agent.ledger.refused(token, &why) {
                     // Without the record it is decided about anew after a restart.
                     tracing::warn!(?error, "the ledger does not take a refusal");
                 }
-                self.core.turn_down(token, &why);
+                agent.core.turn_down(token, &why);
             }
-            None => self.submit_again(token),
+            None => Self::submit_again(agent, token),
         }
     }
 
     /// Whether a job that failed before its run began is made again: its host could not open
     /// the file of its output, or the disk had no room for its start. A line of `setup` that
     /// fails says why.
-    fn is_tried_again(&mut self, vanished: &UnbegunRun) -> bool {
-        let cluster = &mut self.driver;
+    fn is_tried_again(agent: &mut Agent<Self>, vanished: &UnbegunRun) -> bool {
+        let cluster = &mut agent.driver;
         let submission = cluster.submissions.get(&vanished.submission);
         let is_silent = submission.is_some_and(|one| said(&one.files, vanished.task).is_empty());
         let failed = cluster.failed_silently.entry(vanished.token).or_default();
@@ -155,15 +157,15 @@ impl Agent<Cluster> {
     }
 
     /// The start of the controller tells what became of a task without a trace.
-    fn ask_when_it_was_started(&mut self, id: SubmissionId) {
-        if let Some(submission) = self.driver.submissions.get_mut(&id) {
+    fn ask_when_it_was_started(agent: &mut Agent<Self>, id: SubmissionId) {
+        if let Some(submission) = agent.driver.submissions.get_mut(&id) {
             submission.has_vanished = true;
         }
     }
 
-    fn why_over(&self, token: &RunToken, how: Ended) -> String {
-        let name = self.driver.warden.name();
-        let Some((submission, task)) = self.driver.task(token) else {
+    fn why_over(agent: &Agent<Self>, token: &RunToken, how: Ended) -> String {
+        let name = agent.driver.warden.name();
+        let Some((submission, task)) = agent.driver.task(token) else {
             return String::new();
         };
         let mut said = said(&submission.files, task.index);
@@ -185,10 +187,14 @@ impl Agent<Cluster> {
     /// started since may have lost them, and so may one that gave their job's id twice;
     /// another one has had them cancelled, and only a person knows why, or has said before
     /// that it does not matter. `up_max`: it has been up for no longer.
-    pub(super) fn controller_is_up(&mut self, ids: &[SubmissionId], up_max: Option<Duration>) {
-        self.driver.note_ids_given_twice();
+    pub(super) fn controller_is_up(
+        agent: &mut Agent<Self>,
+        ids: &[SubmissionId],
+        up_max: Option<Duration>,
+    ) {
+        agent.driver.note_ids_given_twice();
         for id in ids {
-            let cluster = &mut self.driver;
+            let cluster = &mut agent.driver;
             let Some(submission) = cluster.submissions.get_mut(id) else {
                 continue;
             };
@@ -201,7 +207,7 @@ impl Agent<Cluster> {
             let gone = |task: &&Task| task.over && task.seen == Seen::Gone(None);
             let gone: Vec<Task> = submission.tasks.iter().filter(gone).cloned().collect();
             let runs_again =
-                |task: &Task| is_lost || task.runs.iter().all(|run| self.reruns_lost(run));
+                |task: &Task| is_lost || task.runs.iter().all(|run| Self::reruns_lost(agent, run));
             let (again, held): (Vec<Task>, Vec<Task>) = gone.into_iter().partition(runs_again);
             if !again.is_empty() {
                 tracing::warn!(
@@ -210,49 +216,49 @@ impl Agent<Cluster> {
                     tasks = again.len(),
                     "tasks are gone: submitted again"
                 );
-                self.submit_tasks_again(*id, &again);
+                Self::submit_tasks_again(agent, *id, &again);
             }
-            let name = self.driver.warden.name();
+            let name = agent.driver.warden.name();
             let why = format!(
                 "{name}'s job {job} is gone and began nothing; it may have been cancelled there: \
                  abort the run, then start it again if you want it (`on_lost: rerun` does so)"
             );
             for run in held.iter().flat_map(|task| &task.runs) {
-                self.core.waits_for_a_person(run.token, &why);
+                agent.core.waits_for_a_person(run.token, &why);
             }
         }
     }
 
     /// Whether the experiment of a run says that it is submitted again.
-    fn reruns_lost(&self, run: &Planned) -> bool {
-        let spec = spec::read(&self.setup.paths, run.id, run.token).ok();
+    fn reruns_lost(agent: &Agent<Self>, run: &Planned) -> bool {
+        let spec = spec::read(&agent.setup.paths, run.id, run.token).ok();
         let asks = spec.and_then(|spec| spec.scheduler);
         asks.is_some_and(|asks| asks.reruns_lost)
     }
 
     /// Submits the runs of these tasks again, unless a start of them can begin.
-    fn submit_tasks_again(&mut self, id: SubmissionId, tasks: &[Task]) {
+    fn submit_tasks_again(agent: &mut Agent<Self>, id: SubmissionId, tasks: &[Task]) {
         let indexes: Vec<u32> = tasks.iter().map(|task| task.index).collect();
-        let open = self.close_tasks(id, &indexes);
+        let open = Self::close_tasks(agent, id, &indexes);
         let closed = tasks.iter().filter(|task| !open.contains(&task.index));
         for run in closed.flat_map(|task| &task.runs) {
-            if self.can_begin_no_more(run.token) {
-                self.submit_again(run.token);
+            if Self::can_begin_no_more(agent, run.token) {
+                Self::submit_again(agent, run.token);
             }
         }
     }
 
-    fn submit_again(&mut self, token: RunToken) {
+    fn submit_again(agent: &mut Agent<Self>, token: RunToken) {
         tracing::warn!(%token, "its task was given up: submitted again");
-        self.driver.of_run.remove(&token);
-        self.core.submit_again(token);
+        agent.driver.of_run.remove(&token);
+        agent.core.submit_again(token);
     }
 
     /// Closes tasks. Names that are there by then are taken in. Returns those that stay
     /// open, since a start of them may be alive or the disk refuses: they are decided
     /// about anew after the next look at the news.
-    fn close_tasks(&mut self, id: SubmissionId, tasks: &[u32]) -> Vec<u32> {
-        let Some(submission) = self.submission(id) else {
+    fn close_tasks(agent: &mut Agent<Self>, id: SubmissionId, tasks: &[u32]) -> Vec<u32> {
+        let Some(submission) = Self::submission(agent, id) else {
             return tasks.to_vec();
         };
         let is_open = |task: &&u32| !submission.news.contains(&News::Closed(**task));
@@ -267,31 +273,31 @@ impl Agent<Cluster> {
                 let news = news.into_iter();
                 let fresh: Vec<News> = news.filter(|one| submission.news.insert(*one)).collect();
                 for one in fresh {
-                    self.heard(id, one);
+                    Self::heard(agent, id, one);
                 }
             }
             Err(error) => {
                 tracing::error!(submission = %id, %error, "tasks cannot be given up");
-                self.decide_anew(id, tasks);
+                Self::decide_anew(agent, id, tasks);
                 return tasks.to_vec();
             }
         }
-        let Some(submission) = self.submission(id) else {
+        let Some(submission) = Self::submission(agent, id) else {
             return tasks.to_vec();
         };
         let lives = |task: &&u32| !living(&submission.files, &submission.news, **task).is_empty();
         let alive: Vec<u32> = tasks.iter().filter(lives).copied().collect();
-        self.decide_anew(id, &alive);
+        Self::decide_anew(agent, id, &alive);
         alive
     }
 
-    fn submission(&mut self, id: SubmissionId) -> Option<&mut Submission> {
-        self.driver.submissions.get_mut(&id)
+    fn submission(agent: &mut Agent<Self>, id: SubmissionId) -> Option<&mut Submission> {
+        agent.driver.submissions.get_mut(&id)
     }
 
     /// Has the next look at the news find these tasks over once more.
-    fn decide_anew(&mut self, id: SubmissionId, tasks: &[u32]) {
-        let Some(submission) = self.submission(id) else {
+    fn decide_anew(agent: &mut Agent<Self>, id: SubmissionId, tasks: &[u32]) {
+        let Some(submission) = Self::submission(agent, id) else {
             return;
         };
         for index in tasks {
@@ -304,15 +310,15 @@ impl Agent<Cluster> {
     /// Whether nothing can make the run's claim any more, now that its task is closed.
     /// A start that made its launch known before, and neither left nor claimed, may
     /// be frozen: the claim is taken away from it.
-    fn can_begin_no_more(&mut self, token: RunToken) -> bool {
-        let Some(entry) = self.entries.get(&token) else {
+    fn can_begin_no_more(agent: &mut Agent<Self>, token: RunToken) -> bool {
+        let Some(entry) = agent.entries.get(&token) else {
             return false;
         };
         let (id, incarnation) = (entry.id, entry.incarnation.max(1));
         if entry.facts.claimed {
             return entry.facts.gate_closed;
         }
-        let Some((submission, _)) = self.driver.task(&token) else {
+        let Some((submission, _)) = agent.driver.task(&token) else {
             return false;
         };
         let news = &submission.news;
@@ -324,15 +330,15 @@ impl Agent<Cluster> {
             return true;
         }
         let submission = submission.id;
-        match own::withhold_claim(&self.run_dir(id), token, incarnation) {
+        match own::withhold_claim(&agent.run_dir(id), token, incarnation) {
             Ok(is_ours) => {
                 tracing::warn!(run = %id, incarnation, is_ours, "a claim is withheld from a start that may be frozen");
-                self.look_and_decide(token, incarnation);
+                agent.look_and_decide(token, incarnation);
             }
             Err(error) => {
                 tracing::error!(run = %id, %error, "a claim cannot be withheld");
-                let index = self.driver.task(&token).map(|(_, task)| task.index);
-                self.decide_anew(submission, index.as_slice());
+                let index = agent.driver.task(&token).map(|(_, task)| task.index);
+                Self::decide_anew(agent, submission, index.as_slice());
             }
         }
         false
@@ -340,13 +346,17 @@ impl Agent<Cluster> {
 
     /// Whether a start that had stood still when its task was found over has this
     /// incarnation and goes on. The task is decided about anew then.
-    pub(super) fn goes_on_after_all(&mut self, token: RunToken, incarnation: u32) -> bool {
-        let task = self.driver.task(&token);
-        let (Some((submission, task)), Some(entry)) = (task, self.entries.get(&token)) else {
+    pub(super) fn goes_on_after_all(
+        agent: &mut Agent<Self>,
+        token: RunToken,
+        incarnation: u32,
+    ) -> bool {
+        let task = agent.driver.task(&token);
+        let (Some((submission, task)), Some(entry)) = (task, agent.entries.get(&token)) else {
             return false;
         };
         let (files, news) = (&submission.files, &submission.news);
-        let claim = segments::folder(&self.run_dir(entry.id), incarnation).join(names::CLAIM);
+        let claim = segments::folder(&agent.run_dir(entry.id), incarnation).join(names::CLAIM);
         // It may have claimed before it renewed its beat.
         let has_claimed_now = launched_by(news, entry.id, incarnation)
             .any(|start| !has_left(files, news, start) && !stands_still(files, &claim));
@@ -355,8 +365,8 @@ impl Agent<Cluster> {
         }
         let (id, index) = (submission.id, task.index);
         tracing::info!(%token, incarnation, "a start goes on whose beat had stood still");
-        self.decide_anew(id, &[index]);
-        self.look_and_decide(token, incarnation);
+        Self::decide_anew(agent, id, &[index]);
+        agent.look_and_decide(token, incarnation);
         true
     }
 
@@ -364,30 +374,30 @@ impl Agent<Cluster> {
     /// end is about to be told and is final then. So the task is closed: a start that
     /// stands still may wake up, and a scheduler that forgot the job may begin it once
     /// more, after a crash of its controller, for one.
-    pub(super) fn is_last(&mut self, token: RunToken, incarnation: u32) -> bool {
-        let Some((submission, task)) = self.driver.task(&token) else {
+    pub(super) fn is_last(agent: &mut Agent<Self>, token: RunToken, incarnation: u32) -> bool {
+        let Some((submission, task)) = agent.driver.task(&token) else {
             return true;
         };
         let (id, index) = (submission.id, task.index);
         if submission.hand.is_some() {
             return true;
         }
-        let is_closed = self.close_tasks(id, &[index]).is_empty();
+        let is_closed = Self::close_tasks(agent, id, &[index]).is_empty();
         // A launch whose name came meanwhile was looked at.
-        let entry = self.entries.get(&token);
+        let entry = agent.entries.get(&token);
         is_closed && entry.is_some_and(|entry| entry.incarnation.max(1) == incarnation)
     }
 
     /// The scheduler refused a submission of which an earlier call may arrive, or that
     /// is wanted no more. True when a start of it came before it was closed: then the
     /// scheduler has it after all.
-    pub(super) fn came_before_its_end(&mut self, id: SubmissionId) -> bool {
-        let Some(submission) = self.submission(id) else {
+    pub(super) fn came_before_its_end(agent: &mut Agent<Self>, id: SubmissionId) -> bool {
+        let Some(submission) = Self::submission(agent, id) else {
             return false;
         };
         let tasks: Vec<u32> = submission.tasks.iter().map(|task| task.index).collect();
-        self.close_tasks(id, &tasks);
-        let Some(submission) = self.submission(id) else {
+        Self::close_tasks(agent, id, &tasks);
+        let Some(submission) = Self::submission(agent, id) else {
             return false;
         };
         let job = submission.job_that_began();
@@ -396,9 +406,7 @@ impl Agent<Cluster> {
         }
         job.is_some()
     }
-}
 
-impl Cluster {
     /// Notes the ids that two of our submissions have. A controller that came back with an
     /// older state gave them anew, and what a host still tells about the first job ends tasks
     /// of the second without a trace.

@@ -1,8 +1,6 @@
 //! Watching submissions: the news in their folders, which are names, and the queue, in
 //! one question for all.
 
-use std::io;
-
 use nero_cluster::submission::{Files, News, StartId, began};
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::TaskStart;
@@ -12,6 +10,7 @@ use nero_warden::standing::{Ms, Standing, Step};
 use nero_warden::{JobId, Listed, Queue, Sighting, Warden};
 use tokio::time::Instant;
 
+use super::results::SubmissionNews;
 use super::submit::{in_doubt, needs_person};
 use super::waiting::{RowText, shown};
 use super::{
@@ -25,13 +24,10 @@ const MISSED: std::time::Duration =
 /// Live runs whose folders are read at one look at the news.
 const READ_MAX: usize = 64;
 
-/// The news of each submission.
-pub type SubmissionNews = Vec<(SubmissionId, io::Result<Vec<News>>)>;
-
-impl Agent<Cluster> {
+impl Cluster {
     /// Reads the names in each submission's folder when that is due.
-    pub(super) fn look_at_news(&mut self, now: Instant) {
-        let cluster = &mut self.driver;
+    pub(super) fn look_at_news(agent: &mut Agent<Self>, now: Instant) {
+        let cluster = &mut agent.driver;
         let is_due = cluster.look_at.is_some_and(|at| at <= now);
         if !is_due || cluster.is_looking || cluster.submissions.is_empty() {
             return;
@@ -41,8 +37,8 @@ impl Agent<Cluster> {
         let all = cluster.submissions.values();
         let all: Vec<(SubmissionId, Files)> = all.map(|one| (one.id, one.files.clone())).collect();
         cluster.listed += all.len() as u64;
-        self.copy_logs(now);
-        self.off_reactor_for_driver(ClusterResult::News(Vec::new()), move || {
+        Self::copy_logs(agent, now);
+        agent.off_reactor_for_driver(ClusterResult::News(Vec::new()), move || {
             ClusterResult::News(
                 all.into_iter()
                     .map(|(id, files)| (id, files.news()))
@@ -51,8 +47,8 @@ impl Agent<Cluster> {
         });
     }
 
-    pub(super) fn looked_at_news(&mut self, looked: SubmissionNews) {
-        let cluster = &mut self.driver;
+    pub(super) fn looked_at_news(agent: &mut Agent<Self>, looked: SubmissionNews) {
+        let cluster = &mut agent.driver;
         cluster.is_looking = false;
         let mut fresh = Vec::new();
         for (id, news) in looked {
@@ -79,46 +75,46 @@ impl Agent<Cluster> {
         // One look finds the news of several starts of a run, in any order.
         fresh.sort_by_key(|(_, news)| news.incarnation());
         for (id, news) in &fresh {
-            self.heard(*id, *news);
+            Self::heard(agent, *id, *news);
         }
-        self.read_live(is_new);
-        self.see_what_is_over();
+        Self::read_live(agent, is_new);
+        Self::see_what_is_over(agent);
     }
 
-    pub(super) fn heard(&mut self, id: SubmissionId, news: News) {
+    pub(super) fn heard(agent: &mut Agent<Self>, id: SubmissionId, news: News) {
         let (run, incarnation) = match news {
             News::Launches(run, incarnation, _)
             | News::Ended(run, incarnation)
             | News::Settled(run, incarnation) => (run, incarnation),
             News::Left(_) => {
-                let cluster = &mut self.driver;
+                let cluster = &mut agent.driver;
                 cluster.list_pause = LIST_EVERY.0;
                 cluster.list_soon(Instant::now() + LIST_EVERY.0);
                 return;
             }
             News::Began(_) | News::Leave(_) | News::Closed(_) => return,
         };
-        let submission = self.driver.submissions.get(&id);
+        let submission = agent.driver.submissions.get(&id);
         let Some(token) = submission.and_then(|one| one.tokens.get(&run).copied()) else {
             return;
         };
-        self.look_and_decide(token, incarnation);
+        agent.look_and_decide(token, incarnation);
         if matches!(news, News::Settled(..)) {
-            self.see_to_output(token);
+            agent.see_to_output(token);
         }
         if matches!(news, News::Launches(..))
-            && !self.is_done(&token)
-            && !self.has_begun(&token, incarnation)
+            && !Self::is_done(agent, &token)
+            && !Self::has_begun(agent, &token, incarnation)
         {
             // A start makes this name before the claim and the job, and none after it.
-            self.driver.launches.push((id, news));
+            agent.driver.launches.push((id, news));
         }
     }
 
     /// Whether the job of this incarnation was seen to begin, or that it cannot, or a
     /// later incarnation.
-    fn has_begun(&self, token: &RunToken, incarnation: u32) -> bool {
-        self.entries.get(token).is_some_and(|entry| {
+    fn has_begun(agent: &Agent<Self>, token: &RunToken, incarnation: u32) -> bool {
+        agent.entries.get(token).is_some_and(|entry| {
             let facts = &entry.facts;
             let is_told = facts.claimed && (facts.started || facts.gate_closed || facts.ended());
             entry.incarnation > incarnation || (entry.incarnation == incarnation && is_told)
@@ -127,12 +123,12 @@ impl Agent<Cluster> {
 
     /// Reads on in the folders of some live runs, in turn, while a follower wants to
     /// know.
-    fn read_live(&mut self, all: bool) {
-        if self.followers.is_empty() {
+    fn read_live(agent: &mut Agent<Self>, all: bool) {
+        if !agent.is_followed() {
             return;
         }
-        let submitted = |token: &RunToken| self.driver.has(token);
-        let live = self.core.runs().filter(|(token, run)| {
+        let submitted = |token: &RunToken| agent.driver.has(token);
+        let live = agent.core.runs().filter(|(token, run)| {
             matches!(
                 run.stage,
                 Stage::Running {
@@ -145,27 +141,32 @@ impl Agent<Cluster> {
             .map(|(token, run)| (*token, run.stage.incarnation()))
             .collect();
         live.sort_unstable();
-        let from = match self.driver.read_next {
+        let from = match agent.driver.read_next {
             _ if all && live.len() <= READ_MAX => 0,
             next => live.partition_point(|(token, _)| Some(*token) <= next),
         };
         let from = if from >= live.len() { 0 } else { from };
         for (token, incarnation) in live.into_iter().skip(from).take(READ_MAX) {
-            self.driver.read_next = Some(token);
-            self.look_and_decide(token, incarnation);
+            agent.driver.read_next = Some(token);
+            agent.look_and_decide(token, incarnation);
         }
     }
 
     /// Takes in the scheduler's queue.
-    pub(super) fn listed(&mut self, at: Instant, queue: &Queue, adopted: &[Sighting]) {
-        let cluster = &mut self.driver;
+    pub(super) fn listed(
+        agent: &mut Agent<Self>,
+        at: Instant,
+        queue: &Queue,
+        adopted: &[Sighting],
+    ) {
+        let cluster = &mut agent.driver;
         let asked_ms = cluster.ms(at);
         cluster.note_counts(at, queue);
         let warden = cluster.warden.clone();
         let (mut stands, mut refused) = (Vec::new(), Vec::new());
         let (mut texts, mut changed) = (Vec::new(), false);
         for submission in cluster.submissions.values_mut() {
-            let ends = |token: &RunToken| self.core.run(token).is_none_or(|run| run.cancelled);
+            let ends = |token: &RunToken| agent.core.run(token).is_none_or(|run| run.cancelled);
             let is_unwanted = submission.runs().all(|run| ends(&run.token));
             if submission.is_moved_by(queue, asked_ms, is_unwanted) {
                 stands.push(submission.id);
@@ -189,7 +190,7 @@ impl Agent<Cluster> {
                 let Some(row) = row else { continue };
                 let why = shown(&*warden, task, row);
                 texts.extend(task.runs.iter().map(|run| {
-                    let run_there = self.core.run(&run.token);
+                    let run_there = agent.core.run(&run.token);
                     let is_paused = run_there.is_some_and(|run| run.paused);
                     let why = why.clone().of_run(&*warden, task.index, row, is_paused);
                     (run.token, why)
@@ -197,35 +198,33 @@ impl Agent<Cluster> {
             }
         }
         cluster.time_next_listing(changed, queue.is_nameless);
-        texts.extend(cluster.order_again(&self.setup.paths));
+        texts.extend(cluster.order_again(&agent.setup.paths));
         for id in refused {
-            self.came_before_its_end(id);
+            Self::came_before_its_end(agent, id);
         }
         for id in stands {
-            self.note_standing(id);
+            Self::note_standing(agent, id);
         }
         for (token, why) in &texts {
-            self.tell_why_it_waits(*token, why);
+            Self::tell_why_it_waits(agent, *token, why);
         }
-        self.see_adopted(adopted);
-        self.look_at_what_is_gone();
+        Self::see_adopted(agent, adopted);
+        Self::look_at_what_is_gone(agent);
     }
 
-    fn tell_why_it_waits(&mut self, token: RunToken, why: &RowText) {
-        let waits_again = why.is_queued && self.starts_are_over(token);
+    fn tell_why_it_waits(agent: &mut Agent<Self>, token: RunToken, why: &RowText) {
+        let waits_again = why.is_queued && Self::starts_are_over(agent, token);
         // The listing may be older than its start.
         let is_old = why.is_queued && !waits_again;
         let begun = if is_old { "" } else { &why.begun };
-        self.core.stands_still(token, begun, waits_again);
+        agent.core.stands_still(token, begun, waits_again);
         if why.needs_person {
-            self.core.waits_for_a_person(token, &why.waiting);
+            agent.core.waits_for_a_person(token, &why.waiting);
         } else if !why.waiting.is_empty() {
-            self.core.waits_for(token, &why.waiting);
+            agent.core.waits_for(token, &why.waiting);
         }
     }
-}
 
-impl Cluster {
     fn note_counts(&mut self, at: Instant, queue: &Queue) {
         let queued = queue.not_ended();
         let kept = queued + queue.kept;

@@ -10,6 +10,8 @@ use nero_journal::v1::Lease;
 use nero_model::paths::NodePaths;
 use nero_model::process::ProcessHandle;
 use nero_model::safe::Safe;
+use nero_node::lease::files::NewestLease;
+use nero_node::lease::{Eye, Leases};
 use nero_node_core::lease::{ObservedLease, Step, Tried, decide};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
@@ -20,8 +22,6 @@ use tokio_rustls::client::TlsStream;
 use super::start::{self, log, spawn};
 use super::{DialError, failed};
 use crate::args::Options;
-use crate::lease::files::NewestLease;
-use crate::lease::{Eye, Leases};
 use crate::relay::authority::Authority;
 use crate::relay::call::call;
 

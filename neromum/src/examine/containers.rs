@@ -2,12 +2,12 @@
 
 use futures_util::future::join_all;
 use nero_model::safe::Safe;
+use nero_node::cards::CardsKnown;
+use nero_node::containers::version;
+use nero_node::staging::container::{Runtime, has_init};
+use nero_node::staging::environment::Base;
 
 use super::{Findings, programs};
-use crate::cards::CardsKnown;
-use crate::containers::version;
-use crate::staging::container::{Runtime, has_init};
-use crate::staging::environment::Base;
 
 /// Folders with descriptions of devices, by which podman gives cards.
 const DEVICES: [&str; 2] = ["/etc/cdi", "/var/run/cdi"];

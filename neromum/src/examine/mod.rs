@@ -16,12 +16,12 @@ mod toolkits;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use nero_node::cards::CardsKnown;
+use nero_node::staging::environment::Base;
 use nero_warden::Warden;
 use nero_wire::v1::Finding;
 use nero_wire::v1::finding::Level;
 
-use crate::cards::CardsKnown;
-use crate::staging::environment::Base;
 pub use kernel::{kernel, libc};
 
 /// Longest text of one finding, in characters.

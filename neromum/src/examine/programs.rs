@@ -7,11 +7,11 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use nero_model::safe::Safe;
 use nero_model::units::short_bytes as shown;
+use nero_node::cards::CardsKnown;
+use nero_node::staging::environment::Base;
 use tokio::process::Command;
 
 use super::Findings;
-use crate::cards::CardsKnown;
-use crate::staging::environment::Base;
 
 /// Time limit of one program.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use nero_model::safe::Safe;
 use nero_model::units::{print_duration_ms, short_bytes};
+use nero_node::staging::environment::Base;
 use nero_warden::oge::Oge;
 use nero_warden::slurm::Slurm;
 use nero_warden::{Accounting, Kind, Partition, Site, Warden};
@@ -13,7 +14,6 @@ use nero_wire::v1::finding::Level;
 
 use super::programs::ask;
 use super::{Findings, described};
-use crate::staging::environment::Base;
 use crate::warden::login::Login;
 use crate::warden::runner::Runner;
 

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use nero_node::cards::CardsKnown;
+use nero_node::staging::environment::Base;
+
 use super::{Findings, programs};
-use crate::cards::CardsKnown;
-use crate::staging::environment::Base;
 
 /// Stands for what is not there.
 const ABSENT: &str = "x";

@@ -8,23 +8,21 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nero_cluster::submission::{Files, News, Planned, StartId};
-use nero_journal::v1::{
-    EndAll, Granted, JobExited, JobNotStarted, Notice, ledger_exited::Copy, to_launcher,
-};
+use nero_journal::v1::{Granted, JobExited, JobNotStarted, Notice, ledger_exited::Copy};
 use nero_model::paths::run as names;
 use nero_model::{DeploymentId, RunId, RunToken};
+use nero_node::agent::driver::Rest;
+use nero_node::agent::handle::TaskMessage;
+use nero_node::agent::{Agent, AgentHandle, Driver, Entry, Mailboxes, Setup};
+use nero_node::ledger::{Kept, Ledger};
+use nero_node::runs::control::{is_paused, newest_cancel};
+use nero_node::runs::{own, segments, spec};
 use nero_node_core::capacity::Capacity;
 use nero_node_core::decide::Origin;
 use nero_node_core::{Run, Stage};
 
 use super::helpers::Help;
 use super::setup_output::SetupOutput;
-use crate::agent::driver::Rest;
-use crate::agent::handle::TaskMessage;
-use crate::agent::{Agent, AgentHandle, Driver, Entry, Mailboxes, Setup};
-use crate::ledger::{Kept, Ledger};
-use crate::runs::control::{is_paused, newest_cancel};
-use crate::runs::{own, segments, spec};
 
 /// Exit code of a shell for a program that cannot be executed, or is not there.
 const CANNOT_EXECUTE: i32 = 126;
@@ -179,20 +177,20 @@ impl Driver for Allocation {
             AllocationResult::ClaimSynced(Err(error)) => {
                 tracing::error!(%error, "a claim cannot be synced");
             }
-            AllocationResult::WaitingLooked(requests) => agent.heed(&requests),
+            AllocationResult::WaitingLooked(requests) => Self::heed(agent, &requests),
         }
     }
 
     fn hear(agent: &mut Agent<Self>, message: TaskMessage) {
         match message {
-            TaskMessage::EndAll => agent.end_all(),
-            TaskMessage::RingAll => agent.ring_all(),
-            TaskMessage::LookForRequests => agent.look_for_requests(),
+            TaskMessage::EndAll => Self::end_all(agent),
+            TaskMessage::RingAll => Self::ring_all(agent),
+            TaskMessage::LookForRequests => Self::look_for_requests(agent),
         }
     }
 
     fn rest(agent: &Agent<Self>) -> Rest {
-        match (agent.is_task_done(), agent.holds_a_run()) {
+        match (Self::is_task_done(agent), Self::holds_a_run(agent)) {
             (true, false) => Rest::Over,
             (true, true) => Rest::Idle,
             (false, _) => Rest::Busy,
@@ -218,7 +216,7 @@ impl Driver for Allocation {
         let why = match agent.driver.launches(entry.id, incarnation) {
             Ok(true) => return true,
             Ok(false) => {
-                agent.start_no_more();
+                Self::start_no_more(agent);
                 "the leader gave this task up".to_owned()
             }
             Err(error) => format!("a launch cannot be made known: {error}"),
@@ -380,29 +378,29 @@ impl Driver for Allocation {
     }
 }
 
-impl Agent<Allocation> {
+impl Allocation {
     /// An agent for these runs of a task, which gets no other ones. It keeps no
     /// ledger: the folders of the runs hold everything.
     pub fn of_task(
         setup: Setup,
-        allocation: Allocation,
+        allocation: Self,
         capacity: Capacity,
         runs: &[Planned],
         deployment: DeploymentId,
-    ) -> (Self, AgentHandle, Mailboxes<AllocationResult>) {
+    ) -> (Agent<Self>, AgentHandle, Mailboxes<AllocationResult>) {
         let ledger = Ledger::nowhere(deployment);
-        let (mut agent, handle, mailboxes) = Self::empty(setup, allocation, capacity, ledger);
-        agent.take_in(runs);
+        let (mut agent, handle, mailboxes) = Agent::empty(setup, allocation, capacity, ledger);
+        Self::take_in(&mut agent, runs);
         (agent, handle, mailboxes)
     }
 
     /// Takes in the runs of the task, in the plan's order.
-    fn take_in(&mut self, runs: &[Planned]) {
+    fn take_in(agent: &mut Agent<Self>, runs: &[Planned]) {
         for (run, order) in runs.iter().zip(1..) {
-            if segments::is_gone(&self.run_dir(run.id)) {
+            if segments::is_gone(&agent.run_dir(run.id)) {
                 tracing::warn!(run = %run.id, "its folder is gone: it is not started");
-                self.entries.insert(run.token, Entry::new(run.id));
-                self.core.restore_taken_away(run.token, run.id, order, "");
+                agent.entries.insert(run.token, Entry::new(run.id));
+                agent.core.restore_taken_away(run.token, run.id, order, "");
                 continue;
             }
             let kept = Kept {
@@ -414,52 +412,51 @@ impl Agent<Allocation> {
                 exited: None,
                 cards: None,
             };
-            self.restore_run(run.token, kept);
+            agent.restore_run(run.token, kept);
             let waits = |run: &Run| run.stage == Stage::Waiting;
-            if self.core.run(&run.token).is_some_and(waits) && is_paused(&self.run_dir(run.id)) {
-                self.core.set_paused(run.token, true);
+            if agent.core.run(&run.token).is_some_and(waits) && is_paused(&agent.run_dir(run.id)) {
+                agent.core.set_paused(run.token, true);
             }
         }
     }
 
     /// The scheduler wants the end of the allocation: every start ends, and none
     /// is made any more.
-    fn end_all(&mut self) {
+    fn end_all(agent: &mut Agent<Self>) {
         tracing::info!("the allocation ends: every start is stopped");
-        self.ending = true;
-        self.core.hold("the scheduler ends the allocation");
-        self.launchers
-            .send_all(&to_launcher::Message::EndAll(EndAll {}));
+        agent.ending = true;
+        agent.core.hold("the scheduler ends the allocation");
+        agent.end_launches();
     }
 
     /// The leader gave the task up: what runs goes on, and nothing is started any more.
-    fn start_no_more(&mut self) {
+    fn start_no_more(agent: &mut Agent<Self>) {
         tracing::warn!("the leader gave this task up: nothing is started any more");
-        self.ending = true;
-        self.core.hold("the leader gave this task up");
+        agent.ending = true;
+        agent.core.hold("the leader gave this task up");
     }
 
     /// Something may lie in the control folders.
-    fn ring_all(&mut self) {
-        let live = self.core.runs().filter(|(_, run)| run.stage.holds_slot());
+    fn ring_all(agent: &mut Agent<Self>) {
+        let live = agent.core.runs().filter(|(_, run)| run.stage.holds_slot());
         let live: Vec<RunToken> = live.map(|(token, _)| *token).collect();
         for token in live {
-            self.ring(token);
+            agent.ring(token);
         }
-        self.look_for_requests();
+        Self::look_for_requests(agent);
     }
 
     /// Looks for requests about the runs that wait for their turn, off the reactor.
-    fn look_for_requests(&self) {
-        let runs = self.core.runs();
+    fn look_for_requests(agent: &Agent<Self>) {
+        let runs = agent.core.runs();
         let waiting = runs.filter(|(_, run)| run.stage == Stage::Waiting);
         let waiting: Vec<(RunToken, PathBuf)> = waiting
-            .map(|(token, run)| (*token, self.run_dir(run.id)))
+            .map(|(token, run)| (*token, agent.run_dir(run.id)))
             .collect();
         if waiting.is_empty() {
             return;
         }
-        self.off_reactor_for_driver(AllocationResult::WaitingLooked(Vec::new()), move || {
+        agent.off_reactor_for_driver(AllocationResult::WaitingLooked(Vec::new()), move || {
             let of = |(token, run_dir): (RunToken, PathBuf)| Requests {
                 token,
                 is_cancelled: newest_cancel(&run_dir) > 0,
@@ -472,28 +469,28 @@ impl Agent<Allocation> {
     /// Starts waiting runs that have a cancel request, before their turn: their shims
     /// record that no job is started, and no later start of a task begins them. Paused
     /// ones lose their turn.
-    fn heed(&mut self, requests: &[Requests]) {
+    fn heed(agent: &mut Agent<Self>, requests: &[Requests]) {
         for one in requests {
             let waits = |run: &&Run| run.stage == Stage::Waiting;
-            let Some(run) = self.core.run(&one.token).filter(waits) else {
+            let Some(run) = agent.core.run(&one.token).filter(waits) else {
                 // Its shim finds them.
                 continue;
             };
             if one.is_cancelled {
-                self.core.start_before_its_turn(one.token);
+                agent.core.start_before_its_turn(one.token);
             } else if run.paused != one.is_paused {
                 tracing::info!(run = %run.id, paused = one.is_paused, "it waits for its turn");
-                self.core.set_paused(one.token, one.is_paused);
+                agent.core.set_paused(one.token, one.is_paused);
             }
         }
     }
 
     /// Whether nothing is left to do for the task.
-    fn is_task_done(&self) -> bool {
-        !self.sync.is_busy()
-            && self.core.runs().all(|(_, run)| match run.stage {
+    fn is_task_done(agent: &Agent<Self>) -> bool {
+        !agent.is_syncing()
+            && agent.core.runs().all(|(_, run)| match run.stage {
                 // It keeps no allocation that nothing else needs.
-                Stage::Waiting => self.ending || run.paused || self.core.held().is_some(),
+                Stage::Waiting => agent.ending || run.paused || agent.core.held().is_some(),
                 Stage::Starting { .. } | Stage::Submitted { .. } | Stage::Ended { .. } => false,
                 Stage::Running { elsewhere, .. } => elsewhere,
                 Stage::Held { .. } | Stage::Settled { .. } | Stage::TakenAway | Stage::Refused => {
@@ -503,9 +500,9 @@ impl Agent<Allocation> {
     }
 
     /// Whether a file of a run may be usable in a moment, or the disk have room for a start.
-    fn holds_a_run(&self) -> bool {
-        let mut runs = self.core.runs();
-        let no_room = self.core.held().is_some() && !self.ending;
+    fn holds_a_run(agent: &Agent<Self>) -> bool {
+        let mut runs = agent.core.runs();
+        let no_room = agent.core.held().is_some() && !agent.ending;
         runs.any(|(_, run)| {
             let has_no_room = run.stage == Stage::Waiting && no_room && !run.paused;
             has_no_room || matches!(run.stage, Stage::Held { .. })
@@ -513,14 +510,14 @@ impl Agent<Allocation> {
     }
 
     /// The runs of the task, in the plan's order.
-    pub fn last_runs(&self) -> Vec<LastRun> {
-        let mut runs: Vec<_> = self.core.runs().collect();
+    pub fn last_runs(agent: &Agent<Self>) -> Vec<LastRun> {
+        let mut runs: Vec<_> = agent.core.runs().collect();
         runs.sort_by_key(|(_, run)| run.order);
         let last = runs.into_iter().filter_map(|(token, run)| {
-            let entry = self.entries.get(token)?;
+            let entry = agent.entries.get(token)?;
             let how = match run.stage {
-                Stage::Waiting if run.paused && !self.ending => How::Paused,
-                Stage::Waiting if self.core.held().is_some() && !self.ending => How::NoRoom,
+                Stage::Waiting if run.paused && !agent.ending => How::Paused,
+                Stage::Waiting if agent.core.held().is_some() && !agent.ending => How::NoRoom,
                 Stage::Waiting | Stage::Starting { .. } | Stage::Submitted { .. } => How::Waiting,
                 Stage::Running { .. } => How::Elsewhere,
                 Stage::Held { .. } => How::Undecided,

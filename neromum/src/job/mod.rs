@@ -18,18 +18,18 @@ use nero_cluster::submission::{Files, News, Plan, PlanError, Task};
 use nero_journal::v1::{self, run_left};
 use nero_model::RunId;
 use nero_model::paths::{NodePaths, make_socket_folder, short_socket_folder};
+use nero_node::agent::handle::TaskMessage;
+use nero_node::agent::{AgentHandle, End, Setup};
+use nero_node::config;
+use nero_node::launch::bare::Launcher;
+use nero_node::launch::orders::{Orders, Watcher};
+use nero_node::staging::environment::Base;
+use nero_node::staging::hosts::AllocationHosts;
+use nero_node::staging::store::Store;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::agent::handle::TaskMessage;
-use crate::agent::{Agent, AgentHandle, End, Setup};
 use crate::args::Grant;
-use crate::config;
 use crate::run::{Programs, at};
-use crate::staging::environment::Base;
-use crate::staging::hosts::AllocationHosts;
-use crate::staging::store::Store;
-use crate::warden::bare::Launcher;
-use crate::warden::orders::{Orders, Watcher};
 use allocation::{Allocation, How, LastRun};
 use granted::Granted;
 use helpers::{Help, Helpers};
@@ -179,7 +179,7 @@ async fn serve(
     allocation.help = Some(help);
     let mut helpers = Helpers::new(starts, files.log(task.index));
     allocation.earlier = launched(files, &gone).map_err(at(&files.starts()))?;
-    let (agent, handle, boxes) = Agent::of_task(
+    let (agent, handle, boxes) = Allocation::of_task(
         setup,
         allocation,
         granted.capacity,
@@ -188,7 +188,7 @@ async fn serve(
     );
     let agent = async {
         let (why, agent) = agent.run(handle.clone(), boxes).await;
-        (why, agent.last_runs())
+        (why, Allocation::last_runs(&agent))
     };
     let (why, runs) = tokio::select! {
         ended = until_done(agent, &handle, &mut calls, &mut start) => ended,

@@ -10,15 +10,15 @@ use std::time::{Duration, SystemTime};
 use nero_cluster::submission::{Files, News, Plan, StartId, sync_folder};
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{TaskLeft, TaskStart};
+use nero_node::lease::files::{modified, server_time, since};
+use nero_node::lease::host::Hosts;
+use nero_node::lease::{BEAT, Eye};
 use nero_node_core::lease::{OLD_BEATS, ProcessPlace};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::args::Grant;
-use crate::lease::files::{modified, server_time, since};
-use crate::lease::host::Hosts;
-use crate::lease::{BEAT, Eye};
 use crate::run::{RunError, at};
 
 /// Number of beats for which a start waits until earlier ones are over.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use nero_cluster::submission::{Files, Plan, PlanError};
 use nero_model::RunToken;
+use nero_node::lease::host::Host;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::addresses::{Listen, inside};
@@ -13,7 +14,6 @@ use super::authority::{Authority, AuthorityError};
 use super::call::call;
 use super::door::{Door, Keeper, OpenDoor};
 use crate::dial::ends::{Output, Requests};
-use crate::lease::host::Host;
 
 /// Stands in certificates where a leader has its node: no node has this name.
 const NODE: &str = "a worker";

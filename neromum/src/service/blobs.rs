@@ -9,13 +9,13 @@ use std::pin::pin;
 
 use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use nero_model::ids::hex;
+use nero_node::staging::gather::UnnamedContents;
+use nero_node::staging::incoming::{Incoming, PutError};
+use nero_node::staging::store::Store;
 use nero_wire::v1::{BlobList, BlobPart, PutBlobsReply};
 use tonic::Status;
 
 use super::{ServiceState, room};
-use crate::staging::gather::UnnamedContents;
-use crate::staging::incoming::{Incoming, PutError};
-use crate::staging::store::Store;
 
 /// Limit of parts written in one hop off the reactor.
 const BATCH_PARTS: usize = 256;

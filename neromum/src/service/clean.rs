@@ -6,6 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use nero_model::{ExperimentId, RunId, RunToken};
+use nero_node::agent::Candidate;
+use nero_node::clean::measure::{Size, measure};
+use nero_node::clean::sweep::Freed;
+use nero_node::config;
+use nero_node::runs::{folders, gone, spec};
+use nero_node::staging::container::asked;
 use nero_wire::v1::clean_reply::Refusal;
 use nero_wire::v1::disk_usage_reply::Run;
 use nero_wire::v1::{CleanReply, CleanRequest, DiskUsageReply, RunFolder, RunRef};
@@ -16,12 +22,6 @@ use tonic::Status;
 
 use super::answers::Answers;
 use super::{ServiceState, off_reactor};
-use crate::agent::Candidate;
-use crate::clean::measure::{Size, measure};
-use crate::clean::sweep::Freed;
-use crate::config;
-use crate::runs::{folders, gone, spec};
-use crate::staging::container::asked;
 
 /// Number of run folders on their way to a neroman that takes over.
 const FOLDERS_WAITING: usize = 16;

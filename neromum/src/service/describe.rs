@@ -1,11 +1,11 @@
 //! Description of the node: its properties and its present load.
 
+use nero_node::agent::NodeLoad;
+use nero_node::cards::CardsKnown;
 use nero_wire::v1::{NodeDescription, Site};
 
 use super::ServiceState;
 use super::gpus::described;
-use crate::agent::NodeLoad;
-use crate::cards::CardsKnown;
 use crate::examine::{kernel, libc};
 
 /// Describes everything at once; a fact that cannot be found out stays 0.

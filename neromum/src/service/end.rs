@@ -1,12 +1,12 @@
 //! Requests for the end of runs.
 
 use nero_model::{ExperimentId, RequestId, RunId, RunToken};
+use nero_node::agent::{Cancel, EndRequest, Target};
 use nero_wire::v1::cancel_reply::{One, Outcome};
 use nero_wire::v1::{CancelReply, CancelRequest};
 use tonic::Status;
 
 use super::ServiceState;
-use crate::agent::{Cancel, EndRequest, Target};
 
 /// Requests the end of runs; the reply has them in the same order. A run
 /// without a token of 16 bytes is unknown.

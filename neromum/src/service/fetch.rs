@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
+use nero_node::files::read::Reader;
 use nero_wire::v1::read_files_request::Want;
 use nero_wire::v1::{FilePart, ReadFilesRequest};
 use tokio::sync::mpsc;
@@ -14,7 +15,6 @@ use tonic::Status;
 
 use super::answers::Answers;
 use super::{ServiceState, io_status};
-use crate::files::read::Reader;
 
 /// Limit of steps that wait for the peer; one waits while the next is read.
 const STEPS_WAITING: usize = 1;
@@ -80,7 +80,7 @@ async fn read(
             return;
         };
         let step = inner.file_work(move || {
-            let parts = reader.next();
+            let parts = reader.next_parts();
             (reader, parts)
         });
         let parts = match step.await {

@@ -1,14 +1,13 @@
 //! The node's GPUs as its description shows them. neromum never calls the driver: it reads
-//! what the helper tells, see [`crate::cards`].
+//! what the helper tells, see [`nero_node::cards`].
 
 use std::sync::Arc;
 
 use nero_journal::v1::GpuCard;
+use nero_node::cards::{Cards, CardsKnown};
+use nero_node::config;
 use nero_wire::v1::Gpu;
 use tokio::time::Instant;
-
-use crate::cards::{Cards, CardsKnown};
-use crate::config;
 
 /// Limit of reported GPUs.
 const GPUS_MAX: usize = 64;

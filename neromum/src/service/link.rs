@@ -8,11 +8,10 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use futures_util::task::AtomicWaker;
+use nero_node::agent::AgentHandle;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tonic::transport::server::Connected;
-
-use crate::agent::AgentHandle;
 
 /// A connection of our own user.
 #[derive(Debug)]

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use nero_model::RunToken;
 use nero_model::paths::run as names;
+use nero_node::agent::Milestone;
+use nero_node::files::log::{From, Growth, LogReader, PARTS_IN_FLIGHT};
+use nero_node::runs::segments;
 use nero_wire::v1::{LogPart, ReadLogRequest};
 use tokio::sync::mpsc;
 use tonic::Status;
 
 use super::{ServiceState, io_status};
-use crate::agent::Milestone;
-use crate::files::log::{From, Growth, LogReader, PARTS_IN_FLIGHT};
-use crate::runs::segments;
 
 type Parts = mpsc::Sender<Result<LogPart, Status>>;
 
@@ -109,7 +109,7 @@ fn open(path: &Path, request: &ReadLogRequest) -> io::Result<LogReader> {
 fn step(mut log: LogReader) -> (LogReader, io::Result<(Vec<LogPart>, bool)>) {
     let mut read = Vec::new();
     while read.len() < PARTS_IN_FLIGHT {
-        match log.next() {
+        match log.next_part() {
             Ok(Some(part)) => read.push(part),
             Ok(None) => return (log, Ok((read, false))),
             Err(error) => return (log, Err(error)),

@@ -26,6 +26,13 @@ use std::sync::Arc;
 
 use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_model::{DeploymentId, LedgerId, MESSAGE_BYTES_MAX, RunId, RunToken};
+use nero_node::agent::{AgentGone, AgentHandle, Placer};
+use nero_node::cards::Cards;
+use nero_node::clean::Janitor;
+use nero_node::config;
+use nero_node::containers::Containers;
+use nero_node::lease::Held;
+use nero_node::staging::store::Store;
 use nero_wire::hello::HelloError;
 use nero_wire::listen::OwnerOnly;
 use nero_wire::v1::kids_server::KidsServer;
@@ -36,13 +43,6 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Status};
 
-use crate::agent::{AgentGone, AgentHandle, Placer, Refused};
-use crate::cards::Cards;
-use crate::clean::Janitor;
-use crate::config;
-use crate::containers::Containers;
-use crate::lease::Held;
-use crate::staging::store::Store;
 use crate::warden::front::Front;
 pub use describe::{cpus, memory_bytes};
 use link::{Link, LinkInfo};
@@ -249,23 +249,6 @@ impl ServiceState {
             work()
         })
         .await
-    }
-}
-
-impl From<AgentGone> for Status {
-    fn from(leaving: AgentGone) -> Self {
-        Self::unavailable(leaving.to_string())
-    }
-}
-
-impl From<Refused> for Status {
-    fn from(refused: Refused) -> Self {
-        let text = refused.to_string();
-        match refused {
-            Refused::Disk(_) => Self::resource_exhausted(text),
-            Refused::UnknownRun => Self::not_found(text),
-            Refused::Invalid(_) => Self::invalid_argument(text),
-        }
     }
 }
 

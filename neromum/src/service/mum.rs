@@ -2,6 +2,9 @@
 
 use futures_util::StreamExt as _;
 use nero_model::RunToken;
+use nero_node::agent::Refused;
+use nero_node::runs::segments;
+use nero_node::{config, files, staging};
 use nero_wire::hello;
 use nero_wire::v1::mum_server::Mum;
 use nero_wire::v1::read_files_request::Want;
@@ -22,10 +25,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::answers::Answers;
 use super::link::LinkInfo;
 use super::{Service, io_status};
-use crate::agent::Refused;
 use crate::examine::Subject;
-use crate::runs::segments;
-use crate::{config, files, staging};
 
 /// Number of run folders made in place; for more, the work moves off the
 /// reactor.
@@ -347,7 +347,7 @@ impl Mum for Service {
             if !open.is_empty() {
                 return Err(Status::failed_precondition("runs are live here"));
             }
-            crate::clean::purge::order(&self.inner.placer.paths)
+            crate::purge::order(&self.inner.placer.paths)
                 .map_err(|error| io_status("cannot note that files go", &error))?;
         }
         self.inner.agent.stop().await?;

@@ -1,12 +1,12 @@
 //! Pauses of runs.
 
 use nero_model::RunToken;
+use nero_node::agent::{PauseCall, Wanted};
 use nero_wire::v1::pause_runs_reply::{One, Outcome};
 use nero_wire::v1::{PauseRunsReply, PauseRunsRequest};
 use tonic::Status;
 
 use super::ServiceState;
-use crate::agent::{PauseCall, Wanted};
 
 /// Pauses runs, or lets them go on; the reply has them in the same order. A run
 /// without a token of 16 bytes is unknown.

@@ -8,12 +8,12 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use nero_model::safe::Safe;
+use nero_node::staging::environment::Base;
 use nero_wire::v1::ProbeReply;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 
 use super::ServiceState;
-use crate::staging::environment::Base;
 use crate::warden::process_group::ProcessGroup;
 use crate::warden::runner::ends_with_neromum;
 

@@ -1,10 +1,11 @@
 //! The batch script of a run, to be looked at before anything is started.
 
+use nero_cluster::asked::{Asked, Shape, example};
 use nero_model::safe::Safe;
+use nero_node::launch::orders::grace_ms;
 use nero_wire::v1::{RunSpec, ScriptReply, ScriptRequest};
 
 use super::ServiceState;
-use crate::warden::asked::{Asked, Shape, example};
 
 pub(super) async fn script(inner: &ServiceState, request: &ScriptRequest) -> ScriptReply {
     match written(inner, request).await {
@@ -35,7 +36,7 @@ async fn written(
     }
     let none = RunSpec::default();
     let spec = request.run.as_ref().unwrap_or(&none);
-    let asked = Asked::of(spec, &*warden).map_err(|error| error.to_string())?;
+    let asked = Asked::of(spec, grace_ms(spec), &*warden).map_err(|error| error.to_string())?;
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let name = example();
     let folder = inner.placer.paths.mum().join("submissions").join(name.id());

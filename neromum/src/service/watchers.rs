@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nero_model::RunToken;
+use nero_node::agent::{AgentHandle, AppendedRecords, WatcherNews};
 use nero_wire::hello;
 use nero_wire::v1::kids_server::Kids;
 use nero_wire::v1::watcher_message::Message as WatcherSays;
@@ -14,7 +15,6 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::Service;
 use super::answers::Answers;
-use crate::agent::{AgentHandle, AppendedRecords, WatcherNews};
 
 /// Limit of commands that wait for one watcher; one is enough to make it look.
 const COMMANDS: usize = 8;

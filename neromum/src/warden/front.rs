@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nero_model::safe::Safe;
+use nero_node::staging::environment::Base;
 use nero_warden::{Kind, Partition, Settings, Site, Warden};
 use nero_wire::v1;
 use tokio::sync::{Mutex, OnceCell};
@@ -12,7 +13,6 @@ use tokio::time::Instant;
 
 use super::login::Login;
 use super::runner::Runner;
-use crate::staging::environment::Base;
 
 /// Time limit of one command; a controller that is busy answers late.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use nero_model::SubmissionId;
 use nero_model::units::print_duration_ms;
+use nero_node::staging::environment::{Base, find_in};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 
 use super::process_group::ProcessGroup;
-use crate::staging::environment::{Base, find_in};
 
 /// Variables that name the cluster.
 pub const CLUSTER: [&str; 13] = [

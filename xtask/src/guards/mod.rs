@@ -111,20 +111,15 @@ const ROOMS: &[(&str, &str, Arrows)] = &[
         ],
     ),
     (
-        "neromum",
+        "neromum/node",
         "",
         &[
             ("runs", &[]),
             ("ledger", &["config", "runs"]),
             ("agent", NODE),
-            (
-                "cluster",
-                &[
-                    "agent", "config", "job", "lease", "ledger", "runs", "staging", "warden",
-                ],
-            ),
         ],
     ),
+    ("neromum", "", &[("cluster", &["job", "warden"])]),
     (
         "neroman/daemon",
         "service",
@@ -151,12 +146,12 @@ const NODE: &[&str] = &[
     "config",
     "containers",
     "files",
+    "launch",
     "lease",
     "ledger",
     "letters",
     "runs",
     "staging",
-    "warden",
 ];
 
 /// The kinds of records are matched in one crate.

@@ -15,16 +15,19 @@ async fn commands_a_minute(node: &Node, mut agent: Agent<Cluster>) -> Vec<usize>
     let mut commands = vec![0; 20];
     while begin.elapsed() < Duration::from_secs(1200) {
         let now = Instant::now();
-        agent.make_submissions(now);
-        if let Some((ask, calls)) = agent.next_ask(now) {
+        Cluster::make_submissions(&mut agent, now);
+        if let Some((ask, calls)) = Cluster::next_ask(&mut agent, now) {
             commands[begin.elapsed().as_secs() as usize / 60] += calls.len();
             let said = vec![node.answer(&ask, 200)];
-            agent.answered(CommandAnswers {
-                ask,
-                said,
-                site: None,
-                users: HashMap::new(),
-            });
+            Cluster::answered(
+                &mut agent,
+                CommandAnswers {
+                    ask,
+                    said,
+                    site: None,
+                    users: HashMap::new(),
+                },
+            );
         } else {
             tokio::time::advance(Duration::from_millis(500)).await;
         }
@@ -90,14 +93,17 @@ async fn the_agent_rests_until_it_may_list_again() {
     let cluster = &mut agent.driver;
     cluster.site = Some((now, Arc::new(Site::default())));
     cluster.list_soon(now);
-    while let Some((ask, _)) = agent.next_ask(now) {
+    while let Some((ask, _)) = Cluster::next_ask(&mut agent, now) {
         let said = vec![node.answer(&ask, 1)];
-        agent.answered(CommandAnswers {
-            ask,
-            said,
-            site: None,
-            users: HashMap::new(),
-        });
+        Cluster::answered(
+            &mut agent,
+            CommandAnswers {
+                ask,
+                said,
+                site: None,
+                users: HashMap::new(),
+            },
+        );
     }
     let cluster = &mut agent.driver;
     assert!(cluster.counted.is_some());
@@ -125,14 +131,14 @@ async fn sizes_of_calls(
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_secs(600) {
         let now = Instant::now();
-        agent.make_submissions(now);
+        Cluster::make_submissions(agent, now);
         while agent.driver.is_making {
             let done = boxes.done.recv().await.expect("the maker answers");
             agent.done(done);
         }
         let ids: Vec<SubmissionId> = agent.driver.submissions.keys().copied().collect();
         agent.driver.intended(&ids);
-        let Some((ask, _)) = agent.next_ask(now) else {
+        let Some((ask, _)) = Cluster::next_ask(agent, now) else {
             tokio::time::advance(Duration::from_millis(500)).await;
             continue;
         };
@@ -161,12 +167,15 @@ async fn sizes_of_calls(
             Ask::List(_) => said(0, format!(r#"{{"jobs": [{}]}}"#, rows.join(",")), ""),
             other => panic!("{other:?}"),
         };
-        agent.answered(CommandAnswers {
-            ask,
-            said: vec![said],
-            site: None,
-            users: HashMap::new(),
-        });
+        Cluster::answered(
+            agent,
+            CommandAnswers {
+                ask,
+                said: vec![said],
+                site: None,
+                users: HashMap::new(),
+            },
+        );
     }
     (sizes, taken)
 }
@@ -207,7 +216,7 @@ async fn a_job_that_an_empty_queue_does_not_take_waits_for_a_person_and_is_tried
         sizes.len() > 1 && sizes.iter().all(|size| *size == 1),
         "{sizes:?}"
     );
-    assert_eq!(agent.stage(&run), Stage::Waiting);
+    assert_eq!(Cluster::stage(&agent, &run), Stage::Waiting);
     assert!(agent.core.run(&run.token).unwrap().needs_person);
 }
 
@@ -251,17 +260,20 @@ async fn no_job_is_held_before_the_disk_has_that_we_hold_it() {
             make_private(&control).unwrap();
         }
         for _ in 0..120 {
-            if let Some((ask, calls)) = agent.next_ask(Instant::now()) {
+            if let Some((ask, calls)) = Cluster::next_ask(&mut agent, Instant::now()) {
                 holds += usize::from(is_hold(&calls));
                 assert!(!is_hold(&calls) || control.join("held").exists());
                 let said = vec![node.answer(&ask, 1)];
                 let site = None;
-                agent.answered(CommandAnswers {
-                    ask,
-                    said,
-                    site,
-                    users: HashMap::new(),
-                });
+                Cluster::answered(
+                    &mut agent,
+                    CommandAnswers {
+                        ask,
+                        said,
+                        site,
+                        users: HashMap::new(),
+                    },
+                );
             }
             tokio::time::advance(Duration::from_millis(500)).await;
         }

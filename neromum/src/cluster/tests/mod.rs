@@ -12,18 +12,19 @@ use nero_journal::v1::{
 use nero_journal::{Clocks, Segment, Writer};
 use nero_model::paths::{make_private, run as names};
 use nero_model::{DeploymentId, ExperimentId, RunId};
+use nero_node::agent::{Mailboxes, Setup};
+use nero_node::launch::bare::Launcher;
+use nero_node::launch::orders::{Orders, Watcher};
+use nero_node::ledger::Ledger;
+use nero_node::runs::{own, segments};
+use nero_node::staging::environment::Base;
+use nero_node::staging::store::Store;
 use nero_node_core::capacity::Capacity;
 use nero_node_core::decide::{Decision, Origin, ProcessLives, Tracking, decide};
 use nero_warden::{Call, End, Ended, Kind, Said, Settings};
 
+use super::results::CommandAnswers;
 use super::*;
-use crate::agent::{Mailboxes, Setup};
-use crate::ledger::Ledger;
-use crate::runs::{own, segments};
-use crate::staging::environment::Base;
-use crate::staging::store::Store;
-use crate::warden::bare::Launcher;
-use crate::warden::orders::{Orders, Watcher};
 
 /// A node with a scheduler, in a folder.
 pub(super) struct Node {
@@ -132,7 +133,7 @@ impl Node {
         }
     }
 
-    fn ledger(&self) -> (Ledger, crate::ledger::LedgerState) {
+    fn ledger(&self) -> (Ledger, nero_node::ledger::LedgerState) {
         Ledger::open(&self.paths.mum().join("ledger"), self.deployment, true).unwrap()
     }
 
@@ -231,7 +232,7 @@ impl Node {
             deployment: self.deployment,
             node: "node".to_owned(),
             root: self.paths.root().to_path_buf(),
-            beat: crate::lease::BEAT,
+            beat: nero_node::lease::BEAT,
             tasks: (0..).zip(runs).map(task).collect(),
             at_once: None,
         };
@@ -314,21 +315,21 @@ fn refused() -> Said {
 const FIRST: StartId = StartId { task: 0, number: 1 };
 const SECOND: StartId = StartId { task: 0, number: 2 };
 
-impl Agent<Cluster> {
+impl Cluster {
     /// Takes in the names that lie in a submission's folder now, in this order.
-    fn hears(&mut self, files: &Files, news: &[News]) {
+    fn hears(agent: &mut Agent<Self>, files: &Files, news: &[News]) {
         for one in news {
             files.note(*one, false).unwrap();
         }
-        let cluster = &mut self.driver;
+        let cluster = &mut agent.driver;
         let of = |one: &&Submission| one.files.folder() == files.folder();
         let id = cluster.submissions.values().find(of).unwrap().id;
-        self.looked_at_news(vec![(id, Ok(news.to_vec()))]);
-        self.carry_out();
+        Self::looked_at_news(agent, vec![(id, Ok(news.to_vec()))]);
+        agent.carry_out();
     }
 
-    pub(super) fn stage(&self, run: &Planned) -> Stage {
-        self.core.run(&run.token).unwrap().stage.clone()
+    pub(super) fn stage(agent: &Agent<Self>, run: &Planned) -> Stage {
+        agent.core.run(&run.token).unwrap().stage.clone()
     }
 }
 
@@ -344,7 +345,8 @@ async fn what_an_earlier_start_tells_late_is_no_end_of_the_one_that_runs() {
     let files = node.submit(&[run], 7);
     let (mut agent, _boxes) = node.agent();
     let mut first = node.claim(&run, 1);
-    agent.hears(
+    Cluster::hears(
+        &mut agent,
         &files,
         &[News::Began(FIRST), News::Launches(run.id, 1, FIRST)],
     );
@@ -355,11 +357,11 @@ async fn what_an_earlier_start_tells_late_is_no_end_of_the_one_that_runs() {
         News::Ended(run.id, 1),
         News::Left(FIRST),
     ];
-    agent.hears(&files, &late);
-    assert_eq!(agent.stage(&run), RUNS_2);
+    Cluster::hears(&mut agent, &files, &late);
+    assert_eq!(Cluster::stage(&agent, &run), RUNS_2);
     append(&mut first, RecordKind::TreeGone, &TreeGone::default());
-    agent.hears(&files, &[News::Settled(run.id, 1)]);
-    assert_eq!(agent.stage(&run), RUNS_2);
+    Cluster::hears(&mut agent, &files, &[News::Settled(run.id, 1)]);
+    assert_eq!(Cluster::stage(&agent, &run), RUNS_2);
     let entry = &agent.entries[&run.token];
     assert!(!entry.facts.ended() && !entry.unsynced, "{entry:?}");
     let of_first = entry.segments.iter().find(|seg| seg.incarnation == 1);
@@ -377,11 +379,17 @@ async fn a_start_whose_claim_comes_after_the_name_of_its_launch_is_seen_at_the_n
     let files = node.submit(&[run], 7);
     let (mut agent, _boxes) = node.agent();
     let launches = [News::Began(FIRST), News::Launches(run.id, 1, FIRST)];
-    agent.hears(&files, &launches);
-    assert!(matches!(agent.stage(&run), Stage::Submitted { .. }));
+    Cluster::hears(&mut agent, &files, &launches);
+    assert!(matches!(
+        Cluster::stage(&agent, &run),
+        Stage::Submitted { .. }
+    ));
     let _claimed = node.claim(&run, 1);
-    agent.hears(&files, &launches);
-    assert!(matches!(agent.stage(&run), Stage::Running { .. }));
+    Cluster::hears(&mut agent, &files, &launches);
+    assert!(matches!(
+        Cluster::stage(&agent, &run),
+        Stage::Running { .. }
+    ));
     assert!(agent.driver.launches.is_empty());
 }
 
@@ -391,13 +399,14 @@ async fn a_job_that_begins_after_its_claim_was_read_is_seen_at_the_next_look() {
     let files = node.submit(&[run], 7);
     let (mut agent, _boxes) = node.agent();
     let mut claim = node.claim_only(&run, 1);
-    agent.hears(
+    Cluster::hears(
+        &mut agent,
         &files,
         &[News::Began(FIRST), News::Launches(run.id, 1, FIRST)],
     );
     assert!(!agent.entries[&run.token].facts.started);
     append(&mut claim, RecordKind::JobStarted, &JobStarted::default());
-    agent.hears(&files, &[]);
+    Cluster::hears(&mut agent, &files, &[]);
     assert!(agent.entries[&run.token].facts.started);
     assert!(agent.driver.launches.is_empty());
 }
@@ -409,18 +418,22 @@ async fn an_end_that_is_held_back_is_none_after_a_compaction_and_a_restart() {
     let (mut agent, boxes) = node.agent();
     let mut first = node.claim(&run, 1);
     stop(&mut first);
-    agent.hears(
+    Cluster::hears(
+        &mut agent,
         &files,
         &[News::Launches(run.id, 1, FIRST), News::Ended(run.id, 1)],
     );
-    assert!(matches!(agent.stage(&run), Stage::Submitted { .. }));
+    assert!(matches!(
+        Cluster::stage(&agent, &run),
+        Stage::Submitted { .. }
+    ));
     agent.compact();
     drop((agent, boxes));
     let (agent, _boxes) = node.agent();
     assert!(
-        matches!(agent.stage(&run), Stage::Submitted { .. }),
+        matches!(Cluster::stage(&agent, &run), Stage::Submitted { .. }),
         "{:?}",
-        agent.stage(&run)
+        Cluster::stage(&agent, &run)
     );
 }
 
@@ -430,21 +443,26 @@ async fn neromum_leaves_a_run_to_its_scheduler_unless_it_is_to_end() {
     let files = node.submit(&[run], 7);
     let (mut agent, _boxes) = node.agent();
     let _first = node.claim(&run, 1);
-    agent.hears(
+    Cluster::hears(
+        &mut agent,
         &files,
         &[News::Began(FIRST), News::Launches(run.id, 1, FIRST)],
     );
-    assert!(agent.is_all_submitted(), "{:?}", agent.stage(&run));
+    assert!(
+        Cluster::is_all_submitted(&agent),
+        "{:?}",
+        Cluster::stage(&agent, &run)
+    );
     agent.core.cancel(run.token);
     assert!(
-        !agent.is_all_submitted(),
+        !Cluster::is_all_submitted(&agent),
         "a job that does not end by itself is cancelled from here"
     );
 }
 
-impl Agent<Cluster> {
+impl Cluster {
     /// SLURM lists job 7 in this state, submitted at this time.
-    fn lists_job_7(&mut self, state: &str, submitted_s: i64) {
+    fn lists_job_7(agent: &mut Agent<Self>, state: &str, submitted_s: i64) {
         let out = format!(
             r#"{{"jobs": [{{"name": "by hand", "job_id": 7, "job_state": "{state}", "user_id": 0,
             "submit_time": {submitted_s}, "start_time": 2000, "batch_host": "n1"}}]}}"#
@@ -455,22 +473,25 @@ impl Agent<Cluster> {
             err: Vec::new(),
         }];
         let now = Instant::now();
-        let (ask, _) = self.driver.list(now);
+        let (ask, _) = agent.driver.list(now);
         let site = None;
-        self.answered(CommandAnswers {
-            ask,
-            said,
-            site,
-            users: HashMap::new(),
-        });
-        self.carry_out();
+        Self::answered(
+            agent,
+            CommandAnswers {
+                ask,
+                said,
+                site,
+                users: HashMap::new(),
+            },
+        );
+        agent.carry_out();
     }
 
     /// The words of the command that cancels, if that is the next.
-    fn cancels(&mut self) -> Option<String> {
+    fn cancels(agent: &mut Agent<Self>) -> Option<String> {
         let now = Instant::now();
-        self.note_overdue(now);
-        let (_, calls) = self.next_ask(now)?;
+        Self::note_overdue(agent, now);
+        let (_, calls) = Self::next_ask(agent, now)?;
         let call = calls.into_iter().find(|call| call.program == "scancel")?;
         Some(call.words.join(" "))
     }
@@ -483,25 +504,42 @@ async fn an_adopted_job_is_cancelled_and_a_later_job_of_its_number_is_not() {
         node.adopt(&run, 1000);
         let (mut agent, boxes) = node.agent();
         Cluster::turn_ends(&mut agent);
-        assert!(matches!(agent.stage(&run), Stage::Submitted { .. }));
+        assert!(matches!(
+            Cluster::stage(&agent, &run),
+            Stage::Submitted { .. }
+        ));
         // It dies before the answer of the scheduler could be noted, and after.
         for _ in 0..2 {
             let (agent, _boxes) = node.agent();
             let cluster = &agent.driver;
             let one = cluster.submissions.values().next().unwrap();
             assert_eq!(one.standing, Standing::Accepted(JobId(7)));
-            assert!(matches!(agent.stage(&run), Stage::Submitted { .. }));
+            assert!(matches!(
+                Cluster::stage(&agent, &run),
+                Stage::Submitted { .. }
+            ));
         }
-        agent.lists_job_7("PENDING", 1000);
-        assert!(matches!(agent.stage(&run), Stage::Submitted { .. }));
-        agent.lists_job_7("RUNNING", 1000);
-        assert!(agent.stage(&run).is_elsewhere(), "{:?}", agent.stage(&run));
+        Cluster::lists_job_7(&mut agent, "PENDING", 1000);
+        assert!(matches!(
+            Cluster::stage(&agent, &run),
+            Stage::Submitted { .. }
+        ));
+        Cluster::lists_job_7(&mut agent, "RUNNING", 1000);
+        assert!(
+            Cluster::stage(&agent, &run).is_elsewhere(),
+            "{:?}",
+            Cluster::stage(&agent, &run)
+        );
         drop((agent, boxes));
         let (mut agent, _boxes) = node.agent();
-        assert!(agent.stage(&run).is_elsewhere(), "{:?}", agent.stage(&run));
+        assert!(
+            Cluster::stage(&agent, &run).is_elsewhere(),
+            "{:?}",
+            Cluster::stage(&agent, &run)
+        );
         agent.core.cancel(run.token);
-        agent.lists_job_7("RUNNING", listed_s);
-        assert_eq!(agent.cancels().as_deref(), cancelled);
+        Cluster::lists_job_7(&mut agent, "RUNNING", listed_s);
+        assert_eq!(Cluster::cancels(&mut agent).as_deref(), cancelled);
         assert!(agent.driver.rings.is_empty());
     }
 }

@@ -100,7 +100,7 @@ const STANDS_STILL: Named = (
 const IS_CALLED: Named = (
     "the call is made",
     Event::Now(|scene| {
-        let asked = scene.agent.due_ask();
+        let asked = Cluster::due_ask(&mut scene.agent);
         assert!(matches!(asked, Some((Ask::Submit(_), _))), "{asked:?}");
     }),
 );
@@ -132,7 +132,7 @@ const IS_PAUSED: Named = (
 
 const IS_ASKED: Named = (
     "the next question is asked",
-    Event::Now(|scene| drop(scene.agent.due_ask())),
+    Event::Now(|scene| drop(Cluster::due_ask(&mut scene.agent))),
 );
 
 /// How a submission comes to be there.
@@ -326,7 +326,7 @@ fn answers() -> Vec<Named> {
                 out: Vec::new(),
                 err: Vec::new(),
             };
-            scene.agent.submit_answered(id, Some(&said));
+            Cluster::submit_answered(&mut scene.agent, id, Some(&said));
         }),
     ]
 }
@@ -357,7 +357,7 @@ impl Scene {
         cluster.site = Some((Instant::now(), Arc::new(Site::default())));
         if is_made {
             scene.lists("");
-            scene.agent.make_submissions(Instant::now());
+            Cluster::make_submissions(&mut scene.agent, Instant::now());
             scene.takes_in().await;
             let id = scene.submission().id;
             scene.agent.driver.intended(&[id]);
@@ -378,7 +378,7 @@ impl Scene {
             Event::Look => {
                 let now = Instant::now();
                 self.agent.driver.look_at = Some(now);
-                self.agent.look_at_news(now);
+                Cluster::look_at_news(&mut self.agent, now);
                 self.takes_in().await;
             }
         }
@@ -400,7 +400,7 @@ impl Scene {
 
     fn hears(&mut self, news: &[News]) {
         let files = self.files();
-        self.agent.hears(&files, news);
+        Cluster::hears(&mut self.agent, &files, news);
     }
 
     fn lists(&mut self, rows: &str) {
@@ -408,28 +408,31 @@ impl Scene {
         let name = submissions.values().next().map(|one| one.name.to_string());
         let rows = rows.replace(NAME, &name.unwrap_or_default());
         let (ask, _) = self.agent.driver.list(Instant::now());
-        self.agent.answered(CommandAnswers {
-            ask,
-            said: vec![said(0, &format!(r#"{{"jobs": [{rows}]}}"#), "")],
-            site: None,
-            users: HashMap::new(),
-        });
+        Cluster::answered(
+            &mut self.agent,
+            CommandAnswers {
+                ask,
+                said: vec![said(0, &format!(r#"{{"jobs": [{rows}]}}"#), "")],
+                site: None,
+                users: HashMap::new(),
+            },
+        );
     }
 
     fn answers_the_call(&mut self, code: i32, out: &str, err: &str) {
         let id = self.submission().id;
-        self.agent.submit_answered(id, Some(&said(code, out, err)));
+        Cluster::submit_answered(&mut self.agent, id, Some(&said(code, out, err)));
     }
 
     fn accounting_tells(&mut self, rows: &str) {
         let (id, name) = (self.submission().id, self.submission().name.to_string());
         let rows = rows.replace(NAME, &name);
-        self.agent.ends_answered(&[id], &[said(0, &rows, "")]);
+        Cluster::ends_answered(&mut self.agent, &[id], &[said(0, &rows, "")]);
     }
 
     fn controller_is_up(&mut self, up_max: Duration) {
         let id = self.submission().id;
-        self.agent.controller_is_up(&[id], Some(up_max));
+        Cluster::controller_is_up(&mut self.agent, &[id], Some(up_max));
     }
 
     /// Submission, task and run, in one line.
@@ -507,7 +510,7 @@ impl Scene {
             // Pauses are longer by chance.
             Some(_) => "listing later".to_owned(),
         };
-        let Some((ask, calls)) = self.agent.due_ask() else {
+        let Some((ask, calls)) = Cluster::due_ask(&mut self.agent) else {
             return list;
         };
         let ask = match ask {

@@ -71,7 +71,7 @@ impl Lost {
     fn controller_is_up(&mut self, up_max: Duration) {
         let cluster = &mut self.agent.driver;
         let ids: Vec<SubmissionId> = cluster.submissions.keys().copied().collect();
-        self.agent.controller_is_up(&ids, Some(up_max));
+        Cluster::controller_is_up(&mut self.agent, &ids, Some(up_max));
         self.agent.carry_out();
     }
 
@@ -81,16 +81,19 @@ impl Lost {
             "Configuration data as of 2026-11-24T10:00:00\n\
              BOOT_TIME = {started}\nMaxArraySize = 1001\n"
         );
-        self.agent.answered(CommandAnswers {
-            ask,
-            said: vec![Said {
-                end: End::Code(0),
-                out: text.into_bytes(),
-                err: Vec::new(),
-            }],
-            site: None,
-            users: HashMap::new(),
-        });
+        Cluster::answered(
+            &mut self.agent,
+            CommandAnswers {
+                ask,
+                said: vec![Said {
+                    end: End::Code(0),
+                    out: text.into_bytes(),
+                    err: Vec::new(),
+                }],
+                site: None,
+                users: HashMap::new(),
+            },
+        );
     }
 
     fn claim(&self) -> PathBuf {
@@ -102,7 +105,7 @@ impl Lost {
 async fn a_task_that_the_scheduler_lost_is_closed_before_its_run_is_submitted_again() {
     let mut lost = Lost::new();
     lost.controller_was_started();
-    assert_eq!(lost.agent.stage(&lost.run), Stage::Waiting);
+    assert_eq!(Cluster::stage(&lost.agent, &lost.run), Stage::Waiting);
     assert!(lost.files.is_closed(0).unwrap());
     assert!(!lost.claim().exists(), "no start can make it");
 }
@@ -116,7 +119,7 @@ async fn a_task_that_a_person_cancelled_is_not_submitted_again_since_the_clock_w
     }
     lost.controller_is_up(Duration::from_hours(24));
     assert!(matches!(
-        lost.agent.stage(&lost.run),
+        Cluster::stage(&lost.agent, &lost.run),
         Stage::Submitted { .. }
     ));
 }
@@ -130,9 +133,9 @@ async fn a_job_that_failed_without_a_word_is_submitted_again_and_one_with_words_
         for submission in cluster.submissions.values_mut() {
             submission.tasks[0].seen = Seen::Gone(Some(Ended::Failed));
         }
-        lost.agent.have_vanished(&[lost.run.token]);
+        Cluster::have_vanished(&mut lost.agent, &[lost.run.token]);
         lost.agent.carry_out();
-        assert_eq!(lost.agent.stage(&lost.run), stage, "{said:?}");
+        assert_eq!(Cluster::stage(&lost.agent, &lost.run), stage, "{said:?}");
     }
 }
 
@@ -142,13 +145,13 @@ async fn a_start_that_came_before_its_task_was_closed_keeps_its_run() {
     lost.has_start(Duration::ZERO, &[News::Began(FIRST)]);
     lost.controller_was_started();
     assert!(matches!(
-        lost.agent.stage(&lost.run),
+        Cluster::stage(&lost.agent, &lost.run),
         Stage::Submitted { .. }
     ));
     // It saw the name and left: now nothing of the task is alive.
     lost.files.note(News::Left(FIRST), false).unwrap();
-    lost.agent.have_vanished(&[lost.run.token]);
-    assert_eq!(lost.agent.stage(&lost.run), Stage::Waiting);
+    Cluster::have_vanished(&mut lost.agent, &[lost.run.token]);
+    assert_eq!(Cluster::stage(&lost.agent, &lost.run), Stage::Waiting);
 }
 
 #[tokio::test]
@@ -185,13 +188,16 @@ fn three_of_which_one_lives(
 #[tokio::test]
 async fn tasks_cancelled_together_are_given_up_but_for_one_whose_start_lives() {
     let (runs, mut agent, _node) = three_of_which_one_lives(Some(Ended::Cancelled { by: Some(0) }));
-    agent.have_vanished(&runs.map(|run| run.token));
+    Cluster::have_vanished(&mut agent, &runs.map(|run| run.token));
     agent.carry_out();
-    assert_eq!(agent.stage(&runs[0]), Stage::TakenAway);
+    assert_eq!(Cluster::stage(&agent, &runs[0]), Stage::TakenAway);
     let why = |agent: &Agent<Cluster>| agent.core.run(&runs[0].token).unwrap().why.clone();
     assert_eq!(why(&agent), "SLURM by root");
-    assert!(matches!(agent.stage(&runs[1]), Stage::Submitted { .. }));
-    assert_eq!(agent.stage(&runs[2]), Stage::TakenAway);
+    assert!(matches!(
+        Cluster::stage(&agent, &runs[1]),
+        Stage::Submitted { .. }
+    ));
+    assert_eq!(Cluster::stage(&agent, &runs[2]), Stage::TakenAway);
 }
 
 #[tokio::test]
@@ -215,7 +221,7 @@ async fn the_accounting_is_asked_once_who_cancelled_a_job_before_its_end_is_told
             all.next().unwrap().tasks[0].clone()
         };
         assert!(task(&agent).lacks_its_canceller());
-        let (Ask::Ends(ids), _) = agent.ends_to_ask().unwrap() else {
+        let (Ask::Ends(ids), _) = Cluster::ends_to_ask(&mut agent).unwrap() else {
             panic!("no question about ends");
         };
         let said = Said {
@@ -223,7 +229,7 @@ async fn the_accounting_is_asked_once_who_cancelled_a_job_before_its_end_is_told
             out: rows.replace("NAME", &node.name.borrow()).into_bytes(),
             err: Vec::new(),
         };
-        agent.ends_answered(&ids, &[said]);
+        Cluster::ends_answered(&mut agent, &ids, &[said]);
         assert_eq!(task(&agent).seen, Seen::Gone(by(told)));
         assert!(!task(&agent).lacks_its_canceller());
     }
@@ -235,11 +241,14 @@ async fn a_task_whose_start_lives_keeps_no_other_from_being_submitted_again() {
     std::thread::sleep(Duration::from_millis(5));
     let cluster = &mut agent.driver;
     let ids: Vec<SubmissionId> = cluster.submissions.keys().copied().collect();
-    agent.controller_is_up(&ids, Some(Duration::ZERO));
+    Cluster::controller_is_up(&mut agent, &ids, Some(Duration::ZERO));
     agent.carry_out();
-    assert_eq!(agent.stage(&runs[0]), Stage::Waiting);
-    assert!(matches!(agent.stage(&runs[1]), Stage::Submitted { .. }));
-    assert_eq!(agent.stage(&runs[2]), Stage::Waiting);
+    assert_eq!(Cluster::stage(&agent, &runs[0]), Stage::Waiting);
+    assert!(matches!(
+        Cluster::stage(&agent, &runs[1]),
+        Stage::Submitted { .. }
+    ));
+    assert_eq!(Cluster::stage(&agent, &runs[2]), Stage::Waiting);
 }
 
 #[tokio::test]
@@ -248,7 +257,7 @@ async fn a_claim_is_withheld_from_a_frozen_start_that_was_about_to_launch() {
     let news = [News::Began(FIRST), News::Launches(lost.run.id, 1, FIRST)];
     lost.has_start(LONG, &news);
     lost.controller_was_started();
-    assert_eq!(lost.agent.stage(&lost.run), Stage::Waiting);
+    assert_eq!(Cluster::stage(&lost.agent, &lost.run), Stage::Waiting);
     assert!(lost.claim().exists());
     let run_dir = lost.node.paths.run(lost.run.id);
     let again = own::withhold_claim(&run_dir, lost.run.token, 1).unwrap();
@@ -271,7 +280,10 @@ async fn a_claim_that_a_frozen_start_made_is_no_run_that_vanished() {
     lost.has_start(LONG, &news);
     let _segment = lost.node.claim(&lost.run, 1);
     lost.controller_was_started();
-    assert!(!matches!(lost.agent.stage(&lost.run), Stage::Waiting));
+    assert!(!matches!(
+        Cluster::stage(&lost.agent, &lost.run),
+        Stage::Waiting
+    ));
 }
 
 #[tokio::test]
@@ -280,12 +292,12 @@ async fn a_run_that_is_called_lost_is_not_begun_once_more_by_a_late_start_of_its
         let mut lost = Lost::new();
         let news = [News::Began(FIRST), News::Launches(lost.run.id, 1, FIRST)];
         lost.has_start(ago, &news);
-        lost.agent.hears(&lost.files, &news);
+        Cluster::hears(&mut lost.agent, &lost.files, &news);
         let _segment = lost.node.claim(&lost.run, 1);
         stood_still(&lost.claim(), ago);
         lost.agent.look_and_decide(lost.run.token, 1);
         lost.agent.carry_out();
-        let stage = lost.agent.stage(&lost.run);
+        let stage = Cluster::stage(&lost.agent, &lost.run);
         let is_over = matches!(stage, Stage::Ended { .. } | Stage::Settled { .. });
         assert_eq!(is_over, is_lost, "{stage:?}");
         assert_eq!(lost.files.is_closed(0).unwrap(), is_lost);
@@ -310,7 +322,7 @@ async fn a_task_that_a_person_may_have_cancelled_is_submitted_again_only_when_th
         let path = lost.node.paths.run(run.id).join(names::SPEC);
         nero_journal::frame::create(nero_journal::frame::FrameKind::Spec, &path, &spec).unwrap();
         lost.controller_is_up(Duration::from_secs(1000));
-        let stage = lost.agent.stage(&lost.run);
+        let stage = Cluster::stage(&lost.agent, &lost.run);
         assert_eq!(stage == Stage::Waiting, reruns_lost, "{stage:?}");
         assert_eq!(lost.files.is_closed(0).unwrap(), reruns_lost);
     }
@@ -336,9 +348,9 @@ async fn a_task_vanishes_whose_jobs_id_the_controller_gave_twice_and_is_submitte
             assert_eq!(agent.driver.submissions.len(), 1);
         }
         // The controller was not started since.
-        agent.controller_is_up(&ids, Some(Duration::from_secs(1000)));
+        Cluster::controller_is_up(&mut agent, &ids, Some(Duration::from_secs(1000)));
         agent.carry_out();
-        let is_waiting = agent.stage(&run) == Stage::Waiting;
+        let is_waiting = Cluster::stage(&agent, &run) == Stage::Waiting;
         assert_eq!(is_waiting, other_job == 7);
     }
 }
@@ -353,7 +365,7 @@ async fn a_start_that_comes_back_after_its_run_was_called_lost_is_asked_to_leave
         News::Launches(lost.run.id, 1, SECOND),
     ];
     let _segment = lost.node.claim(&lost.run, 1);
-    lost.agent.hears(&lost.files, &news);
+    Cluster::hears(&mut lost.agent, &lost.files, &news);
     stood_still(&lost.files.path(News::Began(SECOND)), LONG);
     stood_still(&lost.claim(), LONG);
     lost.is_over();
@@ -377,8 +389,8 @@ async fn a_start_that_claims_after_its_task_was_found_over_keeps_its_run() {
                 stood_still(&lost.files.path(News::Began(FIRST)), Duration::ZERO);
             }
         }
-        lost.agent.hears(&lost.files, &news);
-        let stage = lost.agent.stage(&lost.run);
+        Cluster::hears(&mut lost.agent, &lost.files, &news);
+        let stage = Cluster::stage(&lost.agent, &lost.run);
         assert!(matches!(stage, Stage::Running { .. }), "{stage:?}");
         assert!(!lost.files.path(News::Leave(FIRST)).exists());
         // Its beat stands still again.
@@ -399,7 +411,7 @@ async fn a_run_whose_job_failed_before_it_began_stays_refused_after_a_restart() 
                 std::fs::write(submission.files.folder().join(log), "no such module").unwrap();
             }
         }
-        agent.have_vanished(&runs.map(|run| run.token));
+        Cluster::have_vanished(&mut agent, &runs.map(|run| run.token));
         agent.carry_out();
         let seen = |agent: &Agent<Cluster>| {
             let run = agent.core.run(&runs[0].token).unwrap();
@@ -414,7 +426,10 @@ async fn a_run_whose_job_failed_before_it_began_stays_refused_after_a_restart() 
         drop((agent, boxes));
         let (agent, _boxes) = node.agent();
         assert_eq!(seen(&agent), before);
-        assert!(matches!(agent.stage(&runs[1]), Stage::Submitted { .. }));
+        assert!(matches!(
+            Cluster::stage(&agent, &runs[1]),
+            Stage::Submitted { .. }
+        ));
     }
 }
 
@@ -440,13 +455,13 @@ async fn a_run_that_its_task_left_paused_waits_here_and_goes_again_after_a_resum
         frame::create(FrameKind::TaskStart, &path(News::Began(FIRST)), &start).unwrap();
         frame::create(FrameKind::TaskLeft, &path(News::Left(FIRST)), &left).unwrap();
         let news = [News::Began(FIRST), News::Left(FIRST)];
-        lost.agent.hears(&lost.files, &news);
+        Cluster::hears(&mut lost.agent, &lost.files, &news);
         let cluster = &mut lost.agent.driver;
         for submission in cluster.submissions.values_mut() {
             submission.tasks[0].seen = Seen::Gone(how);
         }
-        lost.agent.have_vanished(&[token]);
-        assert_eq!(lost.agent.stage(&lost.run), Stage::Waiting);
+        Cluster::have_vanished(&mut lost.agent, &[token]);
+        assert_eq!(Cluster::stage(&lost.agent, &lost.run), Stage::Waiting);
         assert_eq!(lost.agent.core.waiting(), 0);
         lost.agent.core.set_paused(token, false);
         assert_eq!(lost.agent.core.waiting(), 1);
@@ -457,27 +472,27 @@ async fn a_run_that_its_task_left_paused_waits_here_and_goes_again_after_a_resum
 async fn after_a_task_vanished_only_what_can_tell_is_asked() {
     let mut lost = Lost::new();
     stood_still(&lost.files.plan(), Duration::from_secs(2));
-    lost.agent.have_vanished(&[lost.run.token]);
-    let (ask, calls) = lost.agent.next_ask(Instant::now()).unwrap();
+    Cluster::have_vanished(&mut lost.agent, &[lost.run.token]);
+    let (ask, calls) = Cluster::next_ask(&mut lost.agent, Instant::now()).unwrap();
     let Ask::Start(..) = &ask else {
         panic!("{ask:?}");
     };
     assert_eq!(calls.len(), 1);
     assert_eq!(calls[0].program, "scontrol");
     lost.answers(ask, "2026-11-24T10:00:00");
-    assert_eq!(lost.agent.stage(&lost.run), Stage::Waiting);
+    assert_eq!(Cluster::stage(&lost.agent, &lost.run), Stage::Waiting);
 }
 
 #[tokio::test]
 async fn a_task_that_may_have_been_cancelled_while_the_answer_took_long_waits_for_a_person() {
     let mut lost = Lost::new();
     stood_still(&lost.files.plan(), Duration::from_secs(10));
-    lost.agent.have_vanished(&[lost.run.token]);
+    Cluster::have_vanished(&mut lost.agent, &[lost.run.token]);
     let asked = Instant::now() - Duration::from_secs(5);
-    let (ask, _) = lost.agent.next_ask(asked).unwrap();
+    let (ask, _) = Cluster::next_ask(&mut lost.agent, asked).unwrap();
     lost.answers(ask, "2026-11-24T09:59:52");
     assert!(matches!(
-        lost.agent.stage(&lost.run),
+        Cluster::stage(&lost.agent, &lost.run),
         Stage::Submitted { .. }
     ));
 }
@@ -491,11 +506,14 @@ async fn a_user_of_a_directory_who_cancelled_a_job_is_named() {
     let at = |agent: &Agent<Cluster>| agent.driver.ended_at(by);
     assert_eq!(at(&agent), "SLURM by uid 4000000");
     let users = HashMap::from([(4_000_000, "ada".to_owned())]);
-    agent.answered(CommandAnswers {
-        ask: Ask::Ends(Vec::new()),
-        said: Vec::new(),
-        site: None,
-        users,
-    });
+    Cluster::answered(
+        &mut agent,
+        CommandAnswers {
+            ask: Ask::Ends(Vec::new()),
+            said: Vec::new(),
+            site: None,
+            users,
+        },
+    );
     assert_eq!(at(&agent), "SLURM by ada");
 }

@@ -15,6 +15,10 @@ use nero_journal::v1::{
 use nero_journal::{Segment, Writer};
 use nero_model::paths::run as names;
 use nero_model::{ProcessId, RunId, RunToken};
+use nero_node::agent::handle::TaskMessage;
+use nero_node::lease::host::Host;
+use nero_node::lease::{BEAT, Eye};
+use nero_node::runs::segments;
 use nero_node_core::capacity::Capacity;
 use prost::Message as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -25,15 +29,10 @@ use tokio::time::{Instant, sleep, timeout};
 use super::super::tests::{append, begin_claim, stop};
 use super::Guard;
 use super::world::World;
-use crate::agent::Agent;
-use crate::agent::handle::TaskMessage;
 use crate::args::Grant;
 use crate::job::allocation::Allocation;
 use crate::job::launched;
 use crate::job::start::{EarlierStarts, Start};
-use crate::lease::host::Host;
-use crate::lease::{BEAT, Eye};
-use crate::runs::segments;
 
 /// What a start tells whose job is over.
 const OVER: &str = "its job is over";
@@ -191,7 +190,7 @@ async fn works(
     setup.launcher.socket = sockets.path().join("launcher-1.sock");
     setup.launcher.program = Some("/nonexistent".into());
     let listener = UnixListener::bind(&setup.launcher.socket)?;
-    let (agent, handle, boxes) = Agent::of_task(
+    let (agent, handle, boxes) = Allocation::of_task(
         setup,
         allocation,
         Capacity::UNBOUNDED,

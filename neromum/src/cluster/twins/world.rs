@@ -10,15 +10,16 @@ use std::time::{Duration, SystemTime};
 use nero_cluster::submission::{Files, News, Planned};
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken, SubmissionId};
+use nero_node::agent::{Mailboxes, timers};
+use nero_node::runs::segments;
 use nero_warden::{Accounting, Call, End, JobName, Said, Site};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::super::results::CommandAnswers;
 use super::super::tests::{Node, planned};
-use super::super::{Agent, Ask, Cluster, ClusterResult, CommandAnswers};
+use super::super::{Agent, Ask, Cluster, ClusterResult};
 use super::{Counts, Dice, Guard, RunSeen, start};
-use crate::agent::{Mailboxes, timers};
-use crate::runs::segments;
 use nero_warden::standing::Standing;
 
 /// Longest time in which all runs of a world end.
@@ -394,7 +395,7 @@ impl World {
                 return false;
             }
             agent.carry_out();
-            let due = agent.due_ask();
+            let due = Cluster::due_ask(agent);
             agent.carry_out();
             agent.start_sync();
             self.take_guards_away(agent);
@@ -407,11 +408,11 @@ impl World {
                     return true;
                 }
                 if let Some(answered) = answered {
-                    agent.answered(answered);
+                    Cluster::answered(agent, answered);
                 }
                 continue;
             }
-            agent.time_cluster();
+            Cluster::time_cluster(agent);
             let deadline = agent.next_deadline();
             tokio::select! {
                 done = boxes.done.recv() => agent.done(done.unwrap()),
@@ -428,12 +429,15 @@ impl World {
         let mut are_all = true;
         for run in runs {
             let seen = self.seen(run.id);
-            let is_done = agent.is_done(&run.token);
+            let is_done = Cluster::is_done(agent, &run.token);
             are_all &= is_done;
             if is_done && !seen.is_told {
                 let facts = agent.entries.get(&run.token).map(|entry| entry.facts);
                 let by_itself = facts.is_some_and(|facts| facts.exited_by_itself());
-                let what = format!("told: {:?}, by itself: {by_itself}", agent.stage(run));
+                let what = format!(
+                    "told: {:?}, by itself: {by_itself}",
+                    Cluster::stage(agent, run)
+                );
                 self.note(run.id, what, |seen| {
                     seen.is_told = true;
                     seen.is_told_wrong = !seen.has_ended() || by_itself != (seen.ends == 1);
@@ -540,8 +544,8 @@ impl World {
         let called = self.called.borrow();
         let is_lost = |id: &SubmissionId| called.get(id).is_some_and(|at| *at < up_since);
         let (lost, kept): (Vec<_>, Vec<_>) = ids.iter().copied().partition(is_lost);
-        agent.controller_is_up(&lost, Some(Duration::ZERO));
-        agent.controller_is_up(&kept, Some(Duration::MAX));
+        Cluster::controller_is_up(agent, &lost, Some(Duration::ZERO));
+        Cluster::controller_is_up(agent, &kept, Some(Duration::MAX));
         if !kept.is_empty() {
             self.up_since.set(Instant::now());
         }

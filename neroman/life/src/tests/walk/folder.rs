@@ -41,7 +41,7 @@ pub(super) struct Folder {
     pub records: Vec<Record>,
 }
 
-/// See `neromum/src/agent/recover.rs`.
+/// See `neromum/node/src/agent/recover.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Remains {
     NoCut,

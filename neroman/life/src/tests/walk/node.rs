@@ -1,5 +1,5 @@
 //! A node: its disk, its machine and its neromum. The decisions are those of `nero-node-core`;
-//! what stands here is the part of `neromum/src/agent` that reads, writes and answers.
+//! what stands here is the part of `neromum/node/src/agent` that reads, writes and answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,0 +1,4 @@
+//! What starts jobs on this host: the orders to launchers, and the launcher of a bare node.
+
+pub mod bare;
+pub mod orders;

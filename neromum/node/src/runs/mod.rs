@@ -1,0 +1,11 @@
+//! Run folders: what lies in them, and the files that neromum makes there. The
+//! agent, cleaning and the service build on this; it knows none of them, and
+//! decides nothing about a run.
+
+pub mod control;
+pub mod folders;
+pub mod gone;
+pub mod own;
+pub mod segments;
+pub mod spec;
+pub(crate) mod unreadable;

@@ -52,7 +52,7 @@ NERONET_HOME the folder for everything of Neronet on this machine
 NERONET_NODE the node of a start that names none
 NERONET_SSH the command in place of `ssh`
 NERONET_AGENTS the folder of the agents, in place of that beside `neroman`
-NERONET_LOG what the daemon logs, as `debug` or `nero_daemon=trace`; `info` unless set
+NERONET_LOG what the daemon logs, as `debug` or, of what goes on with nodes, `nero_link=trace`; `info` unless set
 NERONET_GPUS on a node: the folder in which users of its cards agree, the same for all
 NERONET_PROGRAM the path of `neroman` for the Python package
 NO_COLOR when set: no colours

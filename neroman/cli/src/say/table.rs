@@ -157,11 +157,9 @@ impl Extent {
     fn take_in(&mut self, screen: &Screen, cell: &Cell) {
         let whole = cell.text.width();
         self.whole = self.whole.max(whole);
-        let width = match whole > CELL_CHARS_MAX {
-            true => short(screen, &cell.text, CELL_CHARS_MAX).width(),
-            false => whole,
-        };
-        self.width = self.width.max(width);
+        let is_cut = whole > CELL_CHARS_MAX;
+        let cut = is_cut.then(|| short(screen, &cell.text, CELL_CHARS_MAX).width());
+        self.width = self.width.max(cut.unwrap_or(whole));
         self.right |= cell.right;
     }
 }
@@ -203,9 +201,10 @@ pub fn print_rows<R: AsRef<[Cell]>>(
     let mut put = |cells: &[Cell]| {
         let begin = text.len();
         for (at, (extent, cell)) in extents[..kept].iter().zip(cells).enumerate() {
-            let (width, chars_max) = match at + 1 == kept {
-                true => (extent.whole.min(last_chars_max), last_chars_max),
-                false => (extent.width, CELL_CHARS_MAX),
+            let (width, chars_max) = if at + 1 == kept {
+                (extent.whole.min(last_chars_max), last_chars_max)
+            } else {
+                (extent.width, CELL_CHARS_MAX)
             };
             cell.put(screen, &mut text, width, chars_max);
         }

@@ -13,8 +13,8 @@ fn main() {
     let home = rig::home(folder.path());
     drop(rig::filled(&home, 2));
     for (from, name) in [
-        (home.state_db(), "state-v8.db"),
-        (home.series_db(), "state-v8.series.db"),
+        (home.state_db(), "state-v8-2.db"),
+        (home.series_db(), "state-v8-2.series.db"),
     ] {
         let sample = golden.join(name);
         if !sample.exists() {

@@ -1,39 +1,22 @@
-//! Folding metrics into `series.db`: points at the end of one table, the
-//! ranges of each series beside them.
+//! Folding metrics into `series.db`: the new points of each series as a block, and how many
+//! it has.
 //!
-//! A point costs one append. The points of a series within a fold lie side by side.
-//! One row of `span` contains their range and checksum; the series' row contains
-//! their number, so that no point can vanish unseen.
+//! The series' row contains the number of its points, so that no point can vanish unseen.
 
-use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{OptionalExtension as _, params_from_iter};
-
+use crate::block;
 use crate::db::Db;
 use crate::error::StoreError;
 use crate::positions;
 use crate::row::{Point, RunFold, RunKey, Series};
-use crate::series::{self, Float, SAMPLE, SERIES, SPAN, Span};
+use crate::series::{self, SAMPLE, SERIES};
 use crate::table::cell;
-
-/// Points written by one statement.
-const ROWS: usize = 64;
-/// Columns of a point.
-const COLUMNS: usize = 6;
-
-/// Position of the next point.
-struct NextPoint {
-    id: i64,
-    /// Series of the last point before it.
-    series: Option<i64>,
-}
 
 /// Folds everything, inside the caller's transaction.
 pub(crate) fn fold(db: &Db, folds: &[RunFold]) -> Result<(), StoreError> {
-    let mut end = end(db)?;
     for fold in folds {
         positions::advance(db, fold.run, &fold.advances)?;
         for (index, points) in by_series(fold) {
-            append(db, fold.run, &fold.names[index], &points, &mut end)?;
+            append(db, fold.run, &fold.names[index], &points)?;
         }
         for sample in &fold.samples {
             series::with_sample(fold.run, sample, |cells| SAMPLE.upsert(db, cells))?;
@@ -57,34 +40,13 @@ fn by_series(fold: &RunFold) -> Vec<(usize, Vec<Point>)> {
     found
 }
 
-fn end(db: &Db) -> Result<NextPoint, StoreError> {
-    let last: Option<(i64, i64)> = db
-        .conn
-        .prepare_cached("SELECT id, series FROM point ORDER BY id DESC LIMIT 1")
-        .and_then(|mut statement| {
-            statement
-                .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
-                .optional()
-        })
-        .map_err(|error| db.failed(error))?;
-    Ok(NextPoint {
-        id: last.map_or(1, |(id, _)| id + 1),
-        series: last.map(|(_, series)| series),
-    })
-}
-
-fn append(
-    db: &Db,
-    run: RunKey,
-    name: &str,
-    points: &[Point],
-    end: &mut NextPoint,
-) -> Result<(), StoreError> {
+fn append(db: &Db, run: RunKey, name: &str, points: &[Point]) -> Result<(), StoreError> {
     // Of equal ones it is the last.
     let Some(last) = points.iter().max_by_key(|point| point.generation) else {
         return Ok(());
     };
     let mut series = find(db, run, name)?;
+    block::append(db, &series, points)?;
     for point in points {
         // `min` and `max` of floats ignore NaN.
         series.min = series.min.min(point.value);
@@ -97,10 +59,6 @@ fn append(
         series.last_ms = last.time_ms;
         series.generation = last.generation;
     }
-    put_span(db, &series, points, end)?;
-    insert_points(db, series.id, end.id, points)?;
-    end.id += points.len() as i64;
-    end.series = Some(series.id);
     series::with_series(&series, |cells| SERIES.upsert(db, cells))
 }
 
@@ -136,94 +94,6 @@ fn find(db: &Db, run: RunKey, name: &str) -> Result<Series, StoreError> {
     })
 }
 
-/// Records the range of new points. Extends the series' last span when no other
-/// point lies between.
-fn put_span(db: &Db, series: &Series, points: &[Point], end: &NextPoint) -> Result<(), StoreError> {
-    let before = if end.series == Some(series.id) {
-        SPAN.some(
-            db,
-            "WHERE series = ? ORDER BY first DESC LIMIT 1",
-            &[cell::int(series.id)],
-            series::read_span,
-        )?
-        .pop()
-        .filter(|span| span.last + 1 == end.id)
-    } else {
-        None
-    };
-    let mut span = before.unwrap_or(Span {
-        first: end.id,
-        last: end.id,
-        content: 0,
-    });
-    span.last = end.id + points.len() as i64 - 1;
-    for point in points {
-        span.content = series::digest(
-            span.content,
-            point.step,
-            point.time_ms,
-            point.value,
-            point.generation,
-        );
-    }
-    SPAN.upsert(
-        db,
-        &[
-            cell::int(series.id),
-            cell::int(span.first),
-            cell::int(span.last),
-            cell::int(span.content),
-        ],
-    )
-}
-
-fn insert_points(db: &Db, series: i64, first: i64, points: &[Point]) -> Result<(), StoreError> {
-    let mut id = first;
-    for chunk in points.chunks(ROWS) {
-        let floats: Vec<(Float, Float)> = chunk
-            .iter()
-            .map(|point| (Float::new(point.step), Float::new(point.value)))
-            .collect();
-        let mut cells: Vec<ValueRef<'_>> = Vec::with_capacity(chunk.len() * COLUMNS);
-        for (point, (step, value)) in chunk.iter().zip(&floats) {
-            cells.extend([
-                cell::int(id),
-                cell::int(series),
-                step.cell(),
-                cell::int(point.time_ms),
-                value.cell(),
-                cell::int(point.generation),
-            ]);
-            id += 1;
-        }
-        if chunk.len() == ROWS {
-            write(db, many(), &cells)?;
-        } else {
-            for row in cells.chunks(COLUMNS) {
-                write(db, "INSERT INTO point VALUES (?,?,?,?,?,?)", row)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The statement that writes [`ROWS`] points.
-fn many() -> &'static str {
-    static SQL: std::sync::OnceLock<String> = std::sync::OnceLock::new();
-    SQL.get_or_init(|| {
-        let rows = vec!["(?,?,?,?,?,?)"; ROWS].join(",");
-        format!("INSERT INTO point VALUES {rows}")
-    })
-}
-
-fn write(db: &Db, sql: &str, cells: &[ValueRef<'_>]) -> Result<(), StoreError> {
-    db.change(
-        sql,
-        params_from_iter(cells.iter().map(|cell| ToSqlOutput::Borrowed(*cell))),
-    )
-    .map(drop)
-}
-
 /// Forgets everything of a run, inside the caller's transaction.
 pub(crate) fn forget(db: &Db, run: RunKey) -> Result<(), StoreError> {
     positions::forget(db, run)?;
@@ -233,6 +103,7 @@ pub(crate) fn forget(db: &Db, run: RunKey) -> Result<(), StoreError> {
             JOIN span ON span.series = series.id
             JOIN point ON point.id BETWEEN span.first AND span.last
             WHERE series.run = ?)",
+        "DELETE FROM block WHERE series IN (SELECT id FROM series WHERE run = ?)",
         "DELETE FROM span WHERE series IN (SELECT id FROM series WHERE run = ?)",
         "DELETE FROM series WHERE run = ?",
         "DELETE FROM sample WHERE run = ?",

@@ -22,6 +22,7 @@
 //! Nothing here decides, logs, knows wire types or looks at the clock.
 
 mod backup;
+mod block;
 mod db;
 mod error;
 mod fold;

@@ -46,7 +46,11 @@ pub(crate) const STATE: Schema = Schema {
 /// The database of metrics.
 pub(crate) const SERIES: Schema = Schema {
     application: i32::from_be_bytes(*b"NEse"),
-    steps: &[|conn| conn.execute_batch(include_str!("schema/series-1.sql"))],
+    steps: &[
+        |conn| conn.execute_batch(include_str!("schema/series-1.sql")),
+        // Points lie in blocks. A build of version 1 would count them as lost.
+        |conn| conn.execute_batch(include_str!("schema/series-2.sql")),
+    ],
 };
 
 impl Schema {

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 
 use nero_model::Home;
 
+use crate::block::{self, damaged};
 use crate::db::Db;
 use crate::error::StoreError;
 use crate::migrate;
 use crate::row::{Point, RunKey, Sample, Series};
-use crate::series::{self, SAMPLE, SERIES, SPAN, Span};
+use crate::series::{self, SAMPLE, SERIES, SPAN};
 use crate::table::cell;
 
 /// Reads metrics on a connection of its own, while the writer goes on.
@@ -22,10 +23,6 @@ pub struct SeriesReader {
 pub struct SeriesCursor {
     /// How many points are before it.
     pub count: u64,
-    /// Where in the file the next point of the range at this place would lie.
-    next: i64,
-    /// The checksum of that range so far.
-    content: u32,
 }
 
 impl SeriesCursor {
@@ -164,39 +161,30 @@ pub(crate) fn points(db: &Db, series: &Series) -> Result<Vec<Point>, StoreError>
 /// The points of a series behind a place in it, in the order in which they were added, with those
 /// that were added since the row was read; the place is then behind them.
 fn read_on(db: &Db, series: &Series, cursor: &mut SeriesCursor) -> Result<Vec<Point>, StoreError> {
-    let spans = SPAN.some(
-        db,
-        "WHERE series = ? AND last >= ? ORDER BY first",
-        &[cell::int(series.id), cell::int(cursor.next)],
-        series::read_span,
-    )?;
     let wanted = series.count.saturating_sub(cursor.count);
     let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
     let mut points = Vec::with_capacity(wanted.min(1 << 24));
-    for span in spans {
-        read_span(db, series, span, cursor, &mut points)?;
+    if cursor.count == 0 {
+        read_spans(db, series, &mut points)?;
+        cursor.count = points.len() as u64;
     }
+    let before = points.len();
+    block::read_on(db, series, cursor.count, &mut points)?;
+    cursor.count += (points.len() - before) as u64;
     if points.len() < wanted {
         return Err(damaged(db, series));
     }
     Ok(points)
 }
 
-fn damaged(db: &Db, series: &Series) -> StoreError {
-    StoreError::DamagedRow {
-        path: db.path.clone(),
-        table: "point",
-        row: format!("of series {} ({})", series.id, series.name),
-    }
-}
-
-fn read_span(
-    db: &Db,
-    series: &Series,
-    span: Span,
-    cursor: &mut SeriesCursor,
-    points: &mut Vec<Point>,
-) -> Result<(), StoreError> {
+/// The points that a series had in version 1. They lie before its blocks, and none are added.
+fn read_spans(db: &Db, series: &Series, points: &mut Vec<Point>) -> Result<(), StoreError> {
+    let spans = SPAN.some(
+        db,
+        "WHERE series = ? ORDER BY first",
+        &[cell::int(series.id)],
+        series::read_span,
+    )?;
     let failed = |error| db.failed(error);
     let mut statement = db
         .conn
@@ -205,36 +193,28 @@ fn read_span(
              WHERE id BETWEEN ? AND ? ORDER BY id",
         )
         .map_err(failed)?;
-    // A range whose beginning was read before is verified from there on.
-    if cursor.next <= span.first {
-        (cursor.next, cursor.content) = (span.first, 0);
-    }
-    let mut rows = statement.query([cursor.next, span.last]).map_err(failed)?;
-    while let Some(row) = rows.next().map_err(failed)? {
-        let point = (|| {
-            let int = |index| row.get_ref(index).ok()?.as_i64().ok();
-            let sound = int(0)? == cursor.next && int(1)? == series.id;
-            sound.then_some(Point {
-                step: series::float(row.get_ref(2).ok()?)?,
-                time_ms: int(3)?,
-                value: series::float(row.get_ref(4).ok()?)?,
-                generation: int(5)?.try_into().ok()?,
-            })
-        })()
-        .ok_or_else(|| damaged(db, series))?;
-        cursor.content = series::digest(
-            cursor.content,
-            point.step,
-            point.time_ms,
-            point.value,
-            point.generation,
-        );
-        cursor.next += 1;
-        cursor.count += 1;
-        points.push(point);
-    }
-    if cursor.next != span.last + 1 || cursor.content != span.content {
-        return Err(damaged(db, series));
+    for span in spans {
+        let (mut next, mut content) = (span.first, 0);
+        let mut rows = statement.query([span.first, span.last]).map_err(failed)?;
+        while let Some(row) = rows.next().map_err(failed)? {
+            let point = (|| {
+                let int = |index| row.get_ref(index).ok()?.as_i64().ok();
+                let sound = int(0)? == next && int(1)? == series.id;
+                sound.then_some(Point {
+                    step: series::float(row.get_ref(2).ok()?)?,
+                    time_ms: int(3)?,
+                    value: series::float(row.get_ref(4).ok()?)?,
+                    generation: int(5)?.try_into().ok()?,
+                })
+            })()
+            .ok_or_else(|| damaged(db, series))?;
+            content = series::digest(content, &point);
+            next += 1;
+            points.push(point);
+        }
+        if next != span.last + 1 || content != span.content {
+            return Err(damaged(db, series));
+        }
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use nero_model::Home;
 
+use crate::block::BLOCK;
 use crate::db::Db;
 use crate::error::StoreError;
 use crate::migrate;
@@ -36,7 +37,7 @@ pub fn scrub(home: &Home) -> Result<ScrubResult, StoreError> {
     let db = Db::open_to_read(&home.series_db(), migrate::SERIES)?;
     at_one_moment(&db, || {
         scrubbed.rows += state::META.verify(&db)? + series::SAMPLE.verify(&db)?;
-        scrubbed.rows += positions::all(&db)?.len() as u64;
+        scrubbed.rows += positions::all(&db)?.len() as u64 + BLOCK.verify(&db)?;
         for series in reader::all_series(&db)? {
             scrubbed.rows += 1;
             scrubbed.points += reader::points(&db, &series)?.len() as u64;

@@ -2,7 +2,7 @@
 
 use rusqlite::types::ValueRef;
 
-use crate::row::{RunKey, Sample, Series};
+use crate::row::{Point, RunKey, Sample, Series};
 use crate::table::{Cells, Table, cell};
 
 pub(crate) static SERIES: Table = Table::new(
@@ -43,7 +43,7 @@ pub(crate) static SAMPLE: Table = Table::new(
 );
 pub(crate) static SPAN: Table = Table::new("span", 2, &["series", "first", "last", "content"]);
 
-/// Range of the points of a series: a row of `span`.
+/// Range of the points that a series had in version 1: a row of `span`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) first: i64,
@@ -96,12 +96,12 @@ pub(crate) fn float(value: ValueRef<'_>) -> Option<f64> {
 }
 
 /// Feeds a point into the checksum of its span.
-pub(crate) fn digest(content: u32, step: f64, time_ms: i64, value: f64, generation: u32) -> u32 {
+pub(crate) fn digest(content: u32, point: &Point) -> u32 {
     let mut bytes = [0; 28];
-    bytes[..8].copy_from_slice(&step.to_bits().to_le_bytes());
-    bytes[8..16].copy_from_slice(&time_ms.to_le_bytes());
-    bytes[16..24].copy_from_slice(&value.to_bits().to_le_bytes());
-    bytes[24..].copy_from_slice(&generation.to_le_bytes());
+    bytes[..8].copy_from_slice(&point.step.to_bits().to_le_bytes());
+    bytes[8..16].copy_from_slice(&point.time_ms.to_le_bytes());
+    bytes[16..24].copy_from_slice(&point.value.to_bits().to_le_bytes());
+    bytes[24..].copy_from_slice(&point.generation.to_le_bytes());
     crc32c::crc32c_append(content, &bytes)
 }
 

@@ -9,6 +9,7 @@ use crate::found::LinePairs;
 use crate::heading;
 use crate::label::{self, Label};
 use crate::labeller::Labeller;
+use crate::memo::KnownLines;
 use crate::pattern::{self, Pattern, PatternError};
 use crate::progress::{self, OuterSteps};
 use crate::scope::{self, Scope};
@@ -160,6 +161,7 @@ pub struct Finder {
     decimal_comma: bool,
     no_tables: bool,
     found: LinePairs,
+    lines: KnownLines,
     labeller: Labeller,
     plain: Vec<u8>,
     pointed: Vec<u8>,
@@ -308,7 +310,7 @@ impl Finder {
             label::write_all(found, labels, ' ');
             return;
         }
-        pairs::find(text, found);
+        self.lines.find(text, found);
         if !found.is_empty() {
             context.table.interrupted();
         }

@@ -40,6 +40,7 @@ pub fn find(line: &[u8], found: &mut LinePairs) {
             let place = Place {
                 from: at as u32,
                 to: (at + phrase.length) as u32,
+                number: (at + phrase.number) as u32,
             };
             found.push_at(&rest[..phrase.name], phrase.step, true, place);
             phrase.length
@@ -185,6 +186,8 @@ fn cuts(rest: &[u8]) -> bool {
 /// A name of a few words and its number.
 struct Piece {
     name: usize,
+    /// Bytes before the number.
+    number: usize,
     /// `None` where a text that is no unit stands behind the number.
     value: Option<f64>,
     counts: bool,
@@ -198,6 +201,7 @@ impl Piece {
         let place = Place {
             from: from as u32,
             to: (from + self.length) as u32,
+            number: (from + self.number) as u32,
         };
         found.push_at(&text[..self.name], value, self.counts, place);
     }
@@ -244,6 +248,7 @@ fn piece(text: &[u8]) -> Option<Piece> {
     let rank = step::rank(&text[..name]);
     Some(Piece {
         name,
+        number: at,
         value: is_whole.then_some(number.value),
         counts: rank.is_some_and(|rank| step::counts(rank, &number, &text[at..number_end])),
         length: end,
@@ -298,10 +303,11 @@ fn turns(line: &[u8], text: &[u8], found: &mut LinePairs) -> bool {
             value = number::signed_percent(number, value);
         }
         let from = offset(line, first);
-        let to = offset(line, number) + number.len();
+        let at = offset(line, number);
         let place = Place {
             from: from as u32,
-            to: to as u32,
+            to: (at + number.len()) as u32,
+            number: at as u32,
         };
         let read = number::prefix(number);
         let rank = step::rank(name).zip(read);

@@ -40,6 +40,11 @@ fn a_full_disk_is_said_and_survived() {
     let home = home(small.0);
     let mut store = filled(&home, 5);
     let before = store.read_all().unwrap();
+    let run = before.runs[0].run.key;
+    // So many that `series.db` has to grow before its log can be used again.
+    store
+        .fold_series(&[fold(run, at(200), at(300), 2000)])
+        .unwrap();
     let filler = small.0.join("filler");
     let mut size = 4 << 20;
     while size > 0 {
@@ -64,7 +69,7 @@ fn a_full_disk_is_said_and_survived() {
     assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
     assert!(error.is_transient() && !store.is_broken());
     assert!(!store.has_room().unwrap());
-    let folded = store.fold_series(&[fold(before.runs[0].run.key, at(200), at(300), 100_000)]);
+    let folded = store.fold_series(&[fold(run, at(300), at(400), 100_000)]);
     assert!(matches!(folded, Err(StoreError::Full { .. })), "{folded:?}");
     assert_eq!(store.read_all().unwrap().experiments.len(), told);
 
@@ -73,7 +78,7 @@ fn a_full_disk_is_said_and_survived() {
         .write(Durability::Synced, |tx| one(tx, "room again"))
         .unwrap();
     store
-        .fold_series(&[fold(before.runs[0].run.key, at(200), at(300), 100)])
+        .fold_series(&[fold(run, at(300), at(400), 100)])
         .unwrap();
     assert_eq!(store.read_all().unwrap().experiments.len(), told + 1);
     nero_store::scrub(&home).unwrap();

@@ -67,6 +67,11 @@ fn version_8_is_read() {
     is_read("state-v8.db", "state-v8.series.db");
 }
 
+#[test]
+fn version_2_of_metrics_is_read() {
+    is_read("state-v8-2.db", "state-v8-2.series.db");
+}
+
 fn is_read(state: &str, series: &str) -> Store {
     let folder = tempfile::tempdir().unwrap();
     let old = home(&folder.path().join("old"));

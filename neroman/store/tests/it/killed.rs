@@ -4,11 +4,21 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
-use nero_store::{Durability, Store, StoreError};
+use nero_store::{Durability, RunKey, Store, StoreError};
 
 use crate::rig::{at, fold, home, one};
 
 const FOLDER: &str = "NERO_STORE_WRITER";
+
+/// A run that every writer goes on with: its points become full blocks.
+const LONG: RunKey = RunKey(1);
+
+/// Where the folds of that run end: at so many of them.
+fn folds_of_long_run(store: &Store) -> u64 {
+    let positions = store.series_positions().unwrap();
+    let long = positions.iter().find(|position| position.run == LONG);
+    long.map_or(0, |position| position.at.offset)
+}
 
 /// No test by itself: the child that [`acknowledged_rows_survive`] kills.
 #[test]
@@ -26,6 +36,11 @@ fn writer() {
             })
             .unwrap();
         store.fold_series(&[fold(key, at(0), at(10), 30)]).unwrap();
+        let folds = folds_of_long_run(&store);
+        for folds in folds..folds + 5 {
+            let next = fold(LONG, at(folds), at(folds + 1), 30);
+            store.fold_series(&[next]).unwrap();
+        }
         if number % 7 == 3 {
             store.empty_logs().unwrap();
         }
@@ -80,6 +95,12 @@ fn acknowledged_rows_survive() {
         assert_eq!(folded.len() % 2, 0, "half a fold");
         assert!(folded.iter().any(|series| series.run.0 == last));
         nero_store::scrub(&home).unwrap();
+        for series in store.series(LONG).unwrap() {
+            let points = store.points(&series).unwrap();
+            let steps = points.iter().map(|point| point.step);
+            assert!(steps.eq((0..points.len()).map(|at| (at % 15) as f64)));
+            assert_eq!(points.len() as u64, 15 * folds_of_long_run(&store));
+        }
         drop(store);
     }
     assert!(!Store::open(&home).unwrap().opened().unclean);

@@ -1,6 +1,10 @@
 //! Points are folded exactly once and come back bit for bit.
 
+use std::path::Path;
+
+use nero_model::Home;
 use nero_store::{Point, RunFold, RunKey, Sample, Series, SeriesCursor, Store, StoreError};
+use proptest::prelude::*;
 
 use crate::rig::{at, fold, home};
 
@@ -202,4 +206,90 @@ fn a_reader_goes_on_where_it_was_and_verifies_what_was_added() {
     assert!(cursor.is_in(&series));
     let fewer = Series { count: 1, ..series };
     assert!(!cursor.is_in(&fewer));
+}
+
+/// Folds so many points each time into a series of a run that has folds up to `from`, and reads
+/// them: all at once, and behind those that were read before.
+fn fold_and_read(home: &Home, mut from: u64, sizes: &[u32]) {
+    let run = RunKey(1);
+    let mut store = Store::open(home).unwrap();
+    let reader = store.series_reader().unwrap();
+    let known = store.series(run).unwrap();
+    let known = known.iter().find(|series| series.name == "loss");
+    let mut points = known.map_or_else(Vec::new, |series| store.points(series).unwrap());
+    let mut read = Vec::new();
+    let mut cursor = SeriesCursor::default();
+    for (round, size) in sizes.iter().enumerate() {
+        let new = (0..*size).map(|_| {
+            points.push(Point {
+                step: points.len() as f64,
+                time_ms: 1_700_000_000_000 + points.len() as i64 / 7,
+                value: 1.0 / points.len() as f64,
+                generation: round as u32 / 10,
+            });
+            (0, points[points.len() - 1])
+        });
+        let batch = RunFold {
+            names: vec!["loss".to_owned()],
+            points: new.collect(),
+            ..fold(run, at(from), at(from + 1), 0)
+        };
+        // Another series beside it, whose number of points is another one.
+        let beside = fold(RunKey(2), at(from), at(from + 1), size / 2);
+        store.fold_series(&[batch, beside]).unwrap();
+        from += 1;
+        let series = find(&store, run, "loss");
+        if round % 3 == 0 {
+            read.extend(reader.read_on(&series, &mut cursor).unwrap());
+            assert_eq!(read, points);
+        }
+        assert_eq!(series.count, points.len() as u64);
+        assert_eq!(store.points(&series).unwrap(), points);
+    }
+    drop(store);
+    let store = Store::open(home).unwrap();
+    let series = find(&store, run, "loss");
+    assert_eq!(store.points(&series).unwrap(), points);
+    nero_store::scrub(home).unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+    #[test]
+    fn points_come_back_however_many_a_fold_brings(
+        sizes in proptest::collection::vec(
+            prop_oneof![1..5_u32, 1..300_u32, 254..259_u32, 500..1100_u32],
+            1..30,
+        ),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        fold_and_read(&home(&folder.path().join("new")), 0, &sizes);
+        // A home of version 1: its points stay where they are, before the new ones.
+        let old = home(&folder.path().join("old"));
+        std::fs::create_dir_all(&old.data).unwrap();
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+        std::fs::copy(golden.join("state-v8.db"), old.state_db()).unwrap();
+        std::fs::copy(golden.join("state-v8.series.db"), old.series_db()).unwrap();
+        fold_and_read(&old, 200, &sizes);
+    }
+}
+
+#[test]
+fn a_block_that_is_gone_or_changed_is_missed() {
+    for change in [
+        "DELETE FROM block WHERE first = 256",
+        "UPDATE block SET first = 255 WHERE first = 256",
+        "UPDATE block SET points = substr(points, 1, length(points) - 1) WHERE first = 512",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let home = home(folder.path());
+        fold_and_read(&home, 0, &[600, 3]);
+        let conn = rusqlite::Connection::open(home.series_db()).unwrap();
+        assert_eq!(conn.execute(change, []).unwrap(), 1, "{change}");
+        drop(conn);
+        let store = Store::open(&home).unwrap();
+        let error = store.points(&find(&store, RunKey(1), "loss")).unwrap_err();
+        assert!(matches!(error, StoreError::DamagedRow { .. }), "{error}");
+        nero_store::scrub(&home).unwrap_err();
+    }
 }

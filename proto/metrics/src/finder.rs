@@ -9,7 +9,6 @@ use crate::found::LinePairs;
 use crate::heading;
 use crate::label::{self, Label};
 use crate::labeller::Labeller;
-use crate::memo::KnownLines;
 use crate::pattern::{self, Pattern, PatternError};
 use crate::progress::{self, OuterSteps};
 use crate::scope::{self, Scope};
@@ -161,7 +160,6 @@ pub struct Finder {
     decimal_comma: bool,
     no_tables: bool,
     found: LinePairs,
-    lines: KnownLines,
     labeller: Labeller,
     plain: Vec<u8>,
     pointed: Vec<u8>,
@@ -310,7 +308,7 @@ impl Finder {
             label::write_all(found, labels, ' ');
             return;
         }
-        self.lines.find(text, found);
+        pairs::find(text, found);
         if !found.is_empty() {
             context.table.interrupted();
         }

@@ -40,11 +40,6 @@ pub struct LinePairs {
     pub progress: Option<Done>,
     /// Numbers of the line that have a name, or a place of their own, and could not be read.
     pub left_out: u32,
-    /// Where the number of the step begins in the line of text; 0 where it is that of no pair.
-    pub step_number: u32,
-    /// Whether two numbers were compared to tell whether a phrase of a step is a pair already: a
-    /// line with other digits may have other pairs.
-    pub has_compared_values: bool,
 }
 
 /// What a name alone tells of its pair.
@@ -102,8 +97,6 @@ pub struct PairMark {
 pub struct Place {
     pub from: u32,
     pub to: u32,
-    /// Where its number begins, with its sign; 0 where that is not known.
-    pub number: u32,
 }
 
 impl LinePairs {
@@ -119,42 +112,6 @@ impl LinePairs {
         self.carried = None;
         self.progress = None;
         self.left_out = 0;
-        self.step_number = 0;
-        self.has_compared_values = false;
-    }
-
-    /// Takes the pairs and the step of another line, in the place of its own.
-    pub fn copy(&mut self, other: &Self) {
-        self.names.clone_from(&other.names);
-        self.pairs.clone_from(&other.pairs);
-        self.step = other.step;
-        self.is_heading = other.is_heading;
-        self.step_rank = other.step_rank;
-        self.phrase = other.phrase;
-        self.is_counted = other.is_counted;
-        self.left_out = other.left_out;
-        self.step_number = other.step_number;
-        self.has_compared_values = other.has_compared_values;
-    }
-
-    /// Gives a pair, by its number, another value.
-    #[inline]
-    pub fn set_value(&mut self, pair: usize, value: f64) {
-        self.pairs[pair].value = value;
-    }
-
-    /// Whether there is a pair with this step whose name ends with the word of its phrase, the
-    /// number of which begins at `number`.
-    pub fn has_phrase(&mut self, word: &[u8], step: f64, number: u32) -> bool {
-        let mut is_known = false;
-        for pair in &self.pairs {
-            let name = &self.names.as_bytes()[pair.name_from as usize..pair.name_to as usize];
-            if name.ends_with(word) {
-                is_known |= pair.value == step;
-                self.has_compared_values |= pair.value != step || pair.place.number != number;
-            }
-        }
-        is_known
     }
 
     /// Sets the step of the line.
@@ -350,11 +307,10 @@ impl LinePairs {
         self.pairs[from..].sort_by_key(|pair| pair.place.from);
     }
 
-    /// The pairs whose values count steps, if their names are those of steps, and where their
-    /// numbers begin.
-    pub fn counts(&self) -> impl Iterator<Item = (NameKind, f64, u32)> {
+    /// The pairs whose values count steps, if their names are those of steps.
+    pub fn counts(&self) -> impl Iterator<Item = (NameKind, f64)> {
         let pairs = self.pairs.iter().filter(|pair| pair.counts);
-        pairs.map(|pair| (pair.kind, pair.value, pair.place.number))
+        pairs.map(|pair| (pair.kind, pair.value))
     }
 
     /// Where each pair stands, and whether it counts.

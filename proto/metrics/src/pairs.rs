@@ -92,11 +92,9 @@ fn signed(line: &[u8], found: &mut LinePairs) {
         let number = &value.number;
         let text = &line[value.from..done];
         let counts = step::rank(name.text).is_some_and(|rank| step::counts(rank, number, text));
-        let is_quoted = matches!(line[value.from], b'"' | b'\'');
         let place = Place {
             from: offset(line, name.text) as u32,
             to: done as u32,
-            number: (value.from + usize::from(is_quoted)) as u32,
         };
         match field {
             Some(field) => {

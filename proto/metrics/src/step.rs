@@ -11,7 +11,7 @@
 
 use nero_model::sets;
 
-use crate::found::{LinePairs, Place};
+use crate::found::LinePairs;
 use crate::heading;
 use crate::number::{self, Number};
 
@@ -66,8 +66,8 @@ pub fn by_pairs(found: &mut LinePairs) {
         .pairs()
         .zip(found.marks())
         .filter(|(_, mark)| mark.counts);
-    let ranked = counts.filter_map(|((name, value), _)| Some((rank(name.as_bytes())?, value, 0)));
-    found.step = best(ranked).map(|(_, step, _)| step);
+    let ranked = counts.filter_map(|((name, value), _)| Some((rank(name.as_bytes())?, value)));
+    found.step = best(ranked).map(|(_, step)| step);
 }
 
 /// Sets the step by the pairs and by phrases within the line. A phrase becomes
@@ -75,7 +75,7 @@ pub fn by_pairs(found: &mut LinePairs) {
 pub fn by_line(line: &[u8], found: &mut LinePairs) {
     let mut at = 0;
     let mut begins_with_phrase = false;
-    let mut best_phrase: Option<(u8, f64, u32)> = None;
+    let mut best_phrase: Option<(u8, f64)> = None;
     while let Some(start) = next_word(line, at) {
         let phrase = found.phrase_at(start);
         let Some(phrase) = phrase.or_else(|| self::phrase(&line[start..])) else {
@@ -85,41 +85,35 @@ pub fn by_line(line: &[u8], found: &mut LinePairs) {
         found.phrase.get_or_insert((start, phrase));
         begins_with_phrase |= start == 0;
         let name = &line[start..start + phrase.name];
-        let number = (start + phrase.number) as u32;
-        let rank = rank(name);
-        if !found.has_phrase(name, phrase.step, number) {
-            let counts = phrase.step.is_finite() || rank == Some(EPOCH);
-            let place = Place {
-                number,
-                ..Place::default()
-            };
-            found.push_at(name, phrase.step, counts, place);
+        let known =
+            |(other, value): (&str, f64)| value == phrase.step && other.as_bytes().ends_with(name);
+        if !found.pairs().any(known) {
+            found.push(name, phrase.step);
         }
-        if let Some(rank) = rank
-            && best_phrase.is_none_or(|(best, ..)| rank < best)
+        if let Some(rank) = rank(name)
+            && best_phrase.is_none_or(|(best, _)| rank < best)
         {
-            best_phrase = Some((rank, phrase.step, number));
+            best_phrase = Some((rank, phrase.step));
         }
         at = start + phrase.length;
     }
     let ranked = found.counts();
-    let ranked = ranked.filter_map(|(kind, value, number)| Some((kind.rank?, value, number)));
+    let ranked = ranked.filter_map(|(kind, value)| Some((kind.rank?, value)));
     let candidates = [best(ranked), best_phrase];
     let best = candidates
         .into_iter()
         .flatten()
-        .min_by_key(|(rank, ..)| *rank);
-    let time = || time_alone(line).map(|time| (EPOCH, time, TIME.len() as u32));
+        .min_by_key(|(rank, _)| *rank);
+    let time = || time_alone(line).map(|time| (EPOCH, time));
     let counted = counted(line);
     found.is_counted = counted.is_some();
     let step = best
-        .or_else(|| counted.map(|counted| (0, counted.step, 0)))
-        .or_else(|| head(line).map(|step| (0, step, 0)))
+        .or_else(|| counted.map(|counted| (0, counted.step)))
+        .or_else(|| head(line).map(|step| (0, step)))
         .or_else(time);
-    if let Some((rank, step, number)) = step {
+    if let Some((rank, step)) = step {
         found.give_step(step, begins_with_phrase || begins(line));
         found.step_rank = rank;
-        found.step_number = number;
     }
 }
 
@@ -146,17 +140,13 @@ pub fn bracket_at_start(text: &[u8]) -> bool {
 
 /// `Time = 0.005`, with which OpenFOAM begins a step of time.
 fn time_alone(line: &[u8]) -> Option<f64> {
-    number::all(line.strip_prefix(TIME)?).filter(|time| time.is_finite())
+    number::all(line.strip_prefix(b"Time = ")?).filter(|time| time.is_finite())
 }
 
-/// What stands before the number of [`time_alone`].
-const TIME: &[u8] = b"Time = ";
-
-/// The first pair of the best rank whose value can be a step: rank, value, and where its number
-/// begins.
-fn best(ranked: impl Iterator<Item = (u8, f64, u32)>) -> Option<(u8, f64, u32)> {
-    let ranked = ranked.filter(|(_, value, _)| value.is_finite());
-    ranked.min_by_key(|(rank, ..)| *rank)
+/// The first pair of the best rank whose value can be a step.
+fn best(ranked: impl Iterator<Item = (u8, f64)>) -> Option<(u8, f64)> {
+    let ranked = ranked.filter(|(_, value)| value.is_finite());
+    ranked.min_by_key(|(rank, _)| *rank)
 }
 
 /// A step in words: `epoch 8`.
@@ -164,8 +154,6 @@ fn best(ranked: impl Iterator<Item = (u8, f64, u32)>) -> Option<(u8, f64, u32)> 
 pub struct Phrase {
     /// Bytes of the phrase's word.
     pub name: usize,
-    /// Bytes before its number.
-    pub number: usize,
     /// The step.
     pub step: f64,
     /// The number of steps, of `epoch 8/50`.
@@ -196,7 +184,6 @@ pub fn phrase(text: &[u8]) -> Option<Phrase> {
         at += 1;
         at += blanks(&text[at..]);
     }
-    let number_at = at;
     let number = number::prefix(&text[at..]).filter(|number| number.whole)?;
     at += number.length;
     let total = of_total(&text[at..]);
@@ -210,7 +197,6 @@ pub fn phrase(text: &[u8]) -> Option<Phrase> {
     let apart = text[name] != b'-' && !text[name].is_ascii_digit();
     (apart && ends_phrase(&text[at..])).then_some(Phrase {
         name,
-        number: number_at,
         step: number.value,
         total: total.map(|(total, _)| total),
         length: at,

@@ -40,7 +40,6 @@ pub fn find(line: &[u8], found: &mut LinePairs) {
             let place = Place {
                 from: at as u32,
                 to: (at + phrase.length) as u32,
-                number: (at + phrase.number) as u32,
             };
             found.push_at(&rest[..phrase.name], phrase.step, true, place);
             phrase.length
@@ -186,8 +185,6 @@ fn cuts(rest: &[u8]) -> bool {
 /// A name of a few words and its number.
 struct Piece {
     name: usize,
-    /// Bytes before the number.
-    number: usize,
     /// `None` where a text that is no unit stands behind the number.
     value: Option<f64>,
     counts: bool,
@@ -201,7 +198,6 @@ impl Piece {
         let place = Place {
             from: from as u32,
             to: (from + self.length) as u32,
-            number: (from + self.number) as u32,
         };
         found.push_at(&text[..self.name], value, self.counts, place);
     }
@@ -248,7 +244,6 @@ fn piece(text: &[u8]) -> Option<Piece> {
     let rank = step::rank(&text[..name]);
     Some(Piece {
         name,
-        number: at,
         value: is_whole.then_some(number.value),
         counts: rank.is_some_and(|rank| step::counts(rank, &number, &text[at..number_end])),
         length: end,
@@ -303,11 +298,10 @@ fn turns(line: &[u8], text: &[u8], found: &mut LinePairs) -> bool {
             value = number::signed_percent(number, value);
         }
         let from = offset(line, first);
-        let at = offset(line, number);
+        let to = offset(line, number) + number.len();
         let place = Place {
             from: from as u32,
-            to: (at + number.len()) as u32,
-            number: at as u32,
+            to: to as u32,
         };
         let read = number::prefix(number);
         let rank = step::rank(name).zip(read);

@@ -193,7 +193,9 @@ fn list(data: &Path, at: &Path, files: &mut BTreeSet<PathBuf>) -> io::Result<()>
         let entry = entry?;
         let name = entry.file_name();
         let Some(text) = name.to_str() else { continue };
-        if is_top && (LEFT_OUT.contains(&text) || text.starts_with('.')) {
+        // A copy from before an upgrade is no part of the home.
+        let is_left_out = LEFT_OUT.contains(&text) || text.contains(".db.before-v");
+        if is_top && (is_left_out || text.starts_with('.')) {
             continue;
         }
         let in_store = at.starts_with("store") || text == "store";

@@ -75,9 +75,11 @@ impl Db {
             migrated_from: (version < kind.version()).then_some(version),
             ..OpenedFile::default()
         };
+        let bytes = fs::metadata(path)
+            .map_err(StoreError::io("read", path))?
+            .len();
         if unclean {
-            let length = fs::metadata(path).map_err(StoreError::io("read", path))?;
-            found.check_owed = length.len() > CHECK_AT_ONCE_BYTES_MAX;
+            found.check_owed = bytes > CHECK_AT_ONCE_BYTES_MAX;
             if !found.check_owed {
                 db.quick_check()?;
             }
@@ -85,7 +87,9 @@ impl Db {
         if let Some(version) = found.migrated_from {
             let mut name = path.as_os_str().to_owned();
             name.push(format!(".before-v{}", version + 1));
-            db.copy_to(Path::new(&name))?;
+            if bytes <= kind.copied_bytes_max {
+                db.copy_to(Path::new(&name))?;
+            }
             kind.migrate(&db.conn, version).map_err(failed)?;
         }
         db.check_schema(kind)?;
@@ -105,14 +109,24 @@ impl Db {
         private.push(".new");
         let private = PathBuf::from(private);
         remove(&private)?;
+        let copied = self.copy_as(&private);
+        if copied.is_err() {
+            // A part of a copy only takes the room that is missing.
+            let _ = fs::remove_file(&private);
+        }
+        copied?;
+        publish(&private, path)
+    }
+
+    fn copy_as(&self, private: &Path) -> Result<(), StoreError> {
         OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
-            .open(&private)
-            .map_err(StoreError::io("make", &private))?;
-        let failed = |error| StoreError::from_sql(&private, error);
-        let mut target = Connection::open(&private).map_err(failed)?;
+            .open(private)
+            .map_err(StoreError::io("make", private))?;
+        let failed = |error| StoreError::from_sql(private, error);
+        let mut target = Connection::open(private).map_err(failed)?;
         let copying = Backup::new(&self.conn, &mut target).map_err(failed)?;
         // All pages in one step: commits of the writer do not make it begin again.
         match copying.step(-1).map_err(failed)? {
@@ -137,8 +151,7 @@ impl Db {
                 what: word,
             });
         }
-        target.close().map_err(|(_, error)| failed(error))?;
-        publish(&private, path)
+        target.close().map_err(|(_, error)| failed(error))
     }
 
     /// Has SQLite remove the log when the file is closed. Called when the log is

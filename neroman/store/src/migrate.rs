@@ -12,11 +12,15 @@ pub(crate) struct Schema {
     pub(crate) application: i32,
     /// Step `n` (from 0) makes version `n + 1`. Steps are never changed.
     pub(crate) steps: &'static [Migration],
+    /// Largest file that is copied before a step. Metrics may need more room than is left, and
+    /// their steps add tables alone.
+    pub(crate) copied_bytes_max: u64,
 }
 
 /// The database of facts.
 pub(crate) const STATE: Schema = Schema {
     application: i32::from_be_bytes(*b"NEst"),
+    copied_bytes_max: u64::MAX,
     steps: &[
         |conn| conn.execute_batch(include_str!("schema/state-1.sql")),
         // Rows of runs and experiments hold what builds of version 1 would drop:
@@ -46,6 +50,7 @@ pub(crate) const STATE: Schema = Schema {
 /// The database of metrics.
 pub(crate) const SERIES: Schema = Schema {
     application: i32::from_be_bytes(*b"NEse"),
+    copied_bytes_max: 64 << 20,
     steps: &[
         |conn| conn.execute_batch(include_str!("schema/series-1.sql")),
         // Points lie in blocks. A build of version 1 would count them as lost.

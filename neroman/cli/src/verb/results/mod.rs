@@ -11,8 +11,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use nero_model::written;
-use nero_views::columns;
 use nero_views::results::{self, Best, NoRows, Rows, Runs};
+use nero_views::{columns, text};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{ExperimentView, ListRequest};
 
@@ -78,6 +78,7 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
     if ran.is_empty() {
         session.out.note("nothing of it has run yet");
     }
+    note_numbers_to_come(session, &ran);
     if let Some(OtherSystem::Mlframework) = args.like {
         let worst = like::run(session, &ran, args.output.as_deref()).await?;
         return Ok(if ran.is_empty() { code::FAILED } else { worst });
@@ -124,6 +125,19 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
     } else {
         code::OK
     })
+}
+
+/// Names the runs that have ended and whose numbers may be missing: their node is away, or a disk
+/// here is full.
+fn note_numbers_to_come(session: &Session, ran: &[ExperimentView]) {
+    let is_open = |view: &&ExperimentView| view.ended_ms != 0 && !view.settled;
+    let open: Vec<u64> = ran.iter().filter(is_open).map(|view| view.id).collect();
+    if !open.is_empty() {
+        session.out.note(&format!(
+            "of {} more records are to come, and numbers may be missing: type `neroman results` again",
+            text::ids(&open)
+        ));
+    }
 }
 
 /// What is asked of the daemon.

@@ -81,7 +81,12 @@ fn of_story(story: &Story, most: usize, seed: u64) -> Option<Outcome> {
             break;
         };
         let left = random.pick(&REMNANTS).expect("some of them");
-        let before = played.moments.iter().rposition(|moment| moment.at <= at);
+        // The time of a file is that of the last tick.
+        let own = name
+            .strip_prefix("cut.")
+            .and_then(|number| number.parse().ok());
+        let earlier = || played.moments.iter().rposition(|moment| moment.at <= at);
+        let before = own.or_else(earlier);
         let words = before.map_or("nothing", |before| &played.moments[before].words);
         what = format!("{name} with {left:?} left, behind {words}");
         played.boot(&name, left, before, &mut random);

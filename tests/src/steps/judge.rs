@@ -188,7 +188,8 @@ impl Facts {
             let is_same_run = text(self, "runs") == text(after, "runs");
             let is_kept = match word {
                 // A command that was not answered may have been carried out.
-                "note" | "tags" | "overrides" | "gone" => is == was || is_nothing(was),
+                "note" | "tags" | "overrides" => is == was || is_nothing(was),
+                "gone" => is == was,
                 "runs" => !is.is_empty(),
                 "state" if run.is_empty() => true,
                 "exit_code" | "last" | "count" => !is_same_run || was == "null" || is == was,
@@ -220,7 +221,7 @@ impl Facts {
 
 /// Whether a value in JSON says that there is none.
 fn is_nothing(value: &str) -> bool {
-    ["null", "[]", "{}", "\"\"", "false"].contains(&value)
+    ["null", "[]", "{}", "\"\""].contains(&value)
 }
 
 /// The first and the last cell of each row, in a text as JSON has it.

@@ -8,6 +8,7 @@ const FIRST: Schema = Schema {
 };
 const NEXT: Schema = Schema {
     application: STATE.application,
+    copied_bytes_max: u64::MAX,
     steps: &[STATE.steps[0], |conn| {
         conn.execute_batch("CREATE TABLE more (id INTEGER PRIMARY KEY)")
     }],
@@ -16,6 +17,7 @@ const FAILS: Migration =
     |conn| conn.execute_batch("CREATE TABLE more (id INTEGER); SELECT nothing");
 const BAD: Schema = Schema {
     application: STATE.application,
+    copied_bytes_max: u64::MAX,
     steps: &[STATE.steps[0], FAILS],
 };
 
@@ -41,6 +43,20 @@ fn a_step_copies_the_old_file_first() {
         Db::open(&path, NEXT, false, None).unwrap().1.migrated_from,
         None
     );
+}
+
+#[test]
+fn a_file_that_is_too_large_for_a_copy_takes_the_step_without_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = made(folder.path());
+    let large = Schema {
+        copied_bytes_max: 0,
+        ..NEXT
+    };
+    let (db, found) = Db::open(&path, large, false, None).unwrap();
+    assert_eq!(found.migrated_from, Some(1));
+    assert_eq!(state::get_meta(&db, "own x").unwrap().unwrap(), b"kept");
+    assert!(!folder.path().join("state.db.before-v2").exists());
 }
 
 #[test]

@@ -272,7 +272,7 @@ mod tests {
         let plain = pack_of(&far.supply, false).await.unwrap();
         assert_ne!(plain.stream, first.stream);
         drop((first, second));
-        // Nobody sends it any more, and the programs are not there to pack it again.
+        // The squeezed pack has no sender any more, so it is packed anew, and a program is missing.
         std::fs::remove_file(&far.supply.programs[0]).unwrap();
         assert!(pack_of(&far.supply, true).await.is_err());
     }

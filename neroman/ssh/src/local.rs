@@ -48,7 +48,7 @@ pub(crate) async fn run(
         .process_group(0)
         .kill_on_drop(true);
     // A thread that starts a program stands still until the program is read from its disk. The
-    // one that answers people starts none.
+    // daemon answers people on its main thread, so another thread starts programs.
     let started = tokio::task::spawn_blocking(move || command.spawn()).await;
     let mut child = started
         .unwrap_or_else(|lost| Err(io::Error::other(lost)))

@@ -79,7 +79,7 @@ pub(crate) fn append(db: &Db, series: &Series, points: &[Point]) -> Result<(), S
     Ok(())
 }
 
-/// Adds the points of a series from number `from` on to `points`.
+/// Adds the points of a series from number `count` on to `points`.
 pub(crate) fn read_on(
     db: &Db,
     series: &Series,
@@ -97,7 +97,8 @@ pub(crate) fn read_on(
     Ok(())
 }
 
-/// Adds the points of rows, the first of which begins at point number `first`.
+/// Adds the points of these rows to `points`. The first row begins at point number `first` of its
+/// series, and each row where the one before ends; else the series counts as damaged.
 fn read_all(
     db: &Db,
     series: &Series,

@@ -86,7 +86,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// A run of which nothing else is known yet.
+    /// The entry of a run whose id alone is known yet.
     pub fn new(id: RunId) -> Self {
         Self {
             id,

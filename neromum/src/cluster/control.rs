@@ -19,7 +19,7 @@ use nero_warden::{Call, Listed, State};
 use nero_wire::v1;
 use tokio::time::Instant;
 
-use super::{Agent, Cluster, Driver, Seen, Wanted};
+use super::{Agent, Cluster, Driver, PauseState, Seen};
 
 /// Pause before a task that is still listed is cancelled once more, and before a hold is
 /// asked for once more.
@@ -35,7 +35,7 @@ const MARGIN: Duration = Duration::from_secs(45);
 /// A request to hold or release the job of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hold {
-    wanted: Wanted,
+    wanted: PauseState,
     /// Listings that were asked for before that time say nothing about it.
     since: Instant,
     /// When its command may be given, or given again.
@@ -162,7 +162,7 @@ impl Cluster {
         let (ready, later): (HashMap<_, _>, HashMap<_, _>) = holds.into_iter().partition(is_seen);
         let (calls, open) = Self::hold_calls(agent, &ready, now);
         for (token, hold) in &ready {
-            if hold.wanted == Wanted::Resumed && !open.contains(token) {
+            if hold.wanted == PauseState::Resumed && !open.contains(token) {
                 Self::note_released(agent, token);
             }
         }
@@ -196,18 +196,18 @@ impl Cluster {
                 continue;
             };
             let list: &mut Vec<(&Listed, Option<u32>)> = match (&row.state, asked.wanted) {
-                (State::Waiting(_), Wanted::Paused)
+                (State::Waiting(_), PauseState::Paused)
                     if task.runs.iter().all(|run| rests(&run.token)) =>
                 {
                     &mut hold
                 }
-                (State::Held(_), Wanted::Resumed) => &mut release,
+                (State::Held(_), PauseState::Resumed) => &mut release,
                 _ => continue,
             };
             let index = row.tasks.as_ref().map(|_| task.index);
             open.insert(*token);
             let is_due = asked.next <= now;
-            if is_due && asked.wanted == Wanted::Paused && !Self::note_held(agent, token) {
+            if is_due && asked.wanted == PauseState::Paused && !Self::note_held(agent, token) {
                 continue;
             }
             if is_due && listed.insert((row.job, index)) {
@@ -338,7 +338,7 @@ fn note_synced(path: &Path) -> std::io::Result<()> {
 
 impl Cluster {
     /// A waiting run is to be held at its scheduler, or released.
-    pub fn hold_at_scheduler(&mut self, token: RunToken, wanted: Wanted) {
+    pub fn hold_at_scheduler(&mut self, token: RunToken, wanted: PauseState) {
         let now = Instant::now();
         let hold = Hold {
             wanted,

@@ -30,7 +30,7 @@ use nero_cluster::submission::{Files, News};
 use nero_model::{RunId, RunToken, SubmissionId};
 use nero_node::agent::driver::Rest;
 use nero_node::agent::recover::remove_submission;
-use nero_node::agent::{Agent, Driver, Entry, Wanted};
+use nero_node::agent::{Agent, Driver, Entry, PauseState};
 use nero_node::ledger::{Answer, Intent, Kept, LedgerState};
 use nero_node_core::capacity::Needs;
 use nero_node_core::decide::Origin;
@@ -440,7 +440,7 @@ impl Driver for Cluster {
         is_submitted
     }
 
-    fn hold_elsewhere(&mut self, token: RunToken, wanted: Wanted) {
+    fn hold_elsewhere(&mut self, token: RunToken, wanted: PauseState) {
         if self.has(&token) {
             self.hold_at_scheduler(token, wanted);
         }

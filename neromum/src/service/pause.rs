@@ -1,7 +1,7 @@
 //! Pauses of runs.
 
 use nero_model::RunToken;
-use nero_node::agent::{PauseCall, Wanted};
+use nero_node::agent::{PauseCall, PauseState};
 use nero_wire::v1::pause_runs_reply::{One, Outcome};
 use nero_wire::v1::{PauseRunsReply, PauseRunsRequest};
 use tonic::Status;
@@ -19,9 +19,9 @@ pub async fn pause(
     let pausing = PauseCall {
         runs: tokens.iter().filter_map(known).collect(),
         wanted: if request.resume {
-            Wanted::Resumed
+            PauseState::Resumed
         } else {
-            Wanted::Paused
+            PauseState::Paused
         },
         waiting: request.waiting,
         author: request.author,

@@ -10,7 +10,7 @@ use nero_node_core::capacity::Needs;
 use nero_node_core::decide::Origin;
 use nero_wire::v1::SchedulerUse;
 
-use super::calls::Wanted;
+use super::calls::PauseState;
 use super::handle::TaskMessage;
 use super::{Agent, Entry};
 use crate::config;
@@ -88,7 +88,7 @@ pub trait Driver: Debug + Send + Sized + 'static {
     }
 
     /// Holds the job of a waiting run, or releases it.
-    fn hold_elsewhere(&mut self, _: RunToken, _: Wanted) {}
+    fn hold_elsewhere(&mut self, _: RunToken, _: PauseState) {}
 
     /// Makes a launch known to others, before it; false: the run must not be launched.
     fn may_launch(_: &mut Agent<Self>, _: RunToken, _incarnation: u32) -> bool {

@@ -60,8 +60,8 @@ use crate::letters::LetterDesk;
 use crate::runs::unreadable::Unreadable;
 
 pub use calls::{
-    AppendedRecords, Cancel, Candidate, EndRequest, Milestone, NodeLoad, PauseCall, Refused,
-    Target, Verdict, Wanted, WatcherNews,
+    AppendedRecords, Cancel, Candidate, EndRequest, Milestone, NodeLoad, PauseCall, PauseState,
+    Refused, Target, Verdict, WatcherNews,
 };
 pub use driver::{Bare, Driver};
 pub use entry::Entry;

@@ -60,7 +60,7 @@ async fn a_hold_that_the_scheduler_refuses_is_asked_for_ever_more_seldom() {
     let (mut agent, _boxes) = node.agent();
     agent.core.set_paused(runs[0].token, true);
     let cluster = &mut agent.driver;
-    cluster.hold_at_scheduler(runs[0].token, Wanted::Paused);
+    cluster.hold_at_scheduler(runs[0].token, PauseState::Paused);
     let commands = commands_a_minute(&node, agent).await;
     let later: usize = commands[8..].iter().sum();
     // Pauses between listings are up to 84 s by chance.
@@ -249,7 +249,7 @@ async fn no_job_is_held_before_the_disk_has_that_we_hold_it() {
     let (mut agent, _boxes) = node.agent();
     agent.core.set_paused(run.token, true);
     let cluster = &mut agent.driver;
-    cluster.hold_at_scheduler(run.token, Wanted::Paused);
+    cluster.hold_at_scheduler(run.token, PauseState::Paused);
     let is_hold = |calls: &[Call]| {
         let words = calls.iter().flat_map(|call| &call.words);
         words.into_iter().any(|word| *word == "uhold")

@@ -126,7 +126,7 @@ const IS_PAUSED: Named = (
         let token = scene.run.token;
         scene.agent.core.set_paused(token, true);
         let cluster = &mut scene.agent.driver;
-        cluster.hold_at_scheduler(token, Wanted::Paused);
+        cluster.hold_at_scheduler(token, PauseState::Paused);
     }),
 );
 

@@ -101,16 +101,16 @@ pub struct PauseCall {
     /// Tokens of the runs.
     pub runs: Vec<RunToken>,
     /// Which of the two.
-    pub wanted: Wanted,
+    pub wanted: PauseState,
     /// Leave runs alone that have begun.
     pub waiting: bool,
     /// Who asked.
     pub author: String,
 }
 
-/// What is asked for.
+/// The state that a person asks of a run that goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum PauseState {
     Paused,
     Resumed,
 }

@@ -10,7 +10,7 @@ use nero_model::paths::run as names;
 use nero_node_core::Stage;
 use nero_wire::v1;
 
-use super::{PauseCall, PauseOutcome, Refused, Wanted};
+use super::{PauseCall, PauseOutcome, PauseState, Refused};
 use crate::agent::{Agent, Driver};
 use crate::runs::control::{ask_for_pause, is_paused, newest_pause};
 
@@ -31,7 +31,10 @@ impl<D: Driver> Agent<D> {
             return Ok(PauseOutcome::UnknownRun);
         };
         let (id, waits) = (run.id, run.stage == Stage::Waiting);
-        if self.driver.is_adopted(&token) && run.stage.is_elsewhere() && wanted == Wanted::Paused {
+        if self.driver.is_adopted(&token)
+            && run.stage.is_elsewhere()
+            && wanted == PauseState::Paused
+        {
             // No process of ours is beside its job.
             return Ok(PauseOutcome::Adopted);
         }
@@ -51,7 +54,7 @@ impl<D: Driver> Agent<D> {
         };
         let run_dir = self.run_dir(id);
         let is_paused = is_paused(&run_dir);
-        let is_wanted = wanted == Wanted::Paused;
+        let is_wanted = wanted == PauseState::Paused;
         let is_new = is_paused != is_wanted;
         if is_new {
             let pause = v1::Pause {
@@ -89,9 +92,9 @@ impl<D: Driver> Agent<D> {
         let is_paused = newest % 2 == 1;
         self.core.set_paused(token, is_paused);
         let wanted = if is_paused {
-            Wanted::Paused
+            PauseState::Paused
         } else {
-            Wanted::Resumed
+            PauseState::Resumed
         };
         // The neromum before may have left between the request and the call. It noted which
         // jobs it held: a person may hold others.

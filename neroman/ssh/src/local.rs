@@ -49,14 +49,16 @@ pub(crate) async fn run(
         .kill_on_drop(true);
     // A thread that starts a program stands still until the program is read from its disk. The
     // daemon answers people on its main thread, so another thread starts programs.
-    let started = tokio::task::spawn_blocking(move || command.spawn()).await;
-    let mut child = started
+    let until = Instant::now() + deadline;
+    let started = tokio::task::spawn_blocking(move || command.spawn());
+    let mut child = timeout_at(until, started)
+        .await
+        .map_err(|_| CommandFailure::Late)?
         .unwrap_or_else(|lost| Err(io::Error::other(lost)))
         .map_err(CommandFailure::Start)?;
     let mut stdout = child.stdout.take().expect("stdout is a pipe");
     let mut stderr = child.stderr.take().expect("stderr is a pipe");
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let until = Instant::now() + deadline;
     let ended = timeout_at(until, async {
         let both =
             async { tokio::try_join!(drain(&mut stdout, &mut out), drain(&mut stderr, &mut err)) };

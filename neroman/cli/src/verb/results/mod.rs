@@ -127,14 +127,14 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
     })
 }
 
-/// Names the runs that have ended and whose numbers may be missing: their node is away, or a disk
-/// here is full.
+/// Names the experiments whose run has ended and whose numbers may be missing: its node is away, or
+/// a disk here is full.
 fn note_numbers_to_come(session: &Session, ran: &[ExperimentView]) {
     let is_open = |view: &&ExperimentView| view.ended_ms != 0 && !view.settled;
     let open: Vec<u64> = ran.iter().filter(is_open).map(|view| view.id).collect();
     if !open.is_empty() {
         session.out.note(&format!(
-            "of {} more records are to come, and numbers may be missing: type `neroman results` again",
+            "last records of {} are still to come, and numbers may be missing: type `neroman results` again",
             text::ids(&open)
         ));
     }

@@ -37,8 +37,8 @@ impl Node {
         goes_on && folder.cancels == 0
     }
 
-    /// Whether a node starts its runs in order: no run waits on it that is before the one that it
-    /// starts.
+    /// Breaks the promise of order where a node starts a run while an earlier run of its queue
+    /// waits.
     pub fn check_turn(&mut self, clock: &mut Clock, token: &RunToken, start: u32) {
         let Some(agent) = self.agent.as_ref().filter(|_| start == 1) else {
             return;

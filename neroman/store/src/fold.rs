@@ -11,12 +11,15 @@ use crate::row::{Point, RunFold, RunKey, Series};
 use crate::series::{self, SAMPLE, SERIES};
 use crate::table::cell;
 
-/// Folds everything, inside the caller's transaction.
-pub(crate) fn fold(db: &Db, folds: &[RunFold]) -> Result<(), StoreError> {
+/// Folds everything, inside the caller's transaction. `numbered` is the highest number that a
+/// series ever got from this process: who remembers a series by its number is not misled by
+/// another one.
+pub(crate) fn fold(db: &Db, numbered: &mut i64, folds: &[RunFold]) -> Result<(), StoreError> {
     for fold in folds {
         positions::advance(db, fold.run, &fold.advances)?;
         for (index, points) in by_series(fold) {
-            append(db, fold.run, &fold.names[index], &points)?;
+            let name = &fold.names[index];
+            append(db, numbered, fold.run, name, &points)?;
         }
         for sample in &fold.samples {
             series::with_sample(fold.run, sample, |cells| SAMPLE.upsert(db, cells))?;
@@ -40,12 +43,18 @@ fn by_series(fold: &RunFold) -> Vec<(usize, Vec<Point>)> {
     found
 }
 
-fn append(db: &Db, run: RunKey, name: &str, points: &[Point]) -> Result<(), StoreError> {
+fn append(
+    db: &Db,
+    numbered: &mut i64,
+    run: RunKey,
+    name: &str,
+    points: &[Point],
+) -> Result<(), StoreError> {
     // Of equal ones it is the last.
     let Some(last) = points.iter().max_by_key(|point| point.generation) else {
         return Ok(());
     };
-    let mut series = find(db, run, name)?;
+    let mut series = find(db, numbered, run, name)?;
     block::append(db, &series, points)?;
     for point in points {
         // `min` and `max` of floats ignore NaN.
@@ -63,7 +72,7 @@ fn append(db: &Db, run: RunKey, name: &str, points: &[Point]) -> Result<(), Stor
 }
 
 /// The series of this name, or an empty one with the next number.
-fn find(db: &Db, run: RunKey, name: &str) -> Result<Series, StoreError> {
+fn find(db: &Db, numbered: &mut i64, run: RunKey, name: &str) -> Result<Series, StoreError> {
     let found = SERIES
         .some(
             db,
@@ -75,13 +84,14 @@ fn find(db: &Db, run: RunKey, name: &str) -> Result<Series, StoreError> {
     if let Some(series) = found {
         return Ok(series);
     }
-    let id = db
+    let highest: i64 = db
         .conn
-        .prepare_cached("SELECT coalesce(max(id), 0) + 1 FROM series")
+        .prepare_cached("SELECT coalesce(max(id), 0) FROM series")
         .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
         .map_err(|error| db.failed(error))?;
+    *numbered = highest.max(*numbered) + 1;
     Ok(Series {
-        id,
+        id: *numbered,
         run,
         name: name.to_owned(),
         count: 0,

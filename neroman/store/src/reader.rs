@@ -25,14 +25,6 @@ pub struct SeriesCursor {
     pub count: u64,
 }
 
-impl SeriesCursor {
-    /// Whether this row of a series counts no fewer points than were read.
-    #[must_use]
-    pub fn is_in(&self, series: &Series) -> bool {
-        self.count <= series.count
-    }
-}
-
 impl SeriesReader {
     /// Opens `series.db` for reading.
     ///

@@ -60,6 +60,8 @@ pub struct OpenOutcome {
 pub struct Store {
     state: Db,
     series: Db,
+    /// The highest number that a series got from this process.
+    numbered: i64,
     home: Home,
     deployment: DeploymentId,
     opened: OpenOutcome,
@@ -119,6 +121,7 @@ impl Store {
         Ok(Self {
             state,
             series,
+            numbered: 0,
             home: home.clone(),
             deployment,
             opened: OpenOutcome {
@@ -286,7 +289,7 @@ impl Store {
     /// file's position; leave it out, or [`Store::forget_series`] and fold anew.
     pub fn fold_series(&mut self, folds: &[RunFold]) -> Result<(), StoreError> {
         let open = self.series.begin(false)?;
-        fold::fold(&self.series, folds)?;
+        fold::fold(&self.series, &mut self.numbered, folds)?;
         self.series.finish(open)
     }
 

@@ -83,9 +83,6 @@ impl CurveCache {
             range,
         });
         let mut curve = curve.lock().unwrap_or_else(PoisonError::into_inner);
-        if !curve.cursor.is_in(series) {
-            *curve = CachedCurve::default();
-        }
         // A cursor that failed half-way is not gone on from.
         let mut read = std::mem::take(&mut *curve);
         let added = reader.read_on(series, &mut read.cursor)?;

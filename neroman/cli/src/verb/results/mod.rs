@@ -78,7 +78,9 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
     if ran.is_empty() {
         session.out.note("nothing of it has run yet");
     }
-    note_numbers_to_come(session, &ran);
+    if let Some(note) = numbers_to_come(&ran) {
+        session.out.note(&note);
+    }
     if let Some(OtherSystem::Mlframework) = args.like {
         let worst = like::run(session, &ran, args.output.as_deref()).await?;
         return Ok(if ran.is_empty() { code::FAILED } else { worst });
@@ -129,15 +131,15 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
 
 /// Names the experiments whose run has ended and whose numbers may be missing: its node is away, or
 /// a disk here is full.
-fn note_numbers_to_come(session: &Session, ran: &[ExperimentView]) {
+fn numbers_to_come(ran: &[ExperimentView]) -> Option<String> {
     let is_open = |view: &&ExperimentView| view.ended_ms != 0 && !view.settled;
     let open: Vec<u64> = ran.iter().filter(is_open).map(|view| view.id).collect();
-    if !open.is_empty() {
-        session.out.note(&format!(
+    (!open.is_empty()).then(|| {
+        format!(
             "last records of {} are still to come, and numbers may be missing: type `neroman results` again",
             text::ids(&open)
-        ));
-    }
+        )
+    })
 }
 
 /// What is asked of the daemon.
@@ -308,6 +310,21 @@ fn replace(path: &Path, beside: &Path, written: std::io::Result<()>) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_that_ended_before_its_records_came_is_named() {
+        let view = |id, ended_ms, settled| ExperimentView {
+            id,
+            ended_ms,
+            settled,
+            ..ExperimentView::default()
+        };
+        let done = [view(1, 9, true), view(2, 0, false)];
+        assert_eq!(numbers_to_come(&done), None);
+        let open = [view(3, 9, false), view(4, 9, false), view(5, 9, true)];
+        let note = numbers_to_come(&open).unwrap_or_default();
+        assert!(note.starts_with("last records of 3-4 are"), "{note}");
+    }
 
     #[test]
     fn the_ending_says_what_to_write() {

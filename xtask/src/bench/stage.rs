@@ -199,6 +199,11 @@ pub fn cpu_seconds(pid: i32) -> f64 {
     fields(pid).map_or(0.0, |fields| fields[13..17].iter().sum::<f64>() / TICKS)
 }
 
+/// The same without the children that it waited for.
+pub fn own_cpu_seconds(pid: i32) -> f64 {
+    fields(pid).map_or(0.0, |fields| fields[13..15].iter().sum::<f64>() / TICKS)
+}
+
 /// The second of the machine's uptime in which a process began.
 pub fn started_s(pid: i32) -> Option<u64> {
     fields(pid).map(|fields| (fields[21] / TICKS) as u64)

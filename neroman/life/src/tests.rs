@@ -24,6 +24,7 @@ use crate::step::report::{Report, Standing};
 mod any_order;
 mod batches;
 mod cohorts;
+#[cfg(debug_assertions)]
 mod growth;
 pub(crate) mod lab;
 mod ledgers;

@@ -6,6 +6,8 @@ mod clocks;
 mod deferred;
 mod doubts;
 mod files;
+#[cfg(debug_assertions)]
+mod growth;
 mod infra;
 mod meanwhile;
 mod mum;

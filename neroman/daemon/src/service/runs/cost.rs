@@ -51,8 +51,7 @@ pub(crate) fn much(config: &Config, asking: &[RunDemand]) -> Option<String> {
 /// Lines about runs that go to a scheduler.
 pub(crate) fn notes(config: &Config, state: &State, asking: &[RunDemand]) -> Vec<String> {
     let mut gpus = GpuTime::default();
-    let mut short = Vec::new();
-    let usual = usual_ms(state);
+    let mut lone: Vec<&RunDemand> = Vec::new();
     let mut words: HashMap<&str, Option<String>> = HashMap::new();
     for one in asking {
         let cluster = words
@@ -60,15 +59,20 @@ pub(crate) fn notes(config: &Config, state: &State, asking: &[RunDemand]) -> Vec
             .or_insert_with(|| guarded(config, &one.word));
         let Some(node) = cluster else { continue };
         gpus.add(one, node);
-        if one.takes.scheduling.pack.on(node).is_some() {
-            continue;
-        }
-        let usual = usual.get(one.definition.collections.as_slice());
-        if usual.is_some_and(|usual_ms| *usual_ms < SHORT_MS) {
-            short.push(one.id.experiment);
+        if one.takes.scheduling.pack.on(node).is_none() {
+            lone.push(one);
         }
     }
     let mut notes: Vec<String> = gpus.note().into_iter().collect();
+    let mut short = Vec::new();
+    if lone.len() >= SHORT_MIN {
+        let usual = usual_ms(state);
+        lone.retain(|one| {
+            let usual_ms = usual.get(one.definition.collections.as_slice());
+            usual_ms.is_some_and(|usual_ms| *usual_ms < SHORT_MS)
+        });
+        short.extend(lone.iter().map(|one| one.id.experiment));
+    }
     if short.len() >= SHORT_MIN {
         notes.push(format!(
             "{}: runs like these take less than a minute, and a scheduler takes longer to start \

@@ -194,7 +194,7 @@ impl Finder {
             }
             Form::Json => {
                 json::find(line.trim_ascii(), &mut self.found);
-                step::by_pairs(&mut self.found);
+                self.found.take_step_of_pairs();
                 self.found.progress = progress::named_done(&self.found);
                 return &self.found;
             }
@@ -290,7 +290,7 @@ impl Finder {
             return;
         }
         if json::find(text, found) {
-            step::by_pairs(found);
+            found.take_step_of_pairs();
             json::write_group(found, context.scope.labels);
             return;
         }

@@ -4,7 +4,6 @@
 
 use nero_model::sets;
 
-use crate::progress::Done;
 use crate::step::{self, EPOCH, Phrase};
 
 /// Limit of a metric's name, in bytes; pairs with longer names are ignored.
@@ -40,6 +39,29 @@ pub struct LinePairs {
     pub progress: Option<Done>,
     /// Numbers of the line that have a name, or a place of their own, and could not be read.
     pub left_out: u32,
+}
+
+/// What tells the progress; a later one counts more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ProgressKind {
+    /// A bar, or a count without a word.
+    Bar = 1,
+    /// Steps with a total.
+    Steps = 2,
+    /// A value called `progress`.
+    Metric = 3,
+}
+
+impl ProgressKind {
+    pub const ALL: [Self; 3] = [Self::Bar, Self::Steps, Self::Metric];
+}
+
+/// The progress that a line tells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Done {
+    /// From 0 to 1.
+    pub share: f64,
+    pub source: ProgressKind,
 }
 
 /// What a name alone tells of its pair.
@@ -118,6 +140,14 @@ impl LinePairs {
     pub fn give_step(&mut self, step: f64, is_heading: bool) {
         self.step = Some(step);
         self.is_heading = is_heading;
+    }
+
+    /// Sets the step by the pairs alone.
+    pub fn take_step_of_pairs(&mut self) {
+        let counts = self.pairs.iter().filter(|pair| pair.counts);
+        let rank = |pair: &Pair| step::rank(self.name(pair).as_bytes());
+        let ranked = counts.filter_map(|pair| Some((rank(pair)?, pair.value)));
+        self.step = step::best(ranked).map(|(_, step)| step);
     }
 
     /// The phrase of a step that begins at this byte of the line of text, if it was read.

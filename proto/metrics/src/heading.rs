@@ -1,7 +1,7 @@
 //! What stands before the values of a line and is none of them: time stamps, levels,
 //! names of loggers, bullets, and the rank of the process that printed it.
 
-use crate::pairs::is_level;
+use crate::names::is_level;
 use crate::step;
 
 /// Ranks that a launcher may put in front of lines.

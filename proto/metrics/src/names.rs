@@ -4,12 +4,23 @@
 //! `_` or a character beyond ASCII, and may end with something in brackets: `rmse(val)`,
 //! `time (s)`, `D(G(z))`, `energy [a.u.]`.
 
-use crate::pairs::is_level;
-
 /// Limit of words in a name; more words are a sentence.
 pub const WORDS_MAX: usize = 5;
 /// Longest text in brackets at the end of a name.
 const BRACKET_BYTES_MAX: usize = 40;
+
+/// Words before a message that are no part of a metric's name.
+const LEVELS: [&[u8]; 9] = [
+    b"INFO",
+    b"WARN",
+    b"WARNING",
+    b"ERROR",
+    b"DEBUG",
+    b"TRACE",
+    b"NOTICE",
+    b"CRITICAL",
+    b"FATAL",
+];
 
 /// A name in a line.
 pub struct Name<'a> {
@@ -129,6 +140,12 @@ const NAME_BYTES: [bool; 256] = {
     }
     bytes
 };
+
+/// Whether a word is one of [`LEVELS`].
+#[inline]
+pub fn is_level(word: &[u8]) -> bool {
+    word.first().is_some_and(u8::is_ascii_uppercase) && LEVELS.contains(&word)
+}
 
 /// Whether a name may hold this word.
 #[inline]

@@ -93,13 +93,17 @@ pub fn begins(byte: &u8) -> bool {
 
 /// Reads a number that fills `text` from the first byte to the last.
 pub fn all(text: &[u8]) -> Option<f64> {
+    whole(text).map(|number| number.value)
+}
+
+/// Reads a number that fills `text`, with what is known of it.
+#[inline]
+pub fn whole(text: &[u8]) -> Option<Number> {
     // Most words are told by one byte.
     if !matches!(text.last()?, b'0'..=b'9' | b'.' | b'%' | b'a'..=b'z' | b'A'..=b'Z') {
         return None;
     }
-    prefix(text)
-        .filter(|number| number.length == text.len())
-        .map(|number| number.value)
+    prefix(text).filter(|number| number.length == text.len())
 }
 
 /// A number to the end of `text`, perhaps with a unit (`142.54ms` is 0.14254,

@@ -21,26 +21,7 @@ use nero_model::names::may_be_given;
 use crate::found::{LinePairs, Place};
 use crate::names::{is_name_byte, name_before};
 use crate::number::{self, Number};
-use crate::{step, unsigned};
-
-/// Words before a message that are no part of a metric's name.
-const LEVELS: [&[u8]; 9] = [
-    b"INFO",
-    b"WARN",
-    b"WARNING",
-    b"ERROR",
-    b"DEBUG",
-    b"TRACE",
-    b"NOTICE",
-    b"CRITICAL",
-    b"FATAL",
-];
-
-/// Whether a word is one of [`LEVELS`].
-#[inline]
-pub fn is_level(word: &[u8]) -> bool {
-    word.first().is_some_and(u8::is_ascii_uppercase) && LEVELS.contains(&word)
-}
+use crate::{heading, step, unsigned};
 
 /// Finds the pairs of a trimmed line and its step.
 pub fn find(line: &[u8], found: &mut LinePairs) {
@@ -51,7 +32,7 @@ pub fn find(line: &[u8], found: &mut LinePairs) {
         unsigned::find(line, found);
     }
     if !found.is_empty() {
-        step::by_line(line, found);
+        find_step(line, found);
     }
 }
 
@@ -104,6 +85,83 @@ fn signed(line: &[u8], found: &mut LinePairs) {
             None => found.push_at(name.text, number.value, counts, place),
         }
     }
+}
+
+/// Sets the step by the pairs and by phrases within the line. A phrase becomes
+/// a pair, too, unless one ends with it (`Train Epoch: 1`).
+fn find_step(line: &[u8], found: &mut LinePairs) {
+    let mut at = 0;
+    let mut begins_with_phrase = false;
+    let mut best_phrase: Option<(u8, f64)> = None;
+    while let Some(start) = step::next_word(line, at) {
+        let phrase = found.phrase_at(start);
+        let Some(phrase) = phrase.or_else(|| step::phrase(&line[start..])) else {
+            at = start + step::word_length(&line[start..]);
+            continue;
+        };
+        found.phrase.get_or_insert((start, phrase));
+        begins_with_phrase |= start == 0;
+        let name = &line[start..start + phrase.name];
+        let known =
+            |(other, value): (&str, f64)| value == phrase.step && other.as_bytes().ends_with(name);
+        if !found.pairs().any(known) {
+            found.push(name, phrase.step);
+        }
+        if let Some(rank) = step::rank(name)
+            && best_phrase.is_none_or(|(best, _)| rank < best)
+        {
+            best_phrase = Some((rank, phrase.step));
+        }
+        at = start + phrase.length;
+    }
+    let ranked = found.counts();
+    let ranked = ranked.filter_map(|(kind, value)| Some((kind.rank?, value)));
+    let candidates = [step::best(ranked), best_phrase];
+    let best = candidates
+        .into_iter()
+        .flatten()
+        .min_by_key(|(rank, _)| *rank);
+    let time = || time_alone(line).map(|time| (step::EPOCH, time));
+    let counted = step::counted(line);
+    found.is_counted = counted.is_some();
+    let step = best
+        .or_else(|| counted.map(|counted| (0, counted.step)))
+        .or_else(|| head(line).map(|step| (0, step)))
+        .or_else(time);
+    if let Some((rank, step)) = step {
+        found.give_step(step, begins_with_phrase || begins(line));
+        found.step_rank = rank;
+    }
+}
+
+/// Whether a line begins with its step, behind a heading and perhaps one word:
+/// `Train Epoch: 1`.
+fn begins(line: &[u8]) -> bool {
+    let text = &line[heading::length(line)..];
+    let second = step::word_length(text) + 1;
+    step::phrase(text).is_some()
+        || (text.get(second - 1) == Some(&b' ') && step::phrase(&text[second..]).is_some())
+        || step::bracket_at_start(text)
+        || head(text).is_some()
+        || time_alone(text).is_some()
+}
+
+/// `Time = 0.005`, with which OpenFOAM begins a step of time.
+fn time_alone(line: &[u8]) -> Option<f64> {
+    number::all(line.strip_prefix(b"Time = ")?).filter(|time| time.is_finite())
+}
+
+/// The step at the head of a line: `[10]` of XGBoost and LightGBM and `10:` of CatBoost,
+/// before a tab; `500 | loss 6.0`.
+fn head(line: &[u8]) -> Option<f64> {
+    let (number, closes) = match line {
+        [b'[', rest @ ..] => (rest, &[&b"]\t"[..]][..]),
+        rest => (rest, &[&b":\t"[..], b" | "][..]),
+    };
+    let step = number::prefix(number).filter(|step| step.whole)?;
+    let behind = &number[step.length..];
+    let is_head = closes.iter().any(|close| behind.starts_with(close));
+    is_head.then_some(step.value)
 }
 
 /// Bytes in which the next sign is looked for one by one: most names are short.

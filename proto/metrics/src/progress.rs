@@ -15,6 +15,7 @@
 use std::cell::LazyCell;
 
 use crate::found::LinePairs;
+pub use crate::found::{Done, ProgressKind};
 use crate::heading;
 use crate::step::{self, CountedSteps, EPOCH};
 use crate::words::is_other_bar;
@@ -25,29 +26,6 @@ const LINE_BYTES_MAX: usize = 4096;
 const NO_WORD: u8 = 5;
 /// Ranks of steps.
 const RANKS: usize = NO_WORD as usize + 1;
-
-/// What tells the progress; a later one counts more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ProgressKind {
-    /// A bar, or a count without a word.
-    Bar = 1,
-    /// Steps with a total.
-    Steps = 2,
-    /// A value called `progress`.
-    Metric = 3,
-}
-
-impl ProgressKind {
-    pub const ALL: [Self; 3] = [Self::Bar, Self::Steps, Self::Metric];
-}
-
-/// The progress that a line tells.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Done {
-    /// From 0 to 1.
-    pub share: f64,
-    pub source: ProgressKind,
-}
 
 /// Steps that a line counts, and that later bars are within.
 #[derive(Clone, Copy, Debug, PartialEq)]

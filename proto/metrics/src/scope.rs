@@ -9,7 +9,7 @@
 use nero_model::sets;
 
 use crate::label::{self, Label, Labels, letters};
-use crate::pairs::is_level;
+use crate::names::is_level;
 use crate::step;
 use crate::words::{is_beginning, is_companion, is_key, is_known, is_link};
 

@@ -11,8 +11,6 @@
 
 use nero_model::sets;
 
-use crate::found::LinePairs;
-use crate::heading;
 use crate::number::{self, Number};
 
 /// The rank of a name that gives the step, 0 for the best.
@@ -60,75 +58,6 @@ pub fn counts(rank: u8, number: &Number, text: &[u8]) -> bool {
     !number.is_time && (number.whole || rank == EPOCH || text.ends_with(b".0"))
 }
 
-/// Sets the step by the pairs alone.
-pub fn by_pairs(found: &mut LinePairs) {
-    let counts = found
-        .pairs()
-        .zip(found.marks())
-        .filter(|(_, mark)| mark.counts);
-    let ranked = counts.filter_map(|((name, value), _)| Some((rank(name.as_bytes())?, value)));
-    found.step = best(ranked).map(|(_, step)| step);
-}
-
-/// Sets the step by the pairs and by phrases within the line. A phrase becomes
-/// a pair, too, unless one ends with it (`Train Epoch: 1`).
-pub fn by_line(line: &[u8], found: &mut LinePairs) {
-    let mut at = 0;
-    let mut begins_with_phrase = false;
-    let mut best_phrase: Option<(u8, f64)> = None;
-    while let Some(start) = next_word(line, at) {
-        let phrase = found.phrase_at(start);
-        let Some(phrase) = phrase.or_else(|| self::phrase(&line[start..])) else {
-            at = start + word_length(&line[start..]);
-            continue;
-        };
-        found.phrase.get_or_insert((start, phrase));
-        begins_with_phrase |= start == 0;
-        let name = &line[start..start + phrase.name];
-        let known =
-            |(other, value): (&str, f64)| value == phrase.step && other.as_bytes().ends_with(name);
-        if !found.pairs().any(known) {
-            found.push(name, phrase.step);
-        }
-        if let Some(rank) = rank(name)
-            && best_phrase.is_none_or(|(best, _)| rank < best)
-        {
-            best_phrase = Some((rank, phrase.step));
-        }
-        at = start + phrase.length;
-    }
-    let ranked = found.counts();
-    let ranked = ranked.filter_map(|(kind, value)| Some((kind.rank?, value)));
-    let candidates = [best(ranked), best_phrase];
-    let best = candidates
-        .into_iter()
-        .flatten()
-        .min_by_key(|(rank, _)| *rank);
-    let time = || time_alone(line).map(|time| (EPOCH, time));
-    let counted = counted(line);
-    found.is_counted = counted.is_some();
-    let step = best
-        .or_else(|| counted.map(|counted| (0, counted.step)))
-        .or_else(|| head(line).map(|step| (0, step)))
-        .or_else(time);
-    if let Some((rank, step)) = step {
-        found.give_step(step, begins_with_phrase || begins(line));
-        found.step_rank = rank;
-    }
-}
-
-/// Whether a line begins with its step, behind a heading and perhaps one word:
-/// `Train Epoch: 1`.
-fn begins(line: &[u8]) -> bool {
-    let text = &line[heading::length(line)..];
-    let second = word_length(text) + 1;
-    phrase(text).is_some()
-        || (text.get(second - 1) == Some(&b' ') && phrase(&text[second..]).is_some())
-        || bracket_at_start(text)
-        || head(text).is_some()
-        || time_alone(text).is_some()
-}
-
 /// `[8/50]` at the start of a text.
 pub fn bracket_at_start(text: &[u8]) -> bool {
     text.first() == Some(&b'[')
@@ -138,13 +67,8 @@ pub fn bracket_at_start(text: &[u8]) -> bool {
             .is_some_and(|close| bracket(&text[..=close]).is_some())
 }
 
-/// `Time = 0.005`, with which OpenFOAM begins a step of time.
-fn time_alone(line: &[u8]) -> Option<f64> {
-    number::all(line.strip_prefix(b"Time = ")?).filter(|time| time.is_finite())
-}
-
 /// The first pair of the best rank whose value can be a step.
-fn best(ranked: impl Iterator<Item = (u8, f64)>) -> Option<(u8, f64)> {
+pub fn best(ranked: impl Iterator<Item = (u8, f64)>) -> Option<(u8, f64)> {
     let ranked = ranked.filter(|(_, value)| value.is_finite());
     ranked.min_by_key(|(rank, _)| *rank)
 }
@@ -254,19 +178,6 @@ pub fn counted_at(line: &[u8], from: usize) -> Option<CountedSteps> {
         from,
         to: from + step.length + length,
     })
-}
-
-/// The step at the head of a line: `[10]` of XGBoost and LightGBM and `10:` of CatBoost,
-/// before a tab; `500 | loss 6.0`.
-fn head(line: &[u8]) -> Option<f64> {
-    let (number, closes) = match line {
-        [b'[', rest @ ..] => (rest, &[&b"]\t"[..]][..]),
-        rest => (rest, &[&b":\t"[..], b" | "][..]),
-    };
-    let step = number::prefix(number).filter(|step| step.whole)?;
-    let behind = &number[step.length..];
-    let is_head = closes.iter().any(|close| behind.starts_with(close));
-    is_head.then_some(step.value)
 }
 
 /// `/50`: the number, and its bytes.

@@ -25,10 +25,11 @@ pub fn find(line: &[u8], found: &mut LinePairs) {
     if listed.is_some_and(|blocks| number::all(blocks).is_some()) {
         return;
     }
-    let mut at = heading::length(line);
-    if line.len() > LINE_BYTES_MAX || turns(line, &line[at..], found) {
+    let begin = heading::length(line);
+    if line.len() > LINE_BYTES_MAX || turns(line, &line[begin..], found) {
         return;
     }
+    let mut at = begin;
     loop {
         let rest = &line[at..];
         let phrase = match found.phrase {
@@ -60,7 +61,8 @@ pub fn find(line: &[u8], found: &mut LinePairs) {
             break;
         }
     }
-    if !turns(line, &line[at..], found) {
+    // The text behind the heading was read by turns before.
+    if at == begin || !turns(line, &line[at..], found) {
         pieces(line, &line[at..], found);
     }
 }
@@ -288,11 +290,12 @@ fn turns(line: &[u8], text: &[u8], found: &mut LinePairs) -> bool {
             name = next.unwrap_or_default();
             next = words.next();
         }
-        let read = next.and_then(|number| Some((number, number::all(number)?)));
-        let Some((number, mut value)) = read else {
+        let read = next.and_then(|number| Some((number, number::whole(number)?)));
+        let Some((number, read)) = read else {
             found.truncate(mark);
             return false;
         };
+        let mut value = read.value;
         if words.clone().next() == Some(b"%") {
             words.next();
             value = number::signed_percent(number, value);
@@ -303,9 +306,7 @@ fn turns(line: &[u8], text: &[u8], found: &mut LinePairs) -> bool {
             from: from as u32,
             to: to as u32,
         };
-        let read = number::prefix(number);
-        let rank = step::rank(name).zip(read);
-        let counts = rank.is_some_and(|(rank, read)| step::counts(rank, &read, number));
+        let counts = step::rank(name).is_some_and(|rank| step::counts(rank, &read, number));
         let whole = &line[from..offset(line, name) + name.len()];
         if whole.len() > first.len() + name.len() + 1 {
             found.push_at(&[first, b" ", name].concat(), value, counts, place);

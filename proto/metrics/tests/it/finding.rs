@@ -182,6 +182,26 @@ fn names_and_numbers_by_turns() {
 }
 
 #[test]
+fn a_line_is_read_anew_behind_lines_of_its_form() {
+    let mut finder = Finder::new(&Reading::default()).0;
+    for (line, want) in [
+        ("loss 2.31 (epoch 0)", "loss=2.31 | epoch=0 @0"),
+        ("loss 2.25 (epoch 0)", "loss=2.25 | epoch=0 @0"),
+        ("loss 2.17 (epoch 1)", "loss=2.17 | epoch=1 @1"),
+        ("step (epoch 1): 6", "step (epoch 1)=6 | epoch=1 @1"),
+        ("step (epoch 2): 7", "step (epoch 2)=7 | epoch=2 @2"),
+        ("acc 45.8 % loss 3", "acc=0.458 | loss=3"),
+        ("acc 7 % loss 3", "acc=0.07 | loss=3"),
+        ("step 8 acc 0.5", "step=8 | acc=0.5 @8"),
+        ("step 8.5 acc 0.5", "step=8.5 | acc=0.5"),
+        ("step 8.0 acc 0.5", "step=8 | acc=0.5 @8"),
+    ] {
+        let found = finder.find(line.as_bytes(), &mut Context::default());
+        assert_eq!(show(found), want, "{line:?}");
+    }
+}
+
+#[test]
 fn a_foreign_word_spoils_its_piece_and_not_the_line() {
     table(&[
         (

@@ -182,13 +182,16 @@ results: {{value: loss}}
         all(status, |one| !one["run"].is_null())
     });
     play.wait("all");
-    play.until("states in the cells", |_| {
+    play.until("states and numbers in the cells", |status| {
         let text = fs::read_to_string(&table).unwrap_or_default();
-        ["finished", "crashed", "lost"]
-            .iter()
-            .map(|word| text.matches(word).count())
-            .sum::<usize>()
-            == 2
+        let words = ["finished", "crashed", "lost"];
+        let states = words.iter().map(|word| text.matches(word).count());
+        let rows = text.lines().skip(1);
+        let numbers = rows.filter(|row| !row.split(',').nth(1).unwrap_or("").is_empty());
+        let experiments = status["experiments"].as_array().into_iter().flatten();
+        let kept = experiments.filter(|one| one["metrics"]["loss"]["last"].is_number());
+        let is_all_home = all(status, |one| one["settled"] == true);
+        is_all_home && states.sum::<usize>() == 2 && numbers.count() == kept.count()
     });
 }
 

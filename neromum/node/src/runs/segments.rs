@@ -269,11 +269,18 @@ fn pass_over(
 ) -> Result<(), Unreadable> {
     let mut stops = None;
     for (name, fault) in bad {
-        let is_watchers = name.starts_with("watch-") && !matches!(fault.what, What::Refused(_));
+        let is_refused = matches!(fault.what, What::Refused(_));
+        let is_watchers = name.starts_with("watch-");
+        // Nothing follows the end in the claim, or in what a launcher saw. Of a run that has
+        // ended no other look follows, in which such a file would be read again.
+        if facts.ended() && is_refused && !is_watchers {
+            continue;
+        }
+        let is_damaged = is_watchers && !is_refused;
         let is_shut = name != names::CLAIM
-            && matches!(fault.what, What::Refused(_))
+            && is_refused
             && File::open(&fault.path).is_err_and(|error| is_shut(&fault.path, &error));
-        if is_watchers || is_shut || facts.ended() || stops.is_some() {
+        if is_damaged || is_shut || facts.ended() || stops.is_some() {
             look.passed_over.push(fault);
         } else {
             stops = Some(fault);

@@ -110,8 +110,10 @@ fn a_segment_that_nobody_may_read_keeps_nothing_else_from_being_read() {
     assert_eq!(shut_file(&third), std::slice::from_ref(&path));
     assert!(!third.grew);
     assert!(looked(true, &mut || {}).grew);
-    // Nothing follows from a claim that cannot be read.
+    // Of a claim whose end is known nothing more is needed.
     mode(&run.path().join("1/claim"), 0);
+    assert!(shut_file(&looked(true, &mut || {})).is_empty());
+    // Nothing follows from a claim that cannot be read.
     let error =
         as_nobody(|| look(place(run.path()), &mut Vec::new(), &mut Facts::default()).unwrap_err());
     assert!(error.to_string().contains("1/claim"), "{error}");

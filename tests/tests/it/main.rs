@@ -26,6 +26,7 @@ mod environments;
 mod exported;
 mod files;
 mod golden;
+mod growth;
 mod hosts;
 mod infra;
 mod input;

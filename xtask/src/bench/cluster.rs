@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::programs::Programs;
-use super::stage::{BenchHome, cpu_seconds, private_kib};
+use super::stage::{BenchHome, cpu_seconds, written_kib};
 use super::{Row, median, monotonic};
 
 /// Runs of the rows whose goals name that number.
@@ -278,7 +278,7 @@ pub fn one(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>, Str
         stage.ok(&["restart", "c/s"])?;
         until("the job to begin", || Ok(job.exists().then_some(())))?;
         let allocations = stage.agents("job");
-        memory.extend(allocations.iter().filter_map(|pid| private_kib(*pid)));
+        memory.extend(allocations.iter().filter_map(|pid| written_kib(*pid)));
         stage.ok(&["wait", "c/s"])?;
         let end = monotonic();
         let (in_script, in_job) = (stamps(&script)?, stamps(&job)?);
@@ -310,7 +310,7 @@ pub fn one(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>, Str
             "20 ms",
         ),
         row(
-            "`neromum job`, private memory",
+            "`neromum job`, written memory",
             format!("{:.1} MiB", median(memory) / 1024.0),
             "6 MiB",
         ),
@@ -362,13 +362,13 @@ pub fn watching(programs: &Programs, _: usize, _: usize) -> Result<Vec<Row>, Str
     let before = cpu_seconds(leader);
     thread::sleep(Duration::from_secs(SECONDS));
     let cpu = (cpu_seconds(leader) - before) / SECONDS as f64;
-    let memory = private_kib(leader).unwrap_or(f64::NAN) / 1024.0;
+    let memory = written_kib(leader).unwrap_or(f64::NAN) / 1024.0;
     let operations = file_operations(leader, SECONDS)?;
     stage.ok(&["abort", "c/*", "--yes"])?;
     Ok(vec![Row {
         what: "SLURM: neromum on the login node, 1000 runs live",
         ours: format!(
-            "{:.1} % of a core, {memory:.1} MiB private, {operations:.0} file operations/s",
+            "{:.1} % of a core, {memory:.1} MiB written, {operations:.0} file operations/s",
             cpu * 100.0
         ),
         beside: "-".to_owned(),

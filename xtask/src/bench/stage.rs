@@ -209,25 +209,14 @@ pub fn started_s(pid: i32) -> Option<u64> {
     fields(pid).map(|fields| (fields[21] / TICKS) as u64)
 }
 
-/// Private memory of a process in KiB.
-pub fn private_kib(pid: i32) -> Option<f64> {
-    memory_kib(pid, "Private_")
-}
-
 /// Memory that a process alone has written, in KiB. Its program's text is not among it, which
 /// counts as private while no other process runs that program.
 pub fn written_kib(pid: i32) -> Option<f64> {
-    memory_kib(pid, "Private_Dirty:")
-}
-
-fn memory_kib(pid: i32, begin: &str) -> Option<f64> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-    let lines = text.lines().filter(|line| line.starts_with(begin));
-    Some(
-        lines
-            .filter_map(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok())
-            .sum(),
-    )
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("Private_Dirty:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// How often a process has gone to sleep: each is a wake-up.

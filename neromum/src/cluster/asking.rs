@@ -3,11 +3,11 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use nero_cluster::lifecycle::Standing;
 use nero_cluster::submission::Files;
 use nero_model::SubmissionId;
 use nero_node::agent::handle::Done;
 use nero_node::staging::environment::{local_user, user_in};
-use nero_warden::standing::{Standing, Step};
 use nero_warden::{Call, End, JobName, Known, Said};
 use tokio::time::Instant;
 
@@ -111,9 +111,7 @@ impl Cluster {
         }
         let open = || cluster.submissions.values();
         let can = |one: &&Submission| one.is_synced && one.order.is_some();
-        let intended = open()
-            .filter(can)
-            .find(|one| one.standing.next() == Step::Submit);
+        let intended = open().filter(can).find(|one| one.standing.is_intended());
         if let Some(id) = intended.map(|one| one.id) {
             return cluster.submit(id);
         }

@@ -26,6 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nero_cluster::lifecycle::{Ms, Standing};
 use nero_cluster::submission::{Files, News};
 use nero_model::{RunId, RunToken, SubmissionId};
 use nero_node::agent::driver::Rest;
@@ -35,7 +36,6 @@ use nero_node::ledger::{Answer, Intent, Kept, LedgerState};
 use nero_node_core::capacity::Needs;
 use nero_node_core::decide::Origin;
 use nero_node_core::{Run, Stage};
-use nero_warden::standing::{Ms, Standing};
 use nero_warden::{JobId, JobName, Known, Listed, Order, Site, Warden};
 use nero_wire::v1::SchedulerUse;
 use tokio::time::Instant;

@@ -4,6 +4,7 @@
 //! the submission is in doubt, and listings tell whether it was made.
 
 use nero_cluster::asked::Asked;
+use nero_cluster::lifecycle::{Doubt, Standing};
 use nero_cluster::submission::{Files, Plan, Planned};
 use nero_model::paths::NodePaths;
 use nero_model::{RunId, RunToken, SubmissionId};
@@ -14,7 +15,6 @@ use nero_node::ledger::{Answer, Intent};
 use nero_node::runs::spec;
 use nero_node_core::Stage;
 use nero_warden::group::Room;
-use nero_warden::standing::{Doubt, Standing, Step};
 use nero_warden::{Call, Order, Said, SubmissionResult, Warden};
 use tokio::time::Instant;
 
@@ -73,7 +73,7 @@ impl Cluster {
         let ends =
             |token: &RunToken| Self::is_done(agent, token) || Self::waits_for_its_end(agent, token);
         let unwanted = submissions
-            .filter(|one| one.standing.next() == Step::Submit)
+            .filter(|one| one.standing.is_intended())
             .filter(|one| one.runs().all(|run| ends(&run.token)));
         let unwanted: Vec<SubmissionId> = unwanted.map(|one| one.id).collect();
         for id in unwanted {
@@ -387,8 +387,7 @@ impl Cluster {
     /// Makes the order of each submission anew that is to be submitted again; returns
     /// what the runs are told of which it cannot be made.
     pub(super) fn order_again(&mut self, paths: &NodePaths) -> Vec<(RunToken, RowText)> {
-        let is_missing =
-            |one: &Submission| one.order.is_none() && one.standing.next() == Step::Submit;
+        let is_missing = |one: &Submission| one.order.is_none() && one.standing.is_intended();
         let missing = self.submissions.values().filter(|one| is_missing(one));
         let made: Vec<_> = missing
             .map(|one| (one.id, self.ordered_again(one, paths)))

@@ -5,7 +5,7 @@ use nero_node_core::decide::TaskWord;
 use nero_warden::{Ended, JobId, Listed, State};
 
 /// Time between two listings, of which both have to miss a task, in milliseconds.
-const MISSED_MS: u64 = nero_warden::standing::APART_MS;
+const MISSED_MS: u64 = nero_cluster::lifecycle::APART_MS;
 
 /// The scheduler's word about a task.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use nero_cluster::lifecycle::Standing;
 use nero_cluster::submission::{Files, News, Planned, StartId, began, launched_by};
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{TaskLeft, run_left};
@@ -17,7 +18,6 @@ use nero_model::{RunToken, SubmissionId};
 use nero_node::lease::files::{modified, server_time, since};
 use nero_node::runs::{own, segments, spec};
 use nero_warden::Ended;
-use nero_warden::standing::Standing;
 
 use super::over::{has_left, living, stands_still};
 use super::watch::job_of;

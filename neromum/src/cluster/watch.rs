@@ -1,12 +1,12 @@
 //! Watching submissions: the news in their folders, which are names, and the queue, in
 //! one question for all.
 
+use nero_cluster::lifecycle::{APART_MS, Ms, Standing};
 use nero_cluster::submission::{Files, News, StartId, began};
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::TaskStart;
 use nero_model::{RunToken, SubmissionId};
 use nero_node_core::Stage;
-use nero_warden::standing::{Ms, Standing, Step};
 use nero_warden::{JobId, Listed, Queue, Sighting, Warden};
 use tokio::time::Instant;
 
@@ -19,8 +19,7 @@ use super::{
 };
 
 /// Pause before the second listing that has to miss a task.
-const MISSED: std::time::Duration =
-    std::time::Duration::from_millis(nero_warden::standing::APART_MS);
+const MISSED: std::time::Duration = std::time::Duration::from_millis(APART_MS);
 /// Live runs whose folders are read at one look at the news.
 const READ_MAX: usize = 64;
 
@@ -269,10 +268,7 @@ impl Submission {
             // A start that comes late finds the cancel requests, or no plan.
             self.standing.abandon();
         }
-        self.twins = match self.standing.listed(asked_ms, queue, &self.name) {
-            Step::CancelTwins(twins) => twins,
-            Step::Submit | Step::List | Step::Rest => Vec::new(),
-        };
+        self.twins = self.standing.listed(asked_ms, queue, &self.name);
         self.standing != before
     }
 

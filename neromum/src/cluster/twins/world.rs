@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use nero_cluster::lifecycle::Standing;
 use nero_cluster::submission::{Files, News, Planned};
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken, SubmissionId};
@@ -20,7 +21,6 @@ use super::super::results::CommandAnswers;
 use super::super::tests::{Node, planned};
 use super::super::{Agent, Ask, Cluster, ClusterResult};
 use super::{Counts, Dice, Guard, RunSeen, start};
-use nero_warden::standing::Standing;
 
 /// Longest time in which all runs of a world end.
 const LONGEST: Duration = Duration::from_secs(8 * 3600);

@@ -230,7 +230,7 @@ impl Cluster {
             let run = agent.core.run(&token);
             let waits = run.is_some_and(|run| matches!(run.stage, Stage::Submitted { .. }));
             // What was aborted before it was seen to begin is taken away.
-            if waits && (began || !Self::waits_for_its_end(agent, &token)) {
+            if waits && (began || !agent.core.waits_cancelled(&token)) {
                 Self::begin_adopted(agent, token, began);
             }
         }

@@ -76,7 +76,7 @@ impl Cluster {
             Standing::Accepted(_) => {
                 let mut tasks = one.tasks.iter();
                 tasks.any(|task| !one.is_finished(task))
-                    || one.runs().any(|run| !Self::is_done(agent, &run.token))
+                    || one.runs().any(|run| !agent.core.is_done(&run.token))
             }
         };
         let mut submissions = agent.driver.submissions.values();

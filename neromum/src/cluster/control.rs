@@ -14,7 +14,6 @@ use nero_model::{RunId, RunToken, SubmissionId};
 use nero_node::launch::orders::grace_ms;
 use nero_node::runs::control::newest_cancel;
 use nero_node::runs::{own, spec};
-use nero_node_core::Stage;
 use nero_warden::{Call, Listed, State};
 use nero_wire::v1;
 use tokio::time::Instant;
@@ -85,11 +84,10 @@ impl Cluster {
                 let runs = || task.runs.iter().map(|run| &run.token);
                 let is_overdue = task.is_overdue(now);
                 let ends = |token: &RunToken| {
-                    let runs_on = is_overdue && Self::runs_on(agent, token);
-                    runs_on || Self::waits_for_its_end(agent, token)
+                    let runs_on = is_overdue && agent.core.runs_cancelled(token);
+                    runs_on || agent.core.waits_cancelled(token)
                 };
-                if runs().all(|token| Self::is_done(agent, token) || ends(token))
-                    && runs().any(ends)
+                if runs().all(|token| agent.core.is_done(token) || ends(token)) && runs().any(ends)
                 {
                     found.insert((submission.id, task.index));
                 }
@@ -105,12 +103,12 @@ impl Cluster {
         for submission in agent.driver.submissions.values() {
             for task in &submission.tasks {
                 let runs = || task.runs.iter().map(|run| run.token);
-                let of_it = || runs().filter(|token| !Self::is_done(agent, token));
+                let of_it = || runs().filter(|token| !agent.core.is_done(token));
                 let is_wanted =
                     |token: &RunToken| agent.core.run(token).is_some_and(|run| run.cancelled);
                 let is_new = task.overdue_at.is_none() && !matches!(task.seen, Seen::Gone(_));
                 if is_new
-                    && of_it().any(|token| Self::runs_on(agent, &token))
+                    && of_it().any(|token| agent.core.runs_cancelled(&token))
                     && of_it().all(|token| is_wanted(&token))
                 {
                     let grace = of_it().map(|token| Self::grace_of(agent, &token)).max();
@@ -183,7 +181,7 @@ impl Cluster {
     ) -> (Vec<Call>, HashSet<RunToken>) {
         let cluster = &agent.driver;
         let is_paused = |token: &RunToken| agent.core.run(token).is_some_and(|run| run.paused);
-        let rests = |token: &RunToken| Self::is_done(agent, token) || is_paused(token);
+        let rests = |token: &RunToken| agent.core.is_done(token) || is_paused(token);
         let (mut hold, mut release) = (Vec::new(), Vec::new());
         let mut open = HashSet::new();
         // The runs of a pack share a task.
@@ -313,20 +311,8 @@ impl Cluster {
         let tasks = submissions.flat_map(|one| &one.tasks);
         let runs = tasks.filter(|task| task.over).flat_map(|task| &task.runs);
         runs.map(|run| run.token)
-            .filter(|token| Self::waits_for_its_end(agent, token))
+            .filter(|token| agent.core.waits_cancelled(token))
             .collect()
-    }
-
-    /// Whether a run is in a start of its task and is to end.
-    fn runs_on(agent: &Agent<Self>, token: &RunToken) -> bool {
-        let run = agent.core.run(token);
-        run.is_some_and(|run| run.cancelled && run.stage.is_elsewhere())
-    }
-
-    /// Whether a run waits at its scheduler and is to end.
-    pub(super) fn waits_for_its_end(agent: &Agent<Self>, token: &RunToken) -> bool {
-        let run = agent.core.run(token);
-        run.is_some_and(|run| run.cancelled && matches!(run.stage, Stage::Submitted { .. }))
     }
 }
 

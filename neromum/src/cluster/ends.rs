@@ -13,11 +13,7 @@ impl Cluster {
     /// Asks the accounting for tasks that left the queue while runs of them are
     /// open.
     pub(super) fn ends_to_ask(agent: &mut Agent<Self>) -> Option<(Ask, Vec<Call>)> {
-        let open = |task: &Task| {
-            task.runs
-                .iter()
-                .any(|run| !Self::is_done(agent, &run.token))
-        };
+        let open = |task: &Task| task.runs.iter().any(|run| !agent.core.is_done(&run.token));
         let cluster = &agent.driver;
         let site = cluster.site.as_ref().map(|(_, site)| site.accounting);
         if site == Some(Accounting::Absent) {

@@ -401,7 +401,7 @@ impl Driver for Cluster {
         let runs = submissions
             .filter(|one| one.job().is_some())
             .flat_map(Submission::runs);
-        let own = runs.filter(|run| !Self::is_done(agent, &run.token)).count() as u64;
+        let own = runs.filter(|run| !agent.core.is_done(&run.token)).count() as u64;
         let answered = cluster.answered.map(|at| at.elapsed().as_secs_f64());
         Some(SchedulerUse {
             lists: cluster.listed,
@@ -481,13 +481,5 @@ impl Cluster {
             && cluster.holds.is_empty()
             && submissions.all(|one| one.job().is_some() || one.is_refused())
             && agent.core.runs().all(|(_, run)| is_there(run))
-    }
-
-    /// Whether nothing of a run can come any more at its scheduler.
-    fn is_done(agent: &Agent<Self>, token: &RunToken) -> bool {
-        agent
-            .core
-            .run(token)
-            .is_none_or(|run| run.stage.is_final() || matches!(run.stage, Stage::Ended { .. }))
     }
 }

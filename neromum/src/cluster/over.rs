@@ -43,7 +43,7 @@ impl Cluster {
         let is_accounted = Self::may_be_accounted(agent);
         let runs = agent.driver.submissions.values();
         let runs = runs.flat_map(Submission::runs).map(|run| run.token);
-        let done: HashSet<RunToken> = runs.filter(|token| Self::is_done(agent, token)).collect();
+        let done: HashSet<RunToken> = runs.filter(|token| agent.core.is_done(token)).collect();
         let cluster = &mut agent.driver;
         if cluster.is_looking {
             // Names that are being read count.
@@ -82,7 +82,7 @@ impl Cluster {
         }
         over.extend(Self::cancelled_and_over(agent));
         for token in over {
-            if Self::is_done(agent, &token) {
+            if agent.core.is_done(&token) {
                 continue;
             }
             let incarnation = agent

@@ -71,7 +71,7 @@ impl Cluster {
     pub(super) fn give_up_unwanted(agent: &mut Agent<Self>) {
         let submissions = agent.driver.submissions.values();
         let ends =
-            |token: &RunToken| Self::is_done(agent, token) || Self::waits_for_its_end(agent, token);
+            |token: &RunToken| agent.core.is_done(token) || agent.core.waits_cancelled(token);
         let unwanted = submissions
             .filter(|one| one.standing.is_intended())
             .filter(|one| one.runs().all(|run| ends(&run.token)));

@@ -102,7 +102,7 @@ impl Cluster {
             agent.see_to_output(token);
         }
         if matches!(news, News::Launches(..))
-            && !Self::is_done(agent, &token)
+            && !agent.core.is_done(&token)
             && !Self::has_begun(agent, &token, incarnation)
         {
             // A start makes this name before the claim and the job, and none after it.

@@ -429,7 +429,7 @@ impl World {
         let mut are_all = true;
         for run in runs {
             let seen = self.seen(run.id);
-            let is_done = Cluster::is_done(agent, &run.token);
+            let is_done = agent.core.is_done(&run.token);
             are_all &= is_done;
             if is_done && !seen.is_told {
                 let facts = agent.entries.get(&run.token).map(|entry| entry.facts);

@@ -18,7 +18,7 @@ use nero_warden::{Call, Listed, State};
 use nero_wire::v1;
 use tokio::time::Instant;
 
-use super::{Agent, Cluster, Driver, PauseState, Seen};
+use super::{Agent, Cluster, Driver, PauseState, Presence};
 
 /// Pause before a task that is still listed is cancelled once more, and before a hold is
 /// asked for once more.
@@ -77,12 +77,12 @@ impl Cluster {
             }
             for task in &submission.tasks {
                 let again = task.overdue_at.map_or(AGAIN, |_| AGAIN_OVERDUE);
-                let is_due = task.cancelled.is_none_or(|at| now >= at + again);
-                if !is_due || matches!(task.seen, Seen::Gone(_)) {
+                let is_due = task.cancelled.is_none_or(|at| now.into_std() >= at + again);
+                if !is_due || matches!(task.seen, Presence::Gone(_)) {
                     continue;
                 }
                 let runs = || task.runs.iter().map(|run| &run.token);
-                let is_overdue = task.is_overdue(now);
+                let is_overdue = task.is_overdue(now.into_std());
                 let ends = |token: &RunToken| {
                     let runs_on = is_overdue && agent.core.runs_cancelled(token);
                     runs_on || agent.core.waits_cancelled(token)
@@ -106,13 +106,13 @@ impl Cluster {
                 let of_it = || runs().filter(|token| !agent.core.is_done(token));
                 let is_wanted =
                     |token: &RunToken| agent.core.run(token).is_some_and(|run| run.cancelled);
-                let is_new = task.overdue_at.is_none() && !matches!(task.seen, Seen::Gone(_));
+                let is_new = task.overdue_at.is_none() && !matches!(task.seen, Presence::Gone(_));
                 if is_new
                     && of_it().any(|token| agent.core.runs_cancelled(&token))
                     && of_it().all(|token| is_wanted(&token))
                 {
                     let grace = of_it().map(|token| Self::grace_of(agent, &token)).max();
-                    let at = match submission.hand {
+                    let at = match submission.adoption {
                         // Nothing but its scheduler can end it.
                         Some(_) => now,
                         None => now + grace.unwrap_or_default() + MARGIN,
@@ -124,7 +124,7 @@ impl Cluster {
         for (id, index, at) in noted {
             let submission = agent.driver.submissions.get_mut(&id);
             if let Some(task) = submission.and_then(|one| one.task_mut(index)) {
-                task.overdue_at = Some(at);
+                task.overdue_at = Some(at.into_std());
             }
         }
     }
@@ -134,7 +134,7 @@ impl Cluster {
         let submissions = agent.driver.submissions.values();
         let tasks = submissions.flat_map(|one| &one.tasks);
         tasks
-            .filter_map(|task| task.overdue_at)
+            .filter_map(|task| task.overdue_at.map(Instant::from_std))
             .filter(|at| *at > now)
             .min()
     }
@@ -153,7 +153,7 @@ impl Cluster {
         let is_seen = |(token, hold): &(RunToken, Hold)| {
             let task = cluster.task(token);
             let is_seen = task.is_none_or(|(submission, task)| {
-                submission.row(task).is_some() || matches!(task.seen, Seen::Gone(_))
+                submission.row(task).is_some() || matches!(task.seen, Presence::Gone(_))
             });
             is_seen && listed >= hold.since
         };
@@ -410,18 +410,19 @@ impl Cluster {
             let Some(job) = submission.job() else {
                 continue;
             };
-            let is_adopted = submission.hand.is_some();
+            let is_adopted = submission.adoption.is_some();
             let rows: Vec<&Listed> = submission.rows.iter().collect();
             // A task that began since is rung first; our own steps end it, if it answers.
             let begins = |task: &super::Task| {
-                let is_first = task.cancelled.is_none() && !task.is_overdue(now) && !is_adopted;
+                let is_first =
+                    task.cancelled.is_none() && !task.is_overdue(now.into_std()) && !is_adopted;
                 let row = task.row(&rows, job);
                 is_first && row.is_some_and(|row| row.state == State::Running)
             };
             let mut rung = Vec::new();
             for task in &mut submission.tasks {
                 if tasks.contains(&(*id, task.index)) && begins(task) {
-                    task.cancelled = Some(now);
+                    task.cancelled = Some(now.into_std());
                     self.rings.extend(task.runs.iter().map(|run| run.token));
                     rung.push(task.index);
                 }
@@ -439,8 +440,8 @@ impl Cluster {
                 .iter_mut()
                 .filter(|task| wanted(task.index))
             {
-                let is_overdue = task.is_overdue(now);
-                task.cancelled = Some(now);
+                let is_overdue = task.is_overdue(now.into_std());
+                task.cancelled = Some(now.into_std());
                 let row = task.row(&rows, job);
                 let Some(row) = row.filter(|row| !matches!(row.state, State::Ended(_))) else {
                     continue;

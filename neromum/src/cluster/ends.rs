@@ -1,13 +1,11 @@
 //! The accounting is asked for ends of tasks that left the queue.
 
+use nero_cluster::lifecycle::ACCOUNTED_MAX;
 use nero_model::SubmissionId;
 use nero_warden::{Accounting, Adopted, Call, JobName, Said, Sighting};
 use tokio::time::Instant;
 
-use super::{Agent, Ask, Cluster, Seen, Submission, Task};
-
-/// Number of times that the accounting is asked for a task that left the queue.
-pub(super) const ACCOUNTED_MAX: u8 = 4;
+use super::{Agent, Ask, Cluster, Presence, Submission, Task};
 
 impl Cluster {
     /// Asks the accounting for tasks that left the queue while runs of them are
@@ -21,7 +19,8 @@ impl Cluster {
         }
         let (listed, _) = cluster.counted?;
         let wants = |submission: &&Submission| {
-            let left = |task: &Task| matches!(task.seen, Seen::Missing { .. } | Seen::Gone(None));
+            let left =
+                |task: &Task| matches!(task.seen, Presence::Missing { .. } | Presence::Gone(None));
             let mut tasks = submission.tasks.iter();
             let lacks = |task: &Task| {
                 submission.lacks_its_code(task)
@@ -29,7 +28,7 @@ impl Cluster {
             };
             tasks.any(|task| (left(task) || lacks(task)) && task.asked < ACCOUNTED_MAX && open(task))
                 // Once for each listing, since records come late.
-                && submission.accounted.is_none_or(|at| at < listed)
+                && submission.accounted.is_none_or(|at| at < listed.into_std())
         };
         let ids: Vec<SubmissionId> = cluster
             .submissions
@@ -43,10 +42,10 @@ impl Cluster {
         let (mut names, mut oldest) = (Vec::new(), now_ms);
         for id in &ids {
             let submission = cluster.submissions.get_mut(id)?;
-            submission.accounted = Some(Instant::now());
-            let is_adopted = submission.hand.is_some();
+            submission.accounted = Some(Instant::now().into_std());
+            let is_adopted = submission.adoption.is_some();
             for task in &mut submission.tasks {
-                let left = matches!(task.seen, Seen::Missing { .. } | Seen::Gone(None));
+                let left = matches!(task.seen, Presence::Missing { .. } | Presence::Gone(None));
                 task.asked += u8::from(left || is_adopted);
             }
             if let Some(one) = submission.adopted() {
@@ -81,7 +80,7 @@ impl Cluster {
         let (by_hand, ours): (Vec<&Submission>, Vec<&Submission>) = ids
             .iter()
             .filter_map(of)
-            .partition(|one| one.hand.is_some());
+            .partition(|one| one.adoption.is_some());
         let names: Vec<JobName> = ours.iter().map(|one| one.name.clone()).collect();
         let names: Vec<&JobName> = names.iter().collect();
         let answers = if names.is_empty() {
@@ -105,7 +104,7 @@ impl Cluster {
             let submission = cluster.submissions.get_mut(id);
             let tasks = submission.into_iter().flat_map(|one| &mut one.tasks);
             for task in tasks {
-                task.is_accounted |= matches!(task.seen, Seen::Gone(_));
+                task.is_accounted |= matches!(task.seen, Presence::Gone(_));
             }
         }
         if names.is_empty() {

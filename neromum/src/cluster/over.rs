@@ -15,7 +15,7 @@ use nero_node_core::lease::OLD_BEATS;
 use nero_warden::Ended;
 use tokio::time::Instant;
 
-use super::{Agent, Cluster, Driver, LOOK_EVERY, Seen, Submission};
+use super::{Agent, Cluster, Driver, LOOK_EVERY, Presence, Submission};
 
 impl Cluster {
     /// What the scheduler calls gone is decided about by news that are read after its
@@ -29,7 +29,7 @@ impl Cluster {
             .values_mut()
             .flat_map(|one| &mut one.tasks)
         {
-            task.note_gone(now);
+            task.note_gone(now.into_std());
             is_new |= task.gone.is_some() && !task.over;
         }
         if is_new {
@@ -57,7 +57,8 @@ impl Cluster {
             let mut tasks = std::mem::take(&mut submission.tasks);
             for task in &mut tasks {
                 let is_read = task.gone.is_some_and(|gone| {
-                    began.is_some_and(|at| at >= gone) && submission.is_copied_since(gone)
+                    began.is_some_and(|at| at.into_std() >= gone)
+                        && submission.is_copied_since(gone)
                 });
                 // The accounting is asked for runs that did not end yet.
                 let is_open = task.runs.iter().any(|run| !done.contains(&run.token));
@@ -154,8 +155,8 @@ impl Cluster {
             return;
         };
         let how = match task.seen {
-            Seen::Gone(how) => how,
-            Seen::Listed(_) | Seen::Missing { .. } => None,
+            Presence::Gone(how) => how,
+            Presence::Listed(_) | Presence::Missing { .. } => None,
         };
         let record = TaskOver {
             how: how.map_or(task_over::How::Unspecified, of_ended).into(),

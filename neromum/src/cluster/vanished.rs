@@ -20,8 +20,8 @@ use nero_node::runs::{own, segments, spec};
 use nero_warden::Ended;
 
 use super::over::{has_left, living, stands_still};
-use super::watch::job_of;
-use super::{Agent, Cluster, Seen, Submission, Task};
+use super::watch::{job_of, job_that_began};
+use super::{Agent, Cluster, Presence, Submission, Task};
 use crate::job::setup_output::SetupOutput;
 
 /// Jobs of a run that fail before it begins, without a word, until it is refused.
@@ -53,7 +53,7 @@ impl Cluster {
     pub(super) fn have_vanished(agent: &mut Agent<Self>, tokens: &[RunToken]) {
         let is_adopted = |token: &&RunToken| {
             let task = agent.driver.task(token);
-            task.is_some_and(|(submission, _)| submission.hand.is_some())
+            task.is_some_and(|(submission, _)| submission.adoption.is_some())
         };
         let (adopted, tokens): (Vec<&RunToken>, Vec<&RunToken>) =
             tokens.iter().partition(is_adopted);
@@ -91,7 +91,7 @@ impl Cluster {
     /// What is known of a run's task that is over, before it is closed.
     fn gone(agent: &Agent<Self>, token: RunToken) -> Option<UnbegunRun> {
         let (submission, task) = agent.driver.task(&token)?;
-        let Seen::Gone(how) = task.seen else {
+        let Presence::Gone(how) = task.seen else {
             return None;
         };
         let facts = |run: &Planned| agent.entries.get(&run.token).map(|entry| &entry.facts);
@@ -201,10 +201,10 @@ impl Cluster {
             submission.has_vanished = false;
             let job = submission.job();
             let is_given_twice = job.is_some_and(|job| cluster.given_twice.contains(&job));
-            let is_lost =
-                is_given_twice || up_max.is_some_and(|up_max| submission.is_older_than(up_max));
+            let is_lost = is_given_twice
+                || up_max.is_some_and(|up_max| is_older_than(&submission.files, up_max));
             let job = submission.job_text();
-            let gone = |task: &&Task| task.over && task.seen == Seen::Gone(None);
+            let gone = |task: &&Task| task.over && task.seen == Presence::Gone(None);
             let gone: Vec<Task> = submission.tasks.iter().filter(gone).cloned().collect();
             let runs_again =
                 |task: &Task| is_lost || task.runs.iter().all(|run| Self::reruns_lost(agent, run));
@@ -379,7 +379,7 @@ impl Cluster {
             return true;
         };
         let (id, index) = (submission.id, task.index);
-        if submission.hand.is_some() {
+        if submission.adoption.is_some() {
             return true;
         }
         let is_closed = Self::close_tasks(agent, id, &[index]).is_empty();
@@ -400,7 +400,7 @@ impl Cluster {
         let Some(submission) = Self::submission(agent, id) else {
             return false;
         };
-        let job = submission.job_that_began();
+        let job = job_that_began(submission);
         if let Some(job) = job {
             submission.standing = Standing::Accepted(job);
         }
@@ -418,20 +418,13 @@ impl Cluster {
     }
 }
 
-impl Submission {
-    /// Its job's number; empty: not known.
-    fn job_text(&self) -> String {
-        self.job().map(|job| job.to_string()).unwrap_or_default()
-    }
-
-    /// Whether it was made this time ago, or before. The clock is the file server's: that of
-    /// this host differs from others, and may have been set since. Without room on the disk
-    /// no age is known.
-    fn is_older_than(&self, least: Duration) -> bool {
-        let made = modified(&self.files.plan());
-        let age = made.and_then(|made| Ok(since(made, server_time(&self.files.starts())?)));
-        age.is_ok_and(|age| age >= least)
-    }
+/// Whether a submission was made this time ago, or before. The clock is the file server's: that
+/// of this host differs from others, and may have been set since. Without room on the disk no age
+/// is known.
+fn is_older_than(files: &Files, least: Duration) -> bool {
+    let made = modified(&files.plan());
+    let age = made.and_then(|made| Ok(since(made, server_time(&files.starts())?)));
+    age.is_ok_and(|age| age >= least)
 }
 
 /// Whether a start left since this run was paused before its turn, or the disk had no room for it.

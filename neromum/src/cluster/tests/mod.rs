@@ -5,7 +5,8 @@ mod commands;
 mod table;
 mod vanished;
 
-use nero_cluster::submission::{Plan, Planned, StartId};
+use nero_cluster::lifecycle::Standing;
+use nero_cluster::submission::{Files, Plan, Planned, StartId};
 use nero_journal::v1::{
     Claimed, JobExited, JobStarted, RecordKind, StopAsked, StopCause, TreeGone,
 };
@@ -15,7 +16,7 @@ use nero_model::{DeploymentId, ExperimentId, RunId};
 use nero_node::agent::{Mailboxes, Setup};
 use nero_node::launch::bare::Launcher;
 use nero_node::launch::orders::{Orders, Watcher};
-use nero_node::ledger::Ledger;
+use nero_node::ledger::{Answer, Ledger};
 use nero_node::runs::{own, segments};
 use nero_node::staging::environment::Base;
 use nero_node::staging::store::Store;

@@ -6,6 +6,7 @@ mod listing;
 mod over;
 mod standing;
 mod task;
+mod vanished;
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
@@ -19,6 +20,7 @@ pub use listing::ListingChange;
 pub use over::ACCOUNTED_MAX;
 pub use standing::{APART_MS, Doubt, Ms, Standing};
 pub use task::{Presence, Task};
+pub use vanished::{UnbegunFate, UnbegunRun};
 
 /// One submission.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use nero_warden::{Adopted, JobId, JobName, Known, Listed, Order, Sighting};
 use crate::submission::{AdoptedJob, Files, News, Plan, Planned, began};
 
 pub use listing::ListingChange;
-pub use over::ACCOUNTED_MAX;
+pub use over::Accounts;
 pub use standing::{APART_MS, Doubt, Ms, Standing};
 pub use task::{Presence, Task};
 pub use vanished::{UnbegunFate, UnbegunRun};

@@ -23,8 +23,7 @@ use nero_node::agent::recover::remove_submission;
 use nero_node::ledger::{Answer, Intent};
 use nero_node::runs::control::newest_cancel;
 use nero_node::runs::{own, segments, spec};
-use nero_node_core::Stage;
-use nero_warden::{Accounting, Adopted, Ended, Sighting};
+use nero_warden::{Adopted, Ended, Sighting};
 use nero_wire::v1;
 use tokio::process::Command;
 use tokio::time::Instant;
@@ -138,44 +137,12 @@ impl Cluster {
 
     /// Takes in what a listing or the accounting tells of adopted jobs.
     pub(super) fn see_adopted(agent: &mut Agent<Self>, sightings: &[Sighting]) {
-        let mut begin = Vec::new();
-        for submission in agent.driver.submissions.values_mut() {
-            let Some(adoption) = &mut submission.adoption else {
-                continue;
-            };
-            // Of several records the last start's is the last.
-            let mut told = sightings
-                .iter()
-                .filter(|one| one.row.name == submission.name);
-            if let Some(told) = told.next_back() {
-                let before = adoption.sighting.take();
-                let mut told = told.clone();
-                if let Some(before) = before {
-                    told.row.host = told.row.host.or(before.row.host);
-                    told.exit = told.exit.or(before.exit);
-                    told.ended_s = told.ended_s.or(before.ended_s);
-                }
-                adoption.sighting = Some(told);
-            }
-            let began = adoption.began();
-            for task in &submission.tasks {
-                let is_gone = match task.seen {
-                    // It never began, and its run is taken away.
-                    Presence::Gone(Some(Ended::Cancelled { .. })) => began,
-                    Presence::Gone(_) => true,
-                    Presence::Listed(_) | Presence::Missing { .. } => began,
-                };
-                let runs = task.runs.iter().filter(|_| is_gone);
-                begin.extend(runs.map(|run| (run.token, began)));
-            }
-        }
+        let submissions = agent.driver.submissions.values_mut();
+        let begin: Vec<(RunToken, bool)> = submissions
+            .filter_map(|one| one.sighted(sightings, &agent.core))
+            .collect();
         for (token, began) in begin {
-            let run = agent.core.run(&token);
-            let waits = run.is_some_and(|run| matches!(run.stage, Stage::Submitted { .. }));
-            // What was aborted before it was seen to begin is taken away.
-            if waits && (began || !agent.core.waits_cancelled(&token)) {
-                Self::begin_adopted(agent, token, began);
-            }
+            Self::begin_adopted(agent, token, began);
         }
     }
 
@@ -415,12 +382,6 @@ impl Cluster {
         }
         agent.look_and_decide(token, START);
         true
-    }
-
-    /// Whether no accounting is known to be there.
-    pub(super) fn may_be_accounted(agent: &Agent<Self>) -> bool {
-        let site = agent.driver.site.as_ref();
-        site.is_none_or(|(_, site)| site.accounting != Accounting::Absent)
     }
 
     /// The adopted jobs with their runs.

@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nero_cluster::lifecycle::{Ms, Presence, Submission, Task};
+use nero_cluster::lifecycle::{Accounts, Ms, Presence, Submission, Task};
 use nero_cluster::submission::News;
 use nero_model::{RunId, RunToken, SubmissionId};
 use nero_node::agent::driver::Rest;
@@ -35,7 +35,7 @@ use nero_node::ledger::{Intent, Kept, LedgerState};
 use nero_node_core::capacity::Needs;
 use nero_node_core::decide::Origin;
 use nero_node_core::{Run, Stage};
-use nero_warden::{JobId, Site, Warden};
+use nero_warden::{Accounting, JobId, Site, Warden};
 use nero_wire::v1::SchedulerUse;
 use tokio::process::Child;
 use tokio::time::Instant;
@@ -143,9 +143,12 @@ struct JobCounts {
 }
 
 impl Cluster {
-    /// Whether the accounting tells who cancelled a job.
-    fn names_cancellers(&self) -> bool {
-        self.warden.kind() == nero_warden::Kind::Slurm
+    fn accounts(&self) -> Accounts {
+        let site = self.site.as_ref();
+        Accounts {
+            may_exist: site.is_none_or(|(_, site)| site.accounting != Accounting::Absent),
+            names_cancellers: self.warden.kind() == nero_warden::Kind::Slurm,
+        }
     }
 
     pub fn new(setup: Scheduler) -> Self {

@@ -110,6 +110,11 @@ impl Task {
         self.over &= matches!(self.seen, Presence::Gone(_));
     }
 
+    /// Whether the queue does not show it, and nothing tells how it ended.
+    pub fn left_the_queue(&self) -> bool {
+        matches!(self.seen, Presence::Missing { .. } | Presence::Gone(None))
+    }
+
     /// Whether the accounting may still tell who else cancelled it. Listings do not.
     pub fn lacks_its_canceller(&self) -> bool {
         let is_unnamed = self.seen == Presence::Gone(Some(Ended::Cancelled { by: None }));

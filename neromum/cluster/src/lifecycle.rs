@@ -2,6 +2,7 @@
 //! what follows from a scheduler's answers and the news in its folder. Pure: no clock, file or
 //! command. The driver in the program asks, reads, and carries out what is decided here.
 
+mod control;
 mod listing;
 mod over;
 mod standing;
@@ -16,6 +17,7 @@ use nero_warden::{Adopted, JobId, JobName, Known, Listed, Order, Sighting};
 
 use crate::submission::{AdoptedJob, Files, News, Plan, Planned, began};
 
+pub use control::{Cancellation, Hold, RowPart};
 pub use listing::ListingChange;
 pub use over::Accounts;
 pub use standing::{APART_MS, Doubt, Ms, Standing};

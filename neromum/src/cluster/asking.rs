@@ -86,7 +86,6 @@ impl Cluster {
     /// The next command, in the order in which things must not wait.
     pub(super) fn next_ask(agent: &mut Agent<Self>, now: Instant) -> Option<(Ask, Vec<Call>)> {
         let (waits, has_open) = (agent.core.waiting() > 0, Self::has_to_ask(agent));
-        let to_cancel = Self::tasks_to_cancel(agent, now);
         let cluster = &mut agent.driver;
         let twins = cluster.cancel_twins();
         if !twins.is_empty() {
@@ -95,8 +94,10 @@ impl Cluster {
         }
         let listed = cluster.counted.map(|(at, _)| at);
         let may_list = listed.is_none_or(|at| now.duration_since(at) >= LIST_APART);
-        if !to_cancel.is_empty() {
-            match cluster.cancel(&to_cancel, now) {
+        let all = cluster.submissions.values();
+        let mut to_end = all.map(|one| one.tasks_to_end(now.into_std(), &agent.core));
+        if to_end.any(|tasks| !tasks.is_empty()) {
+            match cluster.cancel(&agent.core, now) {
                 Some(calls) if !calls.is_empty() => {
                     cluster.list_soon(now + LIST_APART);
                     let escalated = std::mem::take(&mut cluster.escalated);

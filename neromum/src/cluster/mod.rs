@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nero_cluster::lifecycle::{Accounts, Ms, Presence, Submission, Task};
+use nero_cluster::lifecycle::{Accounts, Hold, Ms, Presence, Submission, Task};
 use nero_cluster::submission::News;
 use nero_model::{RunId, RunToken, SubmissionId};
 use nero_node::agent::driver::Rest;
@@ -103,7 +103,7 @@ pub struct Cluster {
     /// Live runs whose tasks are to look for cancel requests.
     rings: HashSet<RunToken>,
     /// Runs whose waiting jobs are to be held or released.
-    holds: HashMap<RunToken, control::Hold>,
+    holds: HashMap<RunToken, Hold>,
     /// Runs that did not end in time, whose jobs are cancelled by the next command.
     escalated: Vec<(RunToken, RunId)>,
     /// Zero of the times of listings.

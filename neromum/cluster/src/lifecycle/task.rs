@@ -90,11 +90,6 @@ impl Task {
             .copied()
     }
 
-    /// Whether its runs had their time to end by themselves, and did not.
-    pub fn is_overdue(&self, now: Instant) -> bool {
-        self.overdue_at.is_some_and(|at| at <= now)
-    }
-
     /// Takes in a whole listing that was asked for at `asked_ms`.
     pub fn listed(&mut self, row: Option<&Listed>, asked_ms: u64) {
         self.seen = match (row.map(|row| &row.state), &self.seen) {

@@ -13,6 +13,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
 use nero_model::{RunId, RunToken, SubmissionId};
+use nero_node_core::Core;
 use nero_warden::{Adopted, JobId, JobName, Known, Listed, Order, Sighting};
 
 use crate::submission::{AdoptedJob, Files, News, Plan, Planned, began};
@@ -180,6 +181,30 @@ impl Submission {
     /// Whether it is not known that the scheduler has it.
     pub fn is_in_doubt(&self) -> bool {
         matches!(self.standing, Standing::InDoubt(_))
+    }
+
+    /// Whether it is to be submitted: the intent is synced, and no listing shows it.
+    pub fn is_due(&self) -> bool {
+        self.is_synced && self.order.is_some() && self.standing.is_intended()
+    }
+
+    /// Gives it up if every run of it is to end and the scheduler does not have it; whether that is
+    /// so.
+    pub fn give_up(&mut self, runs: &Core) -> bool {
+        let ends = |run: &Planned| runs.is_done(&run.token) || runs.waits_cancelled(&run.token);
+        self.runs().all(ends) && self.standing.give_up("aborted before it was submitted")
+    }
+
+    /// Whether the queue tells anything about it: it may come, begin or end at the scheduler.
+    pub fn is_awaited(&self, runs: &Core) -> bool {
+        match self.standing {
+            Standing::Intended { .. } | Standing::InDoubt(_) => true,
+            Standing::Refused(_) | Standing::NotNow(_) => false,
+            Standing::Accepted(_) => {
+                self.tasks.iter().any(|task| !self.is_finished(task))
+                    || self.runs().any(|run| !runs.is_done(&run.token))
+            }
+        }
     }
 
     /// Whether nothing of a task can come any more.

@@ -3,7 +3,6 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use nero_cluster::lifecycle::Standing;
 use nero_cluster::submission::Files;
 use nero_model::SubmissionId;
 use nero_node::agent::handle::Done;
@@ -70,17 +69,8 @@ impl Cluster {
 
     /// Whether the queue tells anything: runs wait, or may begin or end at the scheduler.
     fn has_to_ask(agent: &Agent<Self>) -> bool {
-        let is_open = |one: &Submission| match one.standing {
-            Standing::Intended { .. } | Standing::InDoubt(_) => true,
-            Standing::Refused(_) | Standing::NotNow(_) => false,
-            Standing::Accepted(_) => {
-                let mut tasks = one.tasks.iter();
-                tasks.any(|task| !one.is_finished(task))
-                    || one.runs().any(|run| !agent.core.is_done(&run.token))
-            }
-        };
         let mut submissions = agent.driver.submissions.values();
-        agent.core.waiting() > 0 || submissions.any(is_open)
+        agent.core.waiting() > 0 || submissions.any(|one| one.is_awaited(&agent.core))
     }
 
     /// The next command, in the order in which things must not wait.
@@ -110,10 +100,8 @@ impl Cluster {
                 }
             }
         }
-        let open = || cluster.submissions.values();
-        let can = |one: &&Submission| one.is_synced && one.order.is_some();
-        let intended = open().filter(can).find(|one| one.standing.is_intended());
-        if let Some(id) = intended.map(|one| one.id) {
+        let due = cluster.submissions.values().find(|one| one.is_due());
+        if let Some(id) = due.map(|one| one.id) {
             return cluster.submit(id);
         }
         let cluster = &mut agent.driver;

@@ -68,19 +68,12 @@ impl Cluster {
     /// Gives up submissions that the scheduler does not have, and of which every run is
     /// to end.
     pub(super) fn give_up_unwanted(agent: &mut Agent<Self>) {
-        let submissions = agent.driver.submissions.values();
-        let ends =
-            |token: &RunToken| agent.core.is_done(token) || agent.core.waits_cancelled(token);
-        let unwanted = submissions
-            .filter(|one| one.standing.is_intended())
-            .filter(|one| one.runs().all(|run| ends(&run.token)));
-        let unwanted: Vec<SubmissionId> = unwanted.map(|one| one.id).collect();
-        for id in unwanted {
-            let one = agent.driver.submissions.get_mut(&id);
-            if one.is_some_and(|one| one.standing.give_up("aborted before it was submitted")) {
-                Self::came_before_its_end(agent, id);
-                Self::note_standing(agent, id);
-            }
+        let submissions = agent.driver.submissions.values_mut();
+        let given_up = submissions.filter_map(|one| one.give_up(&agent.core).then_some(one.id));
+        let given_up: Vec<SubmissionId> = given_up.collect();
+        for id in given_up {
+            Self::came_before_its_end(agent, id);
+            Self::note_standing(agent, id);
         }
     }
 

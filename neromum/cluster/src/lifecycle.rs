@@ -7,6 +7,8 @@ mod listing;
 mod over;
 mod standing;
 mod task;
+#[cfg(test)]
+mod tests;
 mod vanished;
 
 use std::collections::{BTreeSet, HashMap};

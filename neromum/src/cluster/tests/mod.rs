@@ -461,6 +461,27 @@ async fn neromum_leaves_a_run_to_its_scheduler_unless_it_is_to_end() {
     );
 }
 
+#[tokio::test]
+async fn a_request_about_a_run_that_is_over_keeps_no_neromum() {
+    let (node, run) = (Node::new(), planned(1));
+    node.submit_as(&[run], &Answer::InDoubt);
+    let (mut agent, _boxes) = node.agent();
+    agent.core.set_paused(run.token, true);
+    let cluster = &mut agent.driver;
+    cluster.hold_at_scheduler(run.token, PauseState::Paused);
+    cluster.ring_at_scheduler(run.token);
+    let submissions = cluster.submissions.values_mut();
+    for one in submissions {
+        one.standing = Standing::Refused("no such partition".to_owned());
+    }
+    let ids: Vec<SubmissionId> = agent.driver.submissions.keys().copied().collect();
+    ids.iter()
+        .for_each(|id| Cluster::note_standing(&mut agent, *id));
+    assert_eq!(Cluster::stage(&agent, &run), Stage::Refused);
+    assert!(Cluster::next_ask(&mut agent, Instant::now()).is_none());
+    assert!(Cluster::is_all_submitted(&agent), "it may leave");
+}
+
 impl Cluster {
     /// SLURM lists job 7 in this state, submitted at this time.
     fn lists_job_7(agent: &mut Agent<Self>, state: &str, submitted_s: i64) {

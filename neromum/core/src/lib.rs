@@ -23,7 +23,7 @@ use nero_model::{RunId, RunToken};
 
 use capacity::{Capacity, Needs};
 use decide::Decision;
-pub use run::{AcceptError, Cancelled, Effect, Run, Stage};
+pub use run::{AcceptError, Cancelled, Effect, PauseState, Run, Stage};
 use turn::{Place, Turn};
 
 /// Why a paused run waits.

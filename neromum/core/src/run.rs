@@ -186,6 +186,15 @@ impl Run {
     }
 }
 
+/// The state that a person asks of a run that goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PauseState {
+    /// It is held at its scheduler, or its processes are stopped.
+    Paused,
+    /// It goes on.
+    Resumed,
+}
+
 /// Work for the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {

@@ -4,7 +4,7 @@
 use nero_model::{RunId, RunToken};
 
 use super::capacity::Needs;
-use super::{Core, Stage};
+use super::{Core, Run, Stage};
 
 impl Core {
     /// The runs that wait, in the order of their turns.
@@ -12,9 +12,27 @@ impl Core {
         self.queue.values().copied()
     }
 
+    /// Whether nothing of a run can come any more at its scheduler.
+    pub fn is_done(&self, token: &RunToken) -> bool {
+        let is_over = |run: &Run| run.stage.is_final() || matches!(run.stage, Stage::Ended { .. });
+        self.run(token).is_none_or(is_over)
+    }
+
+    /// Whether a run waits at its scheduler and is to end.
+    pub fn waits_cancelled(&self, token: &RunToken) -> bool {
+        let run = self.run(token);
+        run.is_some_and(|run| run.cancelled && matches!(run.stage, Stage::Submitted { .. }))
+    }
+
+    /// Whether a run is in a start of its task and is to end.
+    pub fn runs_cancelled(&self, token: &RunToken) -> bool {
+        let run = self.run(token);
+        run.is_some_and(|run| run.cancelled && run.stage.is_elsewhere())
+    }
+
     /// Submits a run: false, and nothing is changed, unless it waits.
     pub fn submit(&mut self, token: RunToken) -> bool {
-        let waits = |run: &super::Run| run.stage == Stage::Waiting && !run.cancelled;
+        let waits = |run: &Run| run.stage == Stage::Waiting && !run.cancelled;
         let waits = self.runs.get(&token).is_some_and(waits);
         if waits {
             self.at_scheduler(token, 0);

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use nero_cluster::lifecycle::Adoption;
 use nero_cluster::submission::{AdoptedJob, Files, Plan, Planned};
 use nero_journal::Clocks;
 use nero_journal::frame::{self, FrameKind};
@@ -22,17 +23,15 @@ use nero_node::agent::recover::remove_submission;
 use nero_node::ledger::{Answer, Intent};
 use nero_node::runs::control::newest_cancel;
 use nero_node::runs::{own, segments, spec};
-use nero_node_core::Stage;
-use nero_warden::{Accounting, Adopted, Ended, Sighting};
+use nero_warden::{Adopted, Ended, Sighting};
 use nero_wire::v1;
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 use tokio::time::Instant;
 
 use self::log::copied;
-use super::ends::ACCOUNTED_MAX;
 use super::over::of_ended;
 use super::results::{ClusterResult, CopiedLogs};
-use super::{Agent, Cluster, LOOK_EVERY, Seen, Submission, Task};
+use super::{Agent, Cluster, LOOK_EVERY, Presence, Submission, Task};
 use crate::warden::runner::ends_with_neromum;
 
 /// The only start of an adopted job's run: the scheduler alone knows of others.
@@ -42,70 +41,13 @@ const WATCHERS_MAX: usize = 16;
 /// Pause before a watcher that ended is started again.
 const WATCHER_AGAIN: Duration = Duration::from_secs(30);
 
-/// What neromum has of an adopted job, beside its submission.
-#[derive(Debug)]
-pub(super) struct Hand {
-    pub(super) job: AdoptedJob,
-    /// The scheduler's last word about it.
-    sighting: Option<Sighting>,
-    /// When the last whole look at its logs began.
-    copied: Option<Instant>,
-    watcher: Option<(Child, Instant)>,
-    /// Whether its folder tells why a log is not followed.
-    is_noted: bool,
-}
-
-impl Hand {
-    pub(super) fn new(job: AdoptedJob) -> Self {
-        Self {
-            job,
-            sighting: None,
-            copied: None,
-            watcher: None,
-            is_noted: false,
-        }
-    }
-
-    fn began(&self) -> bool {
-        self.sighting.as_ref().is_some_and(Sighting::began)
-    }
-
-    fn logs(&self, run_dir: &Path) -> Vec<(PathBuf, PathBuf)> {
-        let folder = segments::folder(run_dir, START);
-        let each = [
-            (&self.job.stdout, names::STDOUT),
-            (&self.job.stderr, names::STDERR),
-        ];
-        let each = each.into_iter();
-        each.filter_map(|(from, name)| Some((from.clone()?, folder.join(name))))
-            .collect()
-    }
-}
-
-impl Submission {
-    /// The question about its job, if that was adopted.
-    pub(super) fn adopted(&self) -> Option<Adopted<'_>> {
-        let hand = self.hand.as_ref()?;
-        Some(Adopted {
-            name: &self.name,
-            job: hand.job.job,
-            submitted_s: hand.job.submitted_s,
-        })
-    }
-
-    /// Whether the accounting may still tell with which code its job failed.
-    pub(super) fn lacks_its_code(&self, task: &Task) -> bool {
-        let Some(hand) = &self.hand else { return false };
-        let exit = hand.sighting.as_ref().and_then(|one| one.exit);
-        let failed = matches!(task.seen, Seen::Gone(Some(Ended::Failed)));
-        failed && exit.is_none() && task.asked < ACCOUNTED_MAX
-    }
-
-    /// Whether the logs of its job were copied since then.
-    pub(super) fn is_copied_since(&self, gone: Instant) -> bool {
-        let hand = self.hand.as_ref();
-        hand.is_none_or(|hand| hand.copied.is_some_and(|at| at >= gone))
-    }
+/// The logs of an adopted job, each with its copy.
+fn log_copies(job: &AdoptedJob, run_dir: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let folder = segments::folder(run_dir, START);
+    let each = [(&job.stdout, names::STDOUT), (&job.stderr, names::STDERR)];
+    let each = each.into_iter();
+    each.filter_map(|(from, name)| Some((from.clone()?, folder.join(name))))
+        .collect()
 }
 
 impl Cluster {
@@ -195,44 +137,12 @@ impl Cluster {
 
     /// Takes in what a listing or the accounting tells of adopted jobs.
     pub(super) fn see_adopted(agent: &mut Agent<Self>, sightings: &[Sighting]) {
-        let mut begin = Vec::new();
-        for submission in agent.driver.submissions.values_mut() {
-            let Some(hand) = &mut submission.hand else {
-                continue;
-            };
-            // Of several records the last start's is the last.
-            let mut told = sightings
-                .iter()
-                .filter(|one| one.row.name == submission.name);
-            if let Some(told) = told.next_back() {
-                let before = hand.sighting.take();
-                let mut told = told.clone();
-                if let Some(before) = before {
-                    told.row.host = told.row.host.or(before.row.host);
-                    told.exit = told.exit.or(before.exit);
-                    told.ended_s = told.ended_s.or(before.ended_s);
-                }
-                hand.sighting = Some(told);
-            }
-            let began = hand.began();
-            for task in &submission.tasks {
-                let is_gone = match task.seen {
-                    // It never began, and its run is taken away.
-                    Seen::Gone(Some(Ended::Cancelled { .. })) => began,
-                    Seen::Gone(_) => true,
-                    Seen::Listed(_) | Seen::Missing { .. } => began,
-                };
-                let runs = task.runs.iter().filter(|_| is_gone);
-                begin.extend(runs.map(|run| (run.token, began)));
-            }
-        }
+        let submissions = agent.driver.submissions.values_mut();
+        let begin: Vec<(RunToken, bool)> = submissions
+            .filter_map(|one| one.sighted(sightings, &agent.core))
+            .collect();
         for (token, began) in begin {
-            let run = agent.core.run(&token);
-            let waits = run.is_some_and(|run| matches!(run.stage, Stage::Submitted { .. }));
-            // What was aborted before it was seen to begin is taken away.
-            if waits && (began || !Self::waits_for_its_end(agent, &token)) {
-                Self::begin_adopted(agent, token, began);
-            }
+            Self::begin_adopted(agent, token, began);
         }
     }
 
@@ -246,8 +156,10 @@ impl Cluster {
         let Some((submission, task)) = cluster.task(&token) else {
             return;
         };
-        let Some(hand) = &submission.hand else { return };
-        let row = hand.sighting.as_ref().map(|one| &one.row);
+        let Some(adoption) = &submission.adoption else {
+            return;
+        };
+        let row = adoption.sighting.as_ref().map(|one| &one.row);
         let host = row
             .and_then(|row| row.host.as_ref())
             .map(ToString::to_string);
@@ -288,9 +200,9 @@ impl Cluster {
             return;
         }
         let mut logs = Vec::new();
-        for (id, hand, run) in cluster.hands() {
+        for (id, adoption, run) in cluster.adoptions() {
             let of_it = if Self::is_live(agent, &run.token) {
-                hand.logs(&agent.run_dir(run.id))
+                log_copies(&adoption.job, &agent.run_dir(run.id))
             } else {
                 Vec::new()
             };
@@ -322,18 +234,18 @@ impl Cluster {
                 continue;
             };
             let run = submission.runs().next().copied();
-            let Some(hand) = &mut submission.hand else {
+            let Some(adoption) = &mut submission.adoption else {
                 continue;
             };
             if !copied.has_more {
-                hand.copied = Some(began);
+                adoption.copied = Some(began.into_std());
             }
             if copied.grew || copied.has_more {
                 cluster.look_pause = LOOK_EVERY.0;
                 cluster.look_at = Some(Instant::now() + LOOK_EVERY.0);
             }
-            if let (Some(problem), false, Some(run)) = (copied.problem, hand.is_noted, run) {
-                hand.is_noted = true;
+            if let (Some(problem), false, Some(run)) = (copied.problem, adoption.is_noted, run) {
+                adoption.is_noted = true;
                 notes.push((run, problem));
             }
         }
@@ -358,22 +270,13 @@ impl Cluster {
         let watcher = agent.setup.orders.watcher.clone();
         let live: Vec<(SubmissionId, PathBuf)> = agent
             .driver
-            .hands()
-            .filter(|(_, hand, run)| hand.job.stdout.is_some() && Self::is_live(agent, &run.token))
+            .adoptions()
+            .filter(|(_, one, run)| one.job.stdout.is_some() && Self::is_live(agent, &run.token))
             .map(|(id, _, run)| (id, agent.run_dir(run.id)))
             .collect();
-        let mut room = WATCHERS_MAX;
-        for (id, run_dir) in live {
-            let hand = agent
-                .driver
-                .submissions
-                .get_mut(&id)
-                .and_then(|one| one.hand.as_mut());
-            let Some(hand) = hand.filter(|_| room > 0) else {
-                continue;
-            };
-            room -= 1;
-            if let Some((child, since)) = &mut hand.watcher {
+        let watchers = &mut agent.driver.watchers;
+        for (id, run_dir) in live.into_iter().take(WATCHERS_MAX) {
+            if let Some((child, since)) = watchers.get_mut(&id) {
                 let has_ended = !matches!(child.try_wait(), Ok(None));
                 if !has_ended || since.elapsed() < WATCHER_AGAIN {
                     continue;
@@ -394,7 +297,7 @@ impl Cluster {
                 .kill_on_drop(true);
             ends_with_neromum(&mut command);
             match command.spawn() {
-                Ok(child) => hand.watcher = Some((child, Instant::now())),
+                Ok(child) => drop(watchers.insert(id, (child, Instant::now()))),
                 Err(error) => {
                     tracing::error!(%error, program = %watcher.program.display(), "no watcher of an adopted job");
                     return;
@@ -405,8 +308,8 @@ impl Cluster {
 
     /// Finds cancel requests that rules of a watcher made.
     fn see_cancels_of_rules(agent: &mut Agent<Self>) {
-        let hands = agent.driver.hands();
-        let live: Vec<Planned> = hands
+        let adoptions = agent.driver.adoptions();
+        let live: Vec<Planned> = adoptions
             .map(|(_, _, run)| run)
             .filter(|run| Self::is_live(agent, &run.token))
             .collect();
@@ -429,8 +332,8 @@ impl Cluster {
         let Some((submission, task)) = agent.driver.task(&token) else {
             return;
         };
-        let began = submission.hand.as_ref().is_some_and(Hand::began);
-        if let Seen::Gone(Some(how @ Ended::Cancelled { .. })) = task.seen
+        let began = submission.adoption.as_ref().is_some_and(Adoption::began);
+        if let Presence::Gone(Some(how @ Ended::Cancelled { .. })) = task.seen
             && !began
         {
             let at = agent.driver.ended_at(Some(how));
@@ -450,17 +353,17 @@ impl Cluster {
         let Some((submission, task)) = cluster.task(&token) else {
             return false;
         };
-        let Some(hand) = &submission.hand else {
+        let Some(adoption) = &submission.adoption else {
             return false;
         };
         let how = match &task.seen {
-            Seen::Gone(how) => *how,
-            Seen::Listed(_) | Seen::Missing { .. } => None,
+            Presence::Gone(how) => *how,
+            Presence::Listed(_) | Presence::Missing { .. } => None,
         };
         let run_dir = agent.run_dir(entry.id);
         let end = End {
             how,
-            told: hand.sighting.as_ref(),
+            told: adoption.sighting.as_ref(),
             asked: asked(&run_dir).filter(|_| how != Some(Ended::Completed)),
             output: [names::STDOUT, names::STDERR].map(|name| {
                 let path = segments::folder(&run_dir, START).join(name);
@@ -481,17 +384,11 @@ impl Cluster {
         true
     }
 
-    /// Whether no accounting is known to be there.
-    pub(super) fn may_be_accounted(agent: &Agent<Self>) -> bool {
-        let site = agent.driver.site.as_ref();
-        site.is_none_or(|(_, site)| site.accounting != Accounting::Absent)
-    }
-
     /// The adopted jobs with their runs.
-    fn hands(&self) -> impl Iterator<Item = (SubmissionId, &Hand, Planned)> {
+    fn adoptions(&self) -> impl Iterator<Item = (SubmissionId, &Adoption, Planned)> {
         self.submissions.values().filter_map(|one| {
             let run = one.runs().next()?;
-            Some((one.id, one.hand.as_ref()?, *run))
+            Some((one.id, one.adoption.as_ref()?, *run))
         })
     }
 }
@@ -606,9 +503,9 @@ fn job_text(warden: &dyn nero_warden::Warden, submission: &Submission, task: &Ta
         return String::new();
     };
     let is_task = submission
-        .hand
+        .adoption
         .as_ref()
-        .is_some_and(|hand| hand.job.job.task.is_some());
+        .is_some_and(|one| one.job.job.task.is_some());
     if is_task {
         warden.task_name(job, task.index)
     } else {

@@ -7,7 +7,6 @@ use nero_cluster::submission::Files;
 use nero_model::SubmissionId;
 use nero_node::agent::handle::Done;
 use nero_node::staging::environment::{local_user, user_in};
-use nero_warden::standing::{Standing, Step};
 use nero_warden::{Call, End, JobName, Known, Said};
 use tokio::time::Instant;
 
@@ -70,24 +69,17 @@ impl Cluster {
 
     /// Whether the queue tells anything: runs wait, or may begin or end at the scheduler.
     fn has_to_ask(agent: &Agent<Self>) -> bool {
-        let is_open = |one: &Submission| match one.standing {
-            Standing::Intended { .. } | Standing::InDoubt(_) => true,
-            Standing::Refused(_) | Standing::NotNow(_) => false,
-            Standing::Accepted(_) => {
-                let mut tasks = one.tasks.iter();
-                tasks.any(|task| !one.is_finished(task))
-                    || one.runs().any(|run| !Self::is_done(agent, &run.token))
-            }
-        };
         let mut submissions = agent.driver.submissions.values();
-        agent.core.waiting() > 0 || submissions.any(is_open)
+        agent.core.waiting() > 0 || submissions.any(|one| one.is_awaited(&agent.core))
     }
 
     /// The next command, in the order in which things must not wait.
     pub(super) fn next_ask(agent: &mut Agent<Self>, now: Instant) -> Option<(Ask, Vec<Call>)> {
         let (waits, has_open) = (agent.core.waiting() > 0, Self::has_to_ask(agent));
-        let to_cancel = Self::tasks_to_cancel(agent, now);
         let cluster = &mut agent.driver;
+        // Requests about runs that are over need no listing: none may come any more.
+        cluster.rings.retain(|token| !agent.core.is_done(token));
+        cluster.holds.retain(|token, _| !agent.core.is_done(token));
         let twins = cluster.cancel_twins();
         if !twins.is_empty() {
             tracing::warn!(?twins, "the scheduler has submissions more than once");
@@ -95,8 +87,10 @@ impl Cluster {
         }
         let listed = cluster.counted.map(|(at, _)| at);
         let may_list = listed.is_none_or(|at| now.duration_since(at) >= LIST_APART);
-        if !to_cancel.is_empty() {
-            match cluster.cancel(&to_cancel, now) {
+        let all = cluster.submissions.values();
+        let mut to_end = all.map(|one| one.tasks_to_end(now.into_std(), &agent.core));
+        if to_end.any(|tasks| !tasks.is_empty()) {
+            match cluster.cancel(&agent.core, now) {
                 Some(calls) if !calls.is_empty() => {
                     cluster.list_soon(now + LIST_APART);
                     let escalated = std::mem::take(&mut cluster.escalated);
@@ -109,12 +103,8 @@ impl Cluster {
                 }
             }
         }
-        let open = || cluster.submissions.values();
-        let can = |one: &&Submission| one.is_synced && one.order.is_some();
-        let intended = open()
-            .filter(can)
-            .find(|one| one.standing.next() == Step::Submit);
-        if let Some(id) = intended.map(|one| one.id) {
+        let due = cluster.submissions.values().find(|one| one.is_due());
+        if let Some(id) = due.map(|one| one.id) {
             return cluster.submit(id);
         }
         let cluster = &mut agent.driver;

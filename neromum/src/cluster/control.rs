@@ -2,132 +2,33 @@
 //! whatever starts meanwhile ends by itself. A job is cancelled by its id after a
 //! listing showed the id with our name.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
-use nero_cluster::submission::sync_folder;
+use nero_cluster::lifecycle::Hold;
+use nero_cluster::submission::{Planned, sync_folder};
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{TaskOver, task_over};
-use nero_model::paths::run as names;
-use nero_model::{RunId, RunToken, SubmissionId};
+use nero_model::paths::{NodePaths, run as names};
+use nero_model::{RunId, RunToken};
 use nero_node::launch::orders::grace_ms;
 use nero_node::runs::control::newest_cancel;
 use nero_node::runs::{own, spec};
-use nero_node_core::Stage;
+use nero_node_core::Core;
 use nero_warden::{Call, Listed, State};
 use nero_wire::v1;
 use tokio::time::Instant;
 
-use super::{Agent, Cluster, Driver, PauseState, Seen};
-
-/// Pause before a task that is still listed is cancelled once more, and before a hold is
-/// asked for once more.
-const AGAIN: Duration = Duration::from_secs(15);
-/// The longest pause of a hold that the scheduler refuses. Each pause is twice the last.
-const AGAIN_MAX: Duration = Duration::from_secs(600);
-/// Pause before the job of runs that did not end is cancelled once more.
-const AGAIN_OVERDUE: Duration = Duration::from_secs(60);
-/// Time that a run has beyond its grace, for its cancel request and its end to pass
-/// over the disk.
-const MARGIN: Duration = Duration::from_secs(45);
-
-/// A request to hold or release the job of a run.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Hold {
-    wanted: PauseState,
-    /// Listings that were asked for before that time say nothing about it.
-    since: Instant,
-    /// When its command may be given, or given again.
-    next: Instant,
-    /// From then until the time after that.
-    pause: Duration,
-}
-
-impl Hold {
-    /// The same after its command was given, if that was due.
-    fn told(self, now: Instant) -> Self {
-        if self.next <= now {
-            Self {
-                since: now,
-                next: now + self.pause,
-                pause: (self.pause * 2).min(AGAIN_MAX),
-                ..self
-            }
-        } else {
-            Self {
-                since: self.next,
-                ..self
-            }
-        }
-    }
-}
+use super::{Agent, Cluster, Driver, PauseState};
 
 impl Cluster {
-    /// Tasks to cancel at the scheduler now: no run of them is to go on, at least one
-    /// was aborted before it began or had its time to end by itself, and none was
-    /// cancelled lately.
-    pub(super) fn tasks_to_cancel(
-        agent: &Agent<Self>,
-        now: Instant,
-    ) -> BTreeSet<(SubmissionId, u32)> {
-        let mut found = BTreeSet::new();
-        for submission in agent.driver.submissions.values() {
-            if submission.job().is_none() {
-                continue;
-            }
-            for task in &submission.tasks {
-                let again = task.overdue_at.map_or(AGAIN, |_| AGAIN_OVERDUE);
-                let is_due = task.cancelled.is_none_or(|at| now >= at + again);
-                if !is_due || matches!(task.seen, Seen::Gone(_)) {
-                    continue;
-                }
-                let runs = || task.runs.iter().map(|run| &run.token);
-                let is_overdue = task.is_overdue(now);
-                let ends = |token: &RunToken| {
-                    let runs_on = is_overdue && Self::runs_on(agent, token);
-                    runs_on || Self::waits_for_its_end(agent, token)
-                };
-                if runs().all(|token| Self::is_done(agent, token) || ends(token))
-                    && runs().any(ends)
-                {
-                    found.insert((submission.id, task.index));
-                }
-            }
-        }
-        found
-    }
-
     /// Notes until when tasks have time of which every run is to end and one still
     /// runs. A neromum that was started anew begins with the full time.
     pub(super) fn note_overdue(agent: &mut Agent<Self>, now: Instant) {
-        let mut noted = Vec::new();
-        for submission in agent.driver.submissions.values() {
-            for task in &submission.tasks {
-                let runs = || task.runs.iter().map(|run| run.token);
-                let of_it = || runs().filter(|token| !Self::is_done(agent, token));
-                let is_wanted =
-                    |token: &RunToken| agent.core.run(token).is_some_and(|run| run.cancelled);
-                let is_new = task.overdue_at.is_none() && !matches!(task.seen, Seen::Gone(_));
-                if is_new
-                    && of_it().any(|token| Self::runs_on(agent, &token))
-                    && of_it().all(|token| is_wanted(&token))
-                {
-                    let grace = of_it().map(|token| Self::grace_of(agent, &token)).max();
-                    let at = match submission.hand {
-                        // Nothing but its scheduler can end it.
-                        Some(_) => now,
-                        None => now + grace.unwrap_or_default() + MARGIN,
-                    };
-                    noted.push((submission.id, task.index, at));
-                }
-            }
-        }
-        for (id, index, at) in noted {
-            let submission = agent.driver.submissions.get_mut(&id);
-            if let Some(task) = submission.and_then(|one| one.task_mut(index)) {
-                task.overdue_at = Some(at);
-            }
+        let grace = |run: &Planned| grace_of(&agent.setup.paths, run);
+        for submission in agent.driver.submissions.values_mut() {
+            submission.note_overdue(now.into_std(), &agent.core, grace);
         }
     }
 
@@ -136,7 +37,7 @@ impl Cluster {
         let submissions = agent.driver.submissions.values();
         let tasks = submissions.flat_map(|one| &one.tasks);
         tasks
-            .filter_map(|task| task.overdue_at)
+            .filter_map(|task| task.overdue_at.map(Instant::from_std))
             .filter(|at| *at > now)
             .min()
     }
@@ -154,10 +55,8 @@ impl Cluster {
         let holds = std::mem::take(&mut cluster.holds);
         let is_seen = |(token, hold): &(RunToken, Hold)| {
             let task = cluster.task(token);
-            let is_seen = task.is_none_or(|(submission, task)| {
-                submission.row(task).is_some() || matches!(task.seen, Seen::Gone(_))
-            });
-            is_seen && listed >= hold.since
+            task.is_none_or(|(submission, task)| submission.shows(task))
+                && listed.into_std() >= hold.since
         };
         let (ready, later): (HashMap<_, _>, HashMap<_, _>) = holds.into_iter().partition(is_seen);
         let (calls, open) = Self::hold_calls(agent, &ready, now);
@@ -169,48 +68,38 @@ impl Cluster {
         let cluster = &mut agent.driver;
         cluster.holds = later;
         let open = ready.into_iter().filter(|(token, _)| open.contains(token));
-        let open = open.map(|(token, hold)| (token, hold.told(now)));
+        let open = open.map(|(token, hold)| (token, hold.told(now.into_std())));
         cluster.holds.extend(open);
         (!calls.is_empty()).then_some(calls)
     }
 
     /// The commands for these requests, and the runs that a listing does not show as
-    /// they are to be. A task is held when each of its runs is paused or over.
+    /// they are to be.
     fn hold_calls(
         agent: &Agent<Self>,
         ready: &HashMap<RunToken, Hold>,
         now: Instant,
     ) -> (Vec<Call>, HashSet<RunToken>) {
         let cluster = &agent.driver;
-        let is_paused = |token: &RunToken| agent.core.run(token).is_some_and(|run| run.paused);
-        let rests = |token: &RunToken| Self::is_done(agent, token) || is_paused(token);
         let (mut hold, mut release) = (Vec::new(), Vec::new());
         let mut open = HashSet::new();
         // The runs of a pack share a task.
         let mut listed = HashSet::new();
         for (token, asked) in ready {
-            let Some((submission, task)) = cluster.task(token) else {
+            let task = cluster.task(token);
+            let row = task.and_then(|(submission, task)| {
+                submission.row_to_hold(task, asked.wanted, &agent.core)
+            });
+            let Some((row, index)) = row else {
                 continue;
             };
-            let Some(row) = submission.row(task) else {
-                continue;
-            };
-            let list: &mut Vec<(&Listed, Option<u32>)> = match (&row.state, asked.wanted) {
-                (State::Waiting(_), PauseState::Paused)
-                    if task.runs.iter().all(|run| rests(&run.token)) =>
-                {
-                    &mut hold
-                }
-                (State::Held(_), PauseState::Resumed) => &mut release,
-                _ => continue,
-            };
-            let index = row.tasks.as_ref().map(|_| task.index);
             open.insert(*token);
-            let is_due = asked.next <= now;
-            if is_due && asked.wanted == PauseState::Paused && !Self::note_held(agent, token) {
+            let is_hold = asked.wanted == PauseState::Paused;
+            if !asked.is_due(now.into_std()) || is_hold && !Self::note_held(agent, token) {
                 continue;
             }
-            if is_due && listed.insert((row.job, index)) {
+            if listed.insert((row.job, index)) {
+                let list = if is_hold { &mut hold } else { &mut release };
                 list.push((row, index));
             }
         }
@@ -263,27 +152,8 @@ impl Cluster {
         let due = cluster.holds.iter().filter(|(token, _)| has_job(token));
         if let Some(due) = due.map(|(_, hold)| hold.since).min() {
             let next = listed.map_or(now, |at| at + super::LIST_APART * 2);
-            cluster.list_soon(next.max(due).max(now));
+            cluster.list_soon(next.max(Instant::from_std(due)).max(now));
         }
-    }
-
-    /// Time from the polite signal to the final one, by the newest cancel request of
-    /// a run, else by its spec.
-    fn grace_of(agent: &Agent<Self>, token: &RunToken) -> Duration {
-        let Some(entry) = agent.entries.get(token) else {
-            return Duration::ZERO;
-        };
-        let run_dir = agent.run_dir(entry.id);
-        let name = format!("cancel.{}", newest_cancel(&run_dir));
-        let path = run_dir.join(names::CONTROL).join(name);
-        let asked = frame::read::<v1::Cancel>(FrameKind::Cancel, &path);
-        let own = || {
-            let spec = spec::read(&agent.setup.paths, entry.id, *token);
-            grace_ms(&spec.unwrap_or_default())
-        };
-        let given = asked.map_or(0, |cancel| cancel.grace_ms);
-        let ms = if given > 0 { given } else { own() };
-        Duration::from_millis(ms.into())
     }
 
     /// Records, before the scheduler is called, that the jobs of these runs are
@@ -313,21 +183,22 @@ impl Cluster {
         let tasks = submissions.flat_map(|one| &one.tasks);
         let runs = tasks.filter(|task| task.over).flat_map(|task| &task.runs);
         runs.map(|run| run.token)
-            .filter(|token| Self::waits_for_its_end(agent, token))
+            .filter(|token| agent.core.waits_cancelled(token))
             .collect()
     }
+}
 
-    /// Whether a run is in a start of its task and is to end.
-    fn runs_on(agent: &Agent<Self>, token: &RunToken) -> bool {
-        let run = agent.core.run(token);
-        run.is_some_and(|run| run.cancelled && run.stage.is_elsewhere())
-    }
-
-    /// Whether a run waits at its scheduler and is to end.
-    pub(super) fn waits_for_its_end(agent: &Agent<Self>, token: &RunToken) -> bool {
-        let run = agent.core.run(token);
-        run.is_some_and(|run| run.cancelled && matches!(run.stage, Stage::Submitted { .. }))
-    }
+/// Time from the polite signal to the final one, by the newest cancel request of
+/// a run, else by its spec.
+fn grace_of(paths: &NodePaths, run: &Planned) -> Duration {
+    let run_dir = paths.run(run.id);
+    let name = format!("cancel.{}", newest_cancel(&run_dir));
+    let path = run_dir.join(names::CONTROL).join(name);
+    let asked = frame::read::<v1::Cancel>(FrameKind::Cancel, &path);
+    let own = || grace_ms(&spec::read(paths, run.id, run.token).unwrap_or_default());
+    let given = asked.map_or(0, |cancel| cancel.grace_ms);
+    let ms = if given > 0 { given } else { own() };
+    Duration::from_millis(ms.into())
 }
 
 /// Makes a name without content, which survives a power cut.
@@ -339,13 +210,7 @@ fn note_synced(path: &Path) -> std::io::Result<()> {
 impl Cluster {
     /// A waiting run is to be held at its scheduler, or released.
     pub fn hold_at_scheduler(&mut self, token: RunToken, wanted: PauseState) {
-        let now = Instant::now();
-        let hold = Hold {
-            wanted,
-            since: now,
-            next: now,
-            pause: AGAIN,
-        };
+        let hold = Hold::new(wanted, Instant::now().into_std());
         self.holds.insert(token, hold);
         self.hurry();
     }
@@ -407,73 +272,21 @@ impl Cluster {
         warden.cancel_waiting_calls(&seen)
     }
 
-    /// The commands that cancel these tasks, none where they are over or run by now;
-    /// `None`: a listing has to show them first.
-    pub(super) fn cancel(
-        &mut self,
-        tasks: &BTreeSet<(SubmissionId, u32)>,
-        now: Instant,
-    ) -> Option<Vec<Call>> {
+    /// The commands that cancel what is to end, none where it is over or runs by now;
+    /// `None`: a listing has to show it first.
+    pub(super) fn cancel(&mut self, runs: &Core, now: Instant) -> Option<Vec<Call>> {
         let listed = self.answered?;
         if now.duration_since(listed) > super::LIST_APART * 3 {
             return None;
         }
-        let mut seen: Vec<(&Listed, Option<u32>)> = Vec::new();
-        let mut adopted = Vec::new();
-        for (id, submission) in &mut self.submissions {
-            let Some(job) = submission.job() else {
-                continue;
-            };
-            let is_adopted = submission.hand.is_some();
-            let rows: Vec<&Listed> = submission.rows.iter().collect();
-            // A task that began since is rung first; our own steps end it, if it answers.
-            let begins = |task: &super::Task| {
-                let is_first = task.cancelled.is_none() && !task.is_overdue(now) && !is_adopted;
-                let row = task.row(&rows, job);
-                is_first && row.is_some_and(|row| row.state == State::Running)
-            };
-            let mut rung = Vec::new();
-            for task in &mut submission.tasks {
-                if tasks.contains(&(*id, task.index)) && begins(task) {
-                    task.cancelled = Some(now);
-                    self.rings.extend(task.runs.iter().map(|run| run.token));
-                    rung.push(task.index);
-                }
-            }
-            let wanted = |index: u32| tasks.contains(&(*id, index)) && !rung.contains(&index);
-            // The last of a row takes the whole row with it, in one command.
-            let all = submission
-                .tasks
-                .iter()
-                .all(|task| wanted(task.index) || task.over)
-                // Other tasks of its array are not ours.
-                && !is_adopted;
-            for task in submission
-                .tasks
-                .iter_mut()
-                .filter(|task| wanted(task.index))
-            {
-                let is_overdue = task.is_overdue(now);
-                task.cancelled = Some(now);
-                let row = task.row(&rows, job);
-                let Some(row) = row.filter(|row| !matches!(row.state, State::Ended(_))) else {
-                    continue;
-                };
-                if is_overdue && !is_adopted && !std::mem::replace(&mut task.is_told, true) {
-                    let runs = task.runs.iter().map(|run| (run.token, run.id));
-                    self.escalated.extend(runs);
-                }
-                let one = row.tasks.as_ref().map(|_| task.index).filter(|_| !all);
-                if is_adopted {
-                    adopted.push((row, one));
-                    continue;
-                }
-                // All tasks of an array may be one row, and one word.
-                let last = seen.last().map(|(row, task)| (row.job, *task));
-                if last != Some((row.job, one)) {
-                    seen.push((row, one));
-                }
-            }
+        let (mut seen, mut adopted) = (Vec::new(), Vec::new());
+        for submission in self.submissions.values_mut() {
+            let is_adopted = submission.adoption.is_some();
+            let found = submission.cancel(now.into_std(), runs);
+            self.rings.extend(found.rings);
+            self.escalated.extend(found.escalated);
+            let rows = if is_adopted { &mut adopted } else { &mut seen };
+            rows.extend(found.rows);
         }
         let mut calls = if seen.is_empty() {
             Vec::new()

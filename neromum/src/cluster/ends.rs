@@ -1,44 +1,23 @@
 //! The accounting is asked for ends of tasks that left the queue.
 
 use nero_model::SubmissionId;
-use nero_warden::{Accounting, Adopted, Call, JobName, Said, Sighting};
+use nero_warden::{Adopted, Call, JobName, Said, Sighting};
 use tokio::time::Instant;
 
-use super::{Agent, Ask, Cluster, Seen, Submission, Task};
-
-/// Number of times that the accounting is asked for a task that left the queue.
-pub(super) const ACCOUNTED_MAX: u8 = 4;
+use super::{Agent, Ask, Cluster, Submission};
 
 impl Cluster {
     /// Asks the accounting for tasks that left the queue while runs of them are
     /// open.
     pub(super) fn ends_to_ask(agent: &mut Agent<Self>) -> Option<(Ask, Vec<Call>)> {
-        let open = |task: &Task| {
-            task.runs
-                .iter()
-                .any(|run| !Self::is_done(agent, &run.token))
-        };
-        let cluster = &agent.driver;
-        let site = cluster.site.as_ref().map(|(_, site)| site.accounting);
-        if site == Some(Accounting::Absent) {
+        let accounts = agent.driver.accounts();
+        let (listed, _) = agent.driver.counted?;
+        if !accounts.may_exist {
             return None;
         }
-        let (listed, _) = cluster.counted?;
-        let wants = |submission: &&Submission| {
-            let left = |task: &Task| matches!(task.seen, Seen::Missing { .. } | Seen::Gone(None));
-            let mut tasks = submission.tasks.iter();
-            let lacks = |task: &Task| {
-                submission.lacks_its_code(task)
-                    || cluster.names_cancellers() && task.lacks_its_canceller()
-            };
-            tasks.any(|task| (left(task) || lacks(task)) && task.asked < ACCOUNTED_MAX && open(task))
-                // Once for each listing, since records come late.
-                && submission.accounted.is_none_or(|at| at < listed)
-        };
-        let ids: Vec<SubmissionId> = cluster
-            .submissions
-            .values()
-            .filter(wants)
+        let submissions = agent.driver.submissions.values();
+        let ids: Vec<SubmissionId> = submissions
+            .filter(|one| one.wants_ends(listed.into_std(), accounts, &agent.core))
             .take(100)
             .map(|submission| submission.id)
             .collect();
@@ -47,12 +26,7 @@ impl Cluster {
         let (mut names, mut oldest) = (Vec::new(), now_ms);
         for id in &ids {
             let submission = cluster.submissions.get_mut(id)?;
-            submission.accounted = Some(Instant::now());
-            let is_adopted = submission.hand.is_some();
-            for task in &mut submission.tasks {
-                let left = matches!(task.seen, Seen::Missing { .. } | Seen::Gone(None));
-                task.asked += u8::from(left || is_adopted);
-            }
+            submission.asks_for_ends(Instant::now().into_std());
             if let Some(one) = submission.adopted() {
                 oldest = oldest.min(one.submitted_s.saturating_mul(1000));
             } else {
@@ -85,7 +59,7 @@ impl Cluster {
         let (by_hand, ours): (Vec<&Submission>, Vec<&Submission>) = ids
             .iter()
             .filter_map(of)
-            .partition(|one| one.hand.is_some());
+            .partition(|one| one.adoption.is_some());
         let names: Vec<JobName> = ours.iter().map(|one| one.name.clone()).collect();
         let names: Vec<&JobName> = names.iter().collect();
         let answers = if names.is_empty() {
@@ -106,41 +80,22 @@ impl Cluster {
         }
         let cluster = &mut agent.driver;
         for id in ids {
-            let submission = cluster.submissions.get_mut(id);
-            let tasks = submission.into_iter().flat_map(|one| &mut one.tasks);
-            for task in tasks {
-                task.is_accounted |= matches!(task.seen, Seen::Gone(_));
+            if let Some(submission) = cluster.submissions.get_mut(id) {
+                submission.ends_were_asked();
             }
         }
-        if names.is_empty() {
-            Self::look_at_what_is_gone(agent);
-            return;
-        }
-        let records = match cluster.warden.read_ends(said, &names) {
-            Ok(records) => records,
-            Err(error) => {
-                // The queue decides without it, later.
-                tracing::info!(%error, "the accounting does not answer");
-                Self::look_at_what_is_gone(agent);
-                return;
-            }
+        let records = if names.is_empty() {
+            Ok(Vec::new())
+        } else {
+            cluster.warden.read_ends(said, &names)
         };
-        for submission in cluster.submissions.values_mut() {
-            let Some(job) = submission.job() else {
-                continue;
-            };
-            for task in &mut submission.tasks {
-                let mut of_it = records.iter().filter(|record| {
-                    let tasks = record.task.as_ref();
-                    record.name == submission.name
-                        && record.job == job
-                        && tasks.map_or(task.index == 0, |tasks| tasks.contains(task.index))
-                });
-                // Earlier starts come first.
-                if let Some(record) = of_it.next_back() {
-                    task.accounted(&record.state);
-                }
+        match records {
+            Ok(records) => {
+                let submissions = cluster.submissions.values_mut();
+                submissions.for_each(|one| one.accounted(&records));
             }
+            // The queue decides without it, later.
+            Err(error) => tracing::info!(%error, "the accounting does not answer"),
         }
         Self::look_at_what_is_gone(agent);
     }

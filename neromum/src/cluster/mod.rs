@@ -12,7 +12,6 @@ mod over;
 mod results;
 mod room;
 mod submit;
-mod task;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -26,23 +25,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nero_cluster::submission::{Files, News};
+use nero_cluster::lifecycle::{Accounts, Hold, Ms, Presence, Submission, Task};
+use nero_cluster::submission::News;
 use nero_model::{RunId, RunToken, SubmissionId};
 use nero_node::agent::driver::Rest;
 use nero_node::agent::recover::remove_submission;
 use nero_node::agent::{Agent, Driver, Entry, PauseState};
-use nero_node::ledger::{Answer, Intent, Kept, LedgerState};
+use nero_node::ledger::{Intent, Kept, LedgerState};
 use nero_node_core::capacity::Needs;
 use nero_node_core::decide::Origin;
 use nero_node_core::{Run, Stage};
-use nero_warden::standing::{Ms, Standing};
-use nero_warden::{JobId, JobName, Known, Listed, Order, Site, Warden};
+use nero_warden::{Accounting, JobId, Site, Warden};
 use nero_wire::v1::SchedulerUse;
+use tokio::process::Child;
 use tokio::time::Instant;
 
 use crate::warden::front::Front;
 use results::{Ask, ClusterResult};
-use task::{Seen, Task};
 
 /// First and longest pause between two listings while nothing changes.
 const LIST_EVERY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(60));
@@ -93,6 +92,8 @@ pub struct Cluster {
     queue_answers: usize,
     /// Whether that listing asks about adopted jobs, too.
     has_asked_adopted: bool,
+    /// Watchers of adopted jobs, and when each was started.
+    watchers: HashMap<SubmissionId, (Child, Instant)>,
     /// Launches of which no job was seen yet: each look reads their folders.
     launches: Vec<(SubmissionId, News)>,
     /// Names of users that only a directory of the site has.
@@ -102,7 +103,7 @@ pub struct Cluster {
     /// Live runs whose tasks are to look for cancel requests.
     rings: HashSet<RunToken>,
     /// Runs whose waiting jobs are to be held or released.
-    holds: HashMap<RunToken, control::Hold>,
+    holds: HashMap<RunToken, Hold>,
     /// Runs that did not end in time, whose jobs are cancelled by the next command.
     escalated: Vec<(RunToken, RunId)>,
     /// Zero of the times of listings.
@@ -141,44 +142,13 @@ struct JobCounts {
     kept: u64,
 }
 
-/// One submission.
-#[derive(Debug)]
-pub(super) struct Submission {
-    id: SubmissionId,
-    name: JobName,
-    files: Files,
-    /// Its tasks, by their indexes.
-    tasks: Vec<Task>,
-    tokens: HashMap<RunId, RunToken>,
-    standing: Standing,
-    /// Whether the intent is synced.
-    is_synced: bool,
-    made_ms: i64,
-    /// Tasks of it that may run at once.
-    at_once: u32,
-    /// Whether no job of this user was in the queue as it was made.
-    is_alone: bool,
-    /// Its place among all submissions of this neromum: later ones are higher.
-    number: u64,
-    /// What is submitted, until the scheduler has it.
-    order: Option<Box<(Order, String)>>,
-    news: BTreeSet<News>,
-    /// Copies of it, which the scheduler has too.
-    twins: Vec<JobId>,
-    /// Whether a task of it vanished, and the start of the controller tells what is to
-    /// be done.
-    has_vanished: bool,
-    /// When the accounting was asked for it last.
-    accounted: Option<Instant>,
-    rows: Vec<Listed>,
-    /// Its job, if a person submitted it.
-    hand: Option<adopted::Hand>,
-}
-
 impl Cluster {
-    /// Whether the accounting tells who cancelled a job.
-    fn names_cancellers(&self) -> bool {
-        self.warden.kind() == nero_warden::Kind::Slurm
+    fn accounts(&self) -> Accounts {
+        let site = self.site.as_ref();
+        Accounts {
+            may_exist: site.is_none_or(|(_, site)| site.accounting != Accounting::Absent),
+            names_cancellers: self.warden.kind() == nero_warden::Kind::Slurm,
+        }
     }
 
     pub fn new(setup: Scheduler) -> Self {
@@ -196,6 +166,7 @@ impl Cluster {
             is_copying: false,
             queue_answers: 0,
             has_asked_adopted: false,
+            watchers: HashMap::new(),
             launches: Vec::new(),
             users: HashMap::new(),
             read_next: None,
@@ -247,55 +218,6 @@ impl Cluster {
     }
 }
 
-impl Submission {
-    fn intent(&self) -> Intent {
-        Intent {
-            submission: self.id,
-            tokens: self.runs().map(|run| run.token).collect(),
-            made_ms: self.made_ms,
-            answer: match &self.standing {
-                Standing::Intended { .. } | Standing::InDoubt(_) => Answer::InDoubt,
-                Standing::Accepted(job) => Answer::Job(job.0),
-                Standing::Refused(why) => Answer::Refused(why.clone()),
-                Standing::NotNow(why) => Answer::NotNow(why.clone()),
-            },
-        }
-    }
-
-    fn known(&self) -> Known<'_> {
-        Known {
-            name: &self.name,
-            job: self.job(),
-        }
-    }
-
-    fn job(&self) -> Option<JobId> {
-        let Standing::Accepted(job) = self.standing else {
-            return None;
-        };
-        Some(job)
-    }
-
-    fn task(&self, index: u32) -> Option<&Task> {
-        let at = self.tasks.binary_search_by_key(&index, |task| task.index);
-        self.tasks.get(at.ok()?)
-    }
-
-    fn task_mut(&mut self, index: u32) -> Option<&mut Task> {
-        let at = self.tasks.binary_search_by_key(&index, |task| task.index);
-        self.tasks.get_mut(at.ok()?)
-    }
-
-    fn is_refused(&self) -> bool {
-        matches!(self.standing, Standing::Refused(_) | Standing::NotNow(_))
-    }
-
-    fn row(&self, task: &Task) -> Option<&Listed> {
-        let rows: Vec<&Listed> = self.rows.iter().collect();
-        task.row(&rows, self.job()?)
-    }
-}
-
 impl Driver for Cluster {
     type Result = ClusterResult;
 
@@ -340,7 +262,7 @@ impl Driver for Cluster {
     fn intents(&self) -> Vec<Intent> {
         let mut all: Vec<&Submission> = self.submissions.values().collect();
         all.sort_by_key(|one| one.number);
-        all.into_iter().map(Submission::intent).collect()
+        all.into_iter().map(submit::intent).collect()
     }
 
     /// From now on the scheduler may be called.
@@ -376,6 +298,10 @@ impl Driver for Cluster {
             }
             is_open
         });
+        let submissions = &cluster.submissions;
+        cluster
+            .watchers
+            .retain(|id, _| submissions.contains_key(id));
         if !gone.is_empty() {
             tokio::task::spawn_blocking(move || {
                 gone.iter().for_each(|folder| remove_submission(folder));
@@ -401,7 +327,7 @@ impl Driver for Cluster {
         let runs = submissions
             .filter(|one| one.job().is_some())
             .flat_map(Submission::runs);
-        let own = runs.filter(|run| !Self::is_done(agent, &run.token)).count() as u64;
+        let own = runs.filter(|run| !agent.core.is_done(&run.token)).count() as u64;
         let answered = cluster.answered.map(|at| at.elapsed().as_secs_f64());
         Some(SchedulerUse {
             lists: cluster.listed,
@@ -422,7 +348,8 @@ impl Driver for Cluster {
     }
 
     fn is_adopted(&self, token: &RunToken) -> bool {
-        self.task(token).is_some_and(|(one, _)| one.hand.is_some())
+        self.task(token)
+            .is_some_and(|(one, _)| one.adoption.is_some())
     }
 
     /// Its task tells it, with the host of its newest start.
@@ -481,13 +408,5 @@ impl Cluster {
             && cluster.holds.is_empty()
             && submissions.all(|one| one.job().is_some() || one.is_refused())
             && agent.core.runs().all(|(_, run)| is_there(run))
-    }
-
-    /// Whether nothing of a run can come any more at its scheduler.
-    fn is_done(agent: &Agent<Self>, token: &RunToken) -> bool {
-        agent
-            .core
-            .run(token)
-            .is_none_or(|run| run.stage.is_final() || matches!(run.stage, Stage::Ended { .. }))
     }
 }

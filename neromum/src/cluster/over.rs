@@ -1,7 +1,7 @@
 //! Tasks that are over: by the scheduler's word, and because no start of them is alive.
 //! How the scheduler ended them is recorded before their runs' ends are told.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use nero_cluster::submission::{Files, News, StartId, began, launched_by};
@@ -15,7 +15,7 @@ use nero_node_core::lease::OLD_BEATS;
 use nero_warden::Ended;
 use tokio::time::Instant;
 
-use super::{Agent, Cluster, Driver, LOOK_EVERY, Seen, Submission};
+use super::{Agent, Cluster, Driver, Presence};
 
 impl Cluster {
     /// What the scheduler calls gone is decided about by news that are read after its
@@ -29,7 +29,7 @@ impl Cluster {
             .values_mut()
             .flat_map(|one| &mut one.tasks)
         {
-            task.note_gone(now);
+            task.note_gone(now.into_std());
             is_new |= task.gone.is_some() && !task.over;
         }
         if is_new {
@@ -40,49 +40,27 @@ impl Cluster {
     /// Finds tasks that are over by the scheduler's word, and of which no start is
     /// alive; then decides about their runs.
     pub(super) fn see_what_is_over(agent: &mut Agent<Self>) {
-        let is_accounted = Self::may_be_accounted(agent);
-        let runs = agent.driver.submissions.values();
-        let runs = runs.flat_map(Submission::runs).map(|run| run.token);
-        let done: HashSet<RunToken> = runs.filter(|token| Self::is_done(agent, token)).collect();
         let cluster = &mut agent.driver;
         if cluster.is_looking {
             // Names that are being read count.
             return;
         }
-        let began = cluster.look_began;
-        let names_cancellers = cluster.names_cancellers();
+        let looked = cluster.look_began.map(Instant::into_std);
+        let accounts = cluster.accounts();
         let mut over = Vec::new();
-        let mut again = false;
         for submission in cluster.submissions.values_mut() {
-            let mut tasks = std::mem::take(&mut submission.tasks);
-            for task in &mut tasks {
-                let is_read = task.gone.is_some_and(|gone| {
-                    began.is_some_and(|at| at >= gone) && submission.is_copied_since(gone)
-                });
-                // The accounting is asked for runs that did not end yet.
-                let is_open = task.runs.iter().any(|run| !done.contains(&run.token));
-                let lacks = submission.lacks_its_code(task)
-                    || names_cancellers && task.lacks_its_canceller();
-                let waits = is_accounted && is_open && lacks;
-                if task.over || !is_read || waits {
-                    continue;
-                }
-                let starts = living(&submission.files, &submission.news, task.index);
-                task.over = starts.is_empty();
-                again |= !task.over;
-                if task.over {
+            for index in submission.tasks_gone(looked, accounts, &agent.core) {
+                // Their beats have to stand still first, or they leave.
+                let lives = !living(&submission.files, &submission.news, index).is_empty();
+                if let Some(task) = submission.task_mut(index).filter(|_| !lives) {
+                    task.over = true;
                     over.extend(task.runs.iter().map(|run| run.token));
                 }
             }
-            submission.tasks = tasks;
-        }
-        if again {
-            // Their beats have to stand still first, or they leave.
-            cluster.look_pause = LOOK_EVERY.0.max(cluster.look_pause);
         }
         over.extend(Self::cancelled_and_over(agent));
         for token in over {
-            if Self::is_done(agent, &token) {
+            if agent.core.is_done(&token) {
                 continue;
             }
             let incarnation = agent
@@ -154,8 +132,8 @@ impl Cluster {
             return;
         };
         let how = match task.seen {
-            Seen::Gone(how) => how,
-            Seen::Listed(_) | Seen::Missing { .. } => None,
+            Presence::Gone(how) => how,
+            Presence::Listed(_) | Presence::Missing { .. } => None,
         };
         let record = TaskOver {
             how: how.map_or(task_over::How::Unspecified, of_ended).into(),

@@ -42,7 +42,10 @@ impl Cluster {
             u32::try_from(open.count()).map_or(one.at_once, |open| open.min(one.at_once))
         };
         // Adopted jobs are not of our making.
-        let ours = self.submissions.values().filter(|one| one.hand.is_none());
+        let ours = self
+            .submissions
+            .values()
+            .filter(|one| one.adoption.is_none());
         let all = ours.map(may_run);
         Some(max.saturating_sub(all.fold(0, u32::saturating_add)))
     }

@@ -4,7 +4,8 @@
 //! the submission is in doubt, and listings tell whether it was made.
 
 use nero_cluster::asked::Asked;
-use nero_cluster::submission::{Files, Plan, Planned};
+use nero_cluster::lifecycle::{Doubt, Standing};
+use nero_cluster::submission::Files;
 use nero_model::paths::NodePaths;
 use nero_model::{RunId, RunToken, SubmissionId};
 use nero_node::agent::recover::remove_submission;
@@ -14,14 +15,12 @@ use nero_node::ledger::{Answer, Intent};
 use nero_node::runs::spec;
 use nero_node_core::Stage;
 use nero_warden::group::Room;
-use nero_warden::standing::{Doubt, Standing, Step};
 use nero_warden::{Call, Order, Said, SubmissionResult, Warden};
 use tokio::time::Instant;
 
-use super::adopted::Hand;
 use super::make::{Folders, Group, Maker, ordered, shape};
 use super::waiting::RowText;
-use super::{Agent, Ask, Cluster, ClusterResult, Driver, Submission, Task};
+use super::{Agent, Ask, Cluster, ClusterResult, Driver, Submission};
 
 impl Cluster {
     /// The call of a submission whose intent is synced.
@@ -69,19 +68,12 @@ impl Cluster {
     /// Gives up submissions that the scheduler does not have, and of which every run is
     /// to end.
     pub(super) fn give_up_unwanted(agent: &mut Agent<Self>) {
-        let submissions = agent.driver.submissions.values();
-        let ends =
-            |token: &RunToken| Self::is_done(agent, token) || Self::waits_for_its_end(agent, token);
-        let unwanted = submissions
-            .filter(|one| one.standing.next() == Step::Submit)
-            .filter(|one| one.runs().all(|run| ends(&run.token)));
-        let unwanted: Vec<SubmissionId> = unwanted.map(|one| one.id).collect();
-        for id in unwanted {
-            let one = agent.driver.submissions.get_mut(&id);
-            if one.is_some_and(|one| one.standing.give_up("aborted before it was submitted")) {
-                Self::came_before_its_end(agent, id);
-                Self::note_standing(agent, id);
-            }
+        let submissions = agent.driver.submissions.values_mut();
+        let given_up = submissions.filter_map(|one| one.give_up(&agent.core).then_some(one.id));
+        let given_up: Vec<SubmissionId> = given_up.collect();
+        for id in given_up {
+            Self::came_before_its_end(agent, id);
+            Self::note_standing(agent, id);
         }
     }
 
@@ -255,7 +247,7 @@ impl Cluster {
         let Some(submission) = cluster.submissions.get_mut(&id) else {
             return;
         };
-        let answer = submission.intent().answer;
+        let answer = intent(submission).answer;
         let is_array = submission.tasks.len() > 1;
         let tasks = submission.tasks.iter();
         let runs: Vec<(RunToken, u32)> = tasks
@@ -310,7 +302,7 @@ impl Cluster {
         };
         let tasks = submission.tasks.len() as u64;
         let is_alone = tasks == 1 && submission.is_alone;
-        let answer = submission.intent().answer;
+        let answer = intent(submission).answer;
         let runs: Vec<RunToken> = submission.runs().map(|run| run.token).collect();
         cluster.at_most = Some((tasks / 2).max(1));
         // It was counted as taken.
@@ -387,8 +379,7 @@ impl Cluster {
     /// Makes the order of each submission anew that is to be submitted again; returns
     /// what the runs are told of which it cannot be made.
     pub(super) fn order_again(&mut self, paths: &NodePaths) -> Vec<(RunToken, RowText)> {
-        let is_missing =
-            |one: &Submission| one.order.is_none() && one.standing.next() == Step::Submit;
+        let is_missing = |one: &Submission| one.order.is_none() && one.standing.is_intended();
         let missing = self.submissions.values().filter(|one| is_missing(one));
         let made: Vec<_> = missing
             .map(|one| (one.id, self.ordered_again(one, paths)))
@@ -493,42 +484,17 @@ pub(super) fn in_doubt(warden: &dyn Warden, doubt: &Doubt) -> String {
     format!("it is not known yet whether {name} took it{said}{calls}; {what}")
 }
 
-impl Submission {
-    /// Its runs.
-    pub(super) fn runs(&self) -> impl Iterator<Item = &Planned> {
-        self.tasks.iter().flat_map(|task| &task.runs)
-    }
-
-    pub(super) fn of(plan: &Plan, files: Files, name: nero_warden::JobName) -> Self {
-        let tasks = plan.tasks.iter();
-        let runs = tasks.clone().flat_map(|task| &task.runs);
-        let tokens = runs.map(|run| (run.id, run.token)).collect();
-        let mut tasks: Vec<Task> = tasks
-            .map(|task| Task::new(task.index, task.runs.clone()))
-            .collect();
-        tasks.sort_by_key(|task| task.index);
-        Self {
-            id: plan.submission,
-            name,
-            files,
-            tasks,
-            tokens,
-            standing: match &plan.adopted {
-                Some(adopted) => Standing::Accepted(adopted.job.job),
-                None => Standing::NEW,
-            },
-            is_synced: false,
-            made_ms: 0,
-            is_alone: false,
-            at_once: plan.at_once.unwrap_or(u32::MAX),
-            number: 0,
-            order: None,
-            news: std::collections::BTreeSet::new(),
-            twins: Vec::new(),
-            has_vanished: false,
-            accounted: None,
-            rows: Vec::new(),
-            hand: plan.adopted.clone().map(Hand::new),
-        }
+/// What the ledger has of a submission.
+pub(super) fn intent(one: &Submission) -> Intent {
+    Intent {
+        submission: one.id,
+        tokens: one.runs().map(|run| run.token).collect(),
+        made_ms: one.made_ms,
+        answer: match &one.standing {
+            Standing::Intended { .. } | Standing::InDoubt(_) => Answer::InDoubt,
+            Standing::Accepted(job) => Answer::Job(job.0),
+            Standing::Refused(why) => Answer::Refused(why.clone()),
+            Standing::NotNow(why) => Answer::NotNow(why.clone()),
+        },
     }
 }

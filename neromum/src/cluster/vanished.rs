@@ -9,43 +9,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use nero_cluster::lifecycle::{Standing, UnbegunFate, UnbegunRun};
 use nero_cluster::submission::{Files, News, Planned, StartId, began, launched_by};
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{TaskLeft, run_left};
-use nero_model::paths::run as names;
+use nero_model::paths::{NodePaths, run as names};
 use nero_model::{RunToken, SubmissionId};
 use nero_node::lease::files::{modified, server_time, since};
 use nero_node::runs::{own, segments, spec};
 use nero_warden::Ended;
-use nero_warden::standing::Standing;
 
 use super::over::{has_left, living, stands_still};
-use super::watch::job_of;
-use super::{Agent, Cluster, Seen, Submission, Task};
+use super::watch::{job_of, job_that_began};
+use super::{Agent, Cluster, Presence, Submission, Task};
 use crate::job::setup_output::SetupOutput;
-
-/// Jobs of a run that fail before it begins, without a word, until it is refused.
-const SILENT_MAX: u8 = 3;
-
-/// A run whose task is over, and which began no user code.
-#[derive(Debug)]
-struct UnbegunRun {
-    token: RunToken,
-    submission: SubmissionId,
-    task: u32,
-    /// The way, where the scheduler told it.
-    how: Option<Ended>,
-    /// Whether its task was given up before.
-    was_closed: bool,
-    /// Whether its task has no other run.
-    is_alone: bool,
-    /// Whether a run of its task began.
-    has_begun: bool,
-    /// Whether a start of it belongs to a copy of its job.
-    has_copy: bool,
-    /// Whether a start of it left since the run is paused, or the disk had no room for it.
-    left_early: bool,
-}
 
 impl Cluster {
     /// The tasks of these runs are over, and began no user code of them. All that are
@@ -53,7 +30,7 @@ impl Cluster {
     pub(super) fn have_vanished(agent: &mut Agent<Self>, tokens: &[RunToken]) {
         let is_adopted = |token: &&RunToken| {
             let task = agent.driver.task(token);
-            task.is_some_and(|(submission, _)| submission.hand.is_some())
+            task.is_some_and(|(submission, _)| submission.adoption.is_some())
         };
         let (adopted, tokens): (Vec<&RunToken>, Vec<&RunToken>) =
             tokens.iter().partition(is_adopted);
@@ -66,8 +43,11 @@ impl Cluster {
             .collect();
         let mut to_close: BTreeMap<SubmissionId, BTreeSet<u32>> = BTreeMap::new();
         for one in &found {
-            if one.how.is_none() && !one.was_closed && !one.left_early {
-                Self::ask_when_it_was_started(agent, one.submission);
+            if one.lacks_a_trace() {
+                // The start of the controller tells what became of it.
+                if let Some(submission) = Self::submission(agent, one.submission) {
+                    submission.has_vanished = true;
+                }
             } else {
                 let tasks = to_close.entry(one.submission).or_default();
                 tasks.insert(one.task);
@@ -91,18 +71,19 @@ impl Cluster {
     /// What is known of a run's task that is over, before it is closed.
     fn gone(agent: &Agent<Self>, token: RunToken) -> Option<UnbegunRun> {
         let (submission, task) = agent.driver.task(&token)?;
-        let Seen::Gone(how) = task.seen else {
+        let Presence::Gone(how) = task.seen else {
             return None;
         };
         let facts = |run: &Planned| agent.entries.get(&run.token).map(|entry| &entry.facts);
         let mut facts = task.runs.iter().filter_map(facts);
+        // A task without a trace may have told itself why it began nothing.
+        let how =
+            how.or_else(|| setup_ended(&submission.files, task.index).then_some(Ended::Failed));
         Some(UnbegunRun {
             token,
             submission: submission.id,
             task: task.index,
-            // A task without a trace may have told itself why it began nothing.
-            how: how
-                .or_else(|| setup_ended(&submission.files, task.index).then_some(Ended::Failed)),
+            how,
             was_closed: submission.news.contains(&News::Closed(task.index)),
             is_alone: task.runs.len() == 1,
             has_begun: facts.any(|facts| facts.claimed),
@@ -110,29 +91,21 @@ impl Cluster {
                 .any(|start| job_of(&submission.files, start) != submission.job()),
             left_early: began(&submission.news, task.index)
                 .any(|start| left_unstarted(&submission.files, start, token)),
+            is_silent: how == Some(Ended::Failed) && said(&submission.files, task.index).is_empty(),
         })
     }
 
     fn did_vanish(agent: &mut Agent<Self>, vanished: &UnbegunRun) {
         let token = vanished.token;
-        match vanished.how {
-            // Another run of a pack has it closed, which says nothing about this one.
-            _ if vanished.was_closed && vanished.is_alone => Self::submit_again(agent, token),
-            Some(how @ Ended::Cancelled { .. }) => {
+        let failed = agent.driver.failed_silently.entry(token).or_default();
+        match vanished.fate(failed) {
+            UnbegunFate::Resubmission => Self::submit_again(agent, token),
+            UnbegunFate::Cancellation(how) => {
                 tracing::info!(%token, "cancelled at the scheduler before it began");
                 let at = agent.driver.ended_at(Some(how));
                 agent.core.cancelled_elsewhere(token, &at);
             }
-            // Its job ended since nothing else of the task was left to do.
-            _ if vanished.left_early => Self::submit_again(agent, token),
-            // Its job failed since it left the task to the copy, which is over, too.
-            Some(_) if vanished.has_copy => Self::submit_again(agent, token),
-            Some(Ended::Failed) if Self::is_tried_again(agent, vanished) => {
-                Self::submit_again(agent, token)
-            }
-            // Each submission brings at least one run of a pack to its end.
-            Some(_) if vanished.has_begun => Self::submit_again(agent, token),
-            Some(how) => {
+            UnbegunFate::Rejection(how) => {
                 let why = Self::why_over(agent, &token, how);
                 if let Err(error) = agent.ledger.refused(token, &why) {
                     // Without the record it is decided about anew after a restart.
@@ -140,26 +113,6 @@ impl Cluster {
                 }
                 agent.core.turn_down(token, &why);
             }
-            None => Self::submit_again(agent, token),
-        }
-    }
-
-    /// Whether a job that failed before its run began is made again: its host could not open
-    /// the file of its output, or the disk had no room for its start. A line of `setup` that
-    /// fails says why.
-    fn is_tried_again(agent: &mut Agent<Self>, vanished: &UnbegunRun) -> bool {
-        let cluster = &mut agent.driver;
-        let submission = cluster.submissions.get(&vanished.submission);
-        let is_silent = submission.is_some_and(|one| said(&one.files, vanished.task).is_empty());
-        let failed = cluster.failed_silently.entry(vanished.token).or_default();
-        *failed += 1;
-        is_silent && *failed < SILENT_MAX
-    }
-
-    /// The start of the controller tells what became of a task without a trace.
-    fn ask_when_it_was_started(agent: &mut Agent<Self>, id: SubmissionId) {
-        if let Some(submission) = agent.driver.submissions.get_mut(&id) {
-            submission.has_vanished = true;
         }
     }
 
@@ -184,9 +137,8 @@ impl Cluster {
     }
 
     /// Decides about tasks that vanished without a trace. A controller that was
-    /// started since may have lost them, and so may one that gave their job's id twice;
-    /// another one has had them cancelled, and only a person knows why, or has said before
-    /// that it does not matter. `up_max`: it has been up for no longer.
+    /// started since may have lost them, and so may one that gave their job's id twice.
+    /// `up_max`: it has been up for no longer.
     pub(super) fn controller_is_up(
         agent: &mut Agent<Self>,
         ids: &[SubmissionId],
@@ -198,17 +150,14 @@ impl Cluster {
             let Some(submission) = cluster.submissions.get_mut(id) else {
                 continue;
             };
-            submission.has_vanished = false;
-            let job = submission.job();
-            let is_given_twice = job.is_some_and(|job| cluster.given_twice.contains(&job));
+            let is_given_twice = submission
+                .job()
+                .is_some_and(|job| cluster.given_twice.contains(&job));
             let is_lost =
-                is_given_twice || up_max.is_some_and(|up_max| submission.is_older_than(up_max));
+                is_given_twice || up_max.is_some_and(|up| is_older_than(&submission.files, up));
             let job = submission.job_text();
-            let gone = |task: &&Task| task.over && task.seen == Seen::Gone(None);
-            let gone: Vec<Task> = submission.tasks.iter().filter(gone).cloned().collect();
-            let runs_again =
-                |task: &Task| is_lost || task.runs.iter().all(|run| Self::reruns_lost(agent, run));
-            let (again, held): (Vec<Task>, Vec<Task>) = gone.into_iter().partition(runs_again);
+            let reruns_lost = |run: &Planned| Self::reruns_lost(&agent.setup.paths, run);
+            let (again, held) = submission.vanished_tasks(is_lost, reruns_lost);
             if !again.is_empty() {
                 tracing::warn!(
                     job,
@@ -230,8 +179,8 @@ impl Cluster {
     }
 
     /// Whether the experiment of a run says that it is submitted again.
-    fn reruns_lost(agent: &Agent<Self>, run: &Planned) -> bool {
-        let spec = spec::read(&agent.setup.paths, run.id, run.token).ok();
+    fn reruns_lost(paths: &NodePaths, run: &Planned) -> bool {
+        let spec = spec::read(paths, run.id, run.token).ok();
         let asks = spec.and_then(|spec| spec.scheduler);
         asks.is_some_and(|asks| asks.reruns_lost)
     }
@@ -321,12 +270,7 @@ impl Cluster {
         let Some((submission, _)) = agent.driver.task(&token) else {
             return false;
         };
-        let news = &submission.news;
-        let may_claim = news.iter().any(|one| {
-            matches!(one, News::Launches(run, number, start)
-                if (*run, *number) == (id, incarnation) && !news.contains(&News::Left(*start)))
-        });
-        if !may_claim {
+        if !submission.may_be_claimed(id, incarnation) {
             return true;
         }
         let submission = submission.id;
@@ -379,7 +323,7 @@ impl Cluster {
             return true;
         };
         let (id, index) = (submission.id, task.index);
-        if submission.hand.is_some() {
+        if submission.adoption.is_some() {
             return true;
         }
         let is_closed = Self::close_tasks(agent, id, &[index]).is_empty();
@@ -400,7 +344,7 @@ impl Cluster {
         let Some(submission) = Self::submission(agent, id) else {
             return false;
         };
-        let job = submission.job_that_began();
+        let job = job_that_began(submission);
         if let Some(job) = job {
             submission.standing = Standing::Accepted(job);
         }
@@ -418,20 +362,13 @@ impl Cluster {
     }
 }
 
-impl Submission {
-    /// Its job's number; empty: not known.
-    fn job_text(&self) -> String {
-        self.job().map(|job| job.to_string()).unwrap_or_default()
-    }
-
-    /// Whether it was made this time ago, or before. The clock is the file server's: that of
-    /// this host differs from others, and may have been set since. Without room on the disk
-    /// no age is known.
-    fn is_older_than(&self, least: Duration) -> bool {
-        let made = modified(&self.files.plan());
-        let age = made.and_then(|made| Ok(since(made, server_time(&self.files.starts())?)));
-        age.is_ok_and(|age| age >= least)
-    }
+/// Whether a submission was made this time ago, or before. The clock is the file server's: that
+/// of this host differs from others, and may have been set since. Without room on the disk no age
+/// is known.
+fn is_older_than(files: &Files, least: Duration) -> bool {
+    let made = modified(&files.plan());
+    let age = made.and_then(|made| Ok(since(made, server_time(&files.starts())?)));
+    age.is_ok_and(|age| age >= least)
 }
 
 /// Whether a start left since this run was paused before its turn, or the disk had no room for it.

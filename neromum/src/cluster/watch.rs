@@ -1,26 +1,24 @@
 //! Watching submissions: the news in their folders, which are names, and the queue, in
 //! one question for all.
 
-use nero_cluster::submission::{Files, News, StartId, began};
+use nero_cluster::lifecycle::{APART_MS, Ms, Standing};
+use nero_cluster::submission::{Files, News, StartId};
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::TaskStart;
 use nero_model::{RunToken, SubmissionId};
 use nero_node_core::Stage;
-use nero_warden::standing::{Ms, Standing, Step};
-use nero_warden::{JobId, Listed, Queue, Sighting, Warden};
+use nero_warden::{JobId, Queue, Sighting, Warden};
 use tokio::time::Instant;
 
 use super::results::SubmissionNews;
 use super::submit::{in_doubt, needs_person};
 use super::waiting::{RowText, shown};
 use super::{
-    Agent, Cluster, ClusterResult, Driver, JobCounts, LIST_EVERY, LOOK_EVERY, Seen, Submission,
-    Task,
+    Agent, Cluster, ClusterResult, Driver, JobCounts, LIST_EVERY, LOOK_EVERY, Presence, Submission,
 };
 
 /// Pause before the second listing that has to miss a task.
-const MISSED: std::time::Duration =
-    std::time::Duration::from_millis(nero_warden::standing::APART_MS);
+const MISSED: std::time::Duration = std::time::Duration::from_millis(APART_MS);
 /// Live runs whose folders are read at one look at the news.
 const READ_MAX: usize = 64;
 
@@ -103,7 +101,7 @@ impl Cluster {
             agent.see_to_output(token);
         }
         if matches!(news, News::Launches(..))
-            && !Self::is_done(agent, &token)
+            && !agent.core.is_done(&token)
             && !Self::has_begun(agent, &token, incarnation)
         {
             // A start makes this name before the claim and the job, and none after it.
@@ -160,34 +158,28 @@ impl Cluster {
         adopted: &[Sighting],
     ) {
         let cluster = &mut agent.driver;
-        let asked_ms = cluster.ms(at);
         cluster.note_counts(at, queue);
         let warden = cluster.warden.clone();
         let (mut stands, mut refused) = (Vec::new(), Vec::new());
         let (mut texts, mut changed) = (Vec::new(), false);
+        let asked_ms = cluster.ms(at);
         for submission in cluster.submissions.values_mut() {
-            let ends = |token: &RunToken| agent.core.run(token).is_none_or(|run| run.cancelled);
-            let is_unwanted = submission.runs().all(|run| ends(&run.token));
-            if submission.is_moved_by(queue, asked_ms, is_unwanted) {
+            let began = job_that_began(submission);
+            let change = submission.listed(queue, adopted, asked_ms, began, &agent.core);
+            if change.has_moved {
                 stands.push(submission.id);
                 // An earlier call may still arrive.
                 refused.extend(submission.is_refused().then_some(submission.id));
             }
-            changed |= submission.take_rows(queue, adopted);
+            changed |= change.has_new_rows;
             let is_hidden = queue.hides(&submission.name);
-            if let Some(why) = submission.doubt_text(&*warden, asked_ms, is_hidden) {
+            if let Some(why) = doubt_text(submission, &*warden, asked_ms, is_hidden) {
                 texts.extend(submission.runs().map(|run| (run.token, why.clone())));
             }
-            let Some(job) = submission.job() else {
-                continue;
-            };
-            let rows: Vec<&Listed> = submission.rows.iter().collect();
-            for task in &mut submission.tasks {
-                let row = task.row(&rows, job);
-                if row.is_some() || !is_hidden {
-                    task.listed(row, asked_ms);
-                }
-                let Some(row) = row else { continue };
+            for task in &submission.tasks {
+                let Some(row) = submission.row(task) else {
+                    continue;
+                };
                 let why = shown(&*warden, task, row);
                 texts.extend(task.runs.iter().map(|run| {
                     let run_there = agent.core.run(&run.token);
@@ -249,7 +241,7 @@ impl Cluster {
         };
         self.list_at = Some(Instant::now() + jittered(self.list_pause));
         let mut tasks = self.submissions.values().flat_map(|one| &one.tasks);
-        if tasks.any(|task| matches!(task.seen, Seen::Missing { .. })) {
+        if tasks.any(|task| matches!(task.seen, Presence::Missing { .. })) {
             self.list_soon(Instant::now() + MISSED);
         }
         if !is_nameless && self.submissions.values().any(Submission::is_in_doubt) {
@@ -258,77 +250,38 @@ impl Cluster {
     }
 }
 
-impl Submission {
-    /// Moves it by a listing that was asked for at `asked_ms`; whether it stands elsewhere now.
-    fn is_moved_by(&mut self, queue: &Queue, asked_ms: Ms, is_unwanted: bool) -> bool {
-        let before = self.standing.clone();
-        if let Some(job) = self.job_that_began() {
-            self.standing.began(job);
-        }
-        if queue.is_nameless && is_unwanted {
-            // A start that comes late finds the cancel requests, or no plan.
-            self.standing.abandon();
-        }
-        self.twins = match self.standing.listed(asked_ms, queue, &self.name) {
-            Step::CancelTwins(twins) => twins,
-            Step::Submit | Step::List | Step::Rest => Vec::new(),
-        };
-        self.standing != before
-    }
+/// Why a submission is still in doubt after a listing that was asked for at `asked_ms`.
+fn doubt_text(
+    submission: &Submission,
+    warden: &dyn Warden,
+    asked_ms: Ms,
+    is_hidden: bool,
+) -> Option<RowText> {
+    let Standing::InDoubt(doubt) = &submission.standing else {
+        return None;
+    };
+    let why = if is_hidden {
+        let name = warden.name();
+        format!("the row of its job in {name}'s queue cannot be read")
+    } else {
+        in_doubt(warden, doubt)
+    };
+    let missed_s = doubt.missed_ms.map(|at| asked_ms.saturating_sub(at) / 1000);
+    tracing::info!(submission = %submission.id, missed_s, why, "still in doubt");
+    Some(RowText {
+        needs_person: !is_hidden && needs_person(warden, doubt),
+        ..RowText::waiting(why)
+    })
+}
 
-    /// Takes its rows from a listing; whether they changed.
-    fn take_rows(&mut self, queue: &Queue, adopted: &[Sighting]) -> bool {
-        let of_it = |one: &&Sighting| one.row.name == self.name;
-        let rows: Vec<Listed> = if self.hand.is_some() {
-            let rows = adopted.iter().filter(of_it);
-            rows.map(|one| one.row.clone()).collect()
-        } else {
-            queue.of(&self.name).cloned().collect()
-        };
-        let changed = self.rows != rows;
-        self.rows = rows;
-        changed
+/// The job of a start that left its record, while the scheduler's answer is not
+/// known. A short job may be gone from every listing by then.
+pub(super) fn job_that_began(submission: &Submission) -> Option<JobId> {
+    if submission.job().is_some() {
+        return None;
     }
-
-    /// Why it is still in doubt after a listing that was asked for at `asked_ms`.
-    fn doubt_text(&self, warden: &dyn Warden, asked_ms: Ms, is_hidden: bool) -> Option<RowText> {
-        let Standing::InDoubt(doubt) = &self.standing else {
-            return None;
-        };
-        let why = if is_hidden {
-            let name = warden.name();
-            format!("the row of its job in {name}'s queue cannot be read")
-        } else {
-            in_doubt(warden, doubt)
-        };
-        let missed_s = doubt.missed_ms.map(|at| asked_ms.saturating_sub(at) / 1000);
-        tracing::info!(submission = %self.id, missed_s, why, "still in doubt");
-        Some(RowText {
-            needs_person: !is_hidden && needs_person(warden, doubt),
-            ..RowText::waiting(why)
-        })
-    }
-
-    pub(super) fn is_in_doubt(&self) -> bool {
-        matches!(self.standing, Standing::InDoubt(_))
-    }
-
-    /// The job of a start that left its record, while the scheduler's answer is not
-    /// known. A short job may be gone from every listing by then.
-    pub(super) fn job_that_began(&self) -> Option<JobId> {
-        if self.job().is_some() {
-            return None;
-        }
-        let mut starts = self.news.iter().filter_map(News::start_that_began);
-        starts.find_map(|start| job_of(&self.files, start))
-    }
-
-    /// Whether nothing of a task can come any more.
-    pub(super) fn is_finished(&self, task: &Task) -> bool {
-        let mut began = began(&self.news, task.index);
-        let has_left = |start| self.news.contains(&News::Left(start));
-        task.over || self.is_refused() || began.clone().next().is_some() && began.all(has_left)
-    }
+    let mut starts = submission.news.iter().filter_map(News::start_that_began);
+    starts.find_map(|start| job_of(&submission.files, start))
 }
 
 /// The scheduler's job of a start, by its record.

@@ -21,7 +21,6 @@ pub mod order;
 pub mod settings;
 pub mod site;
 pub mod slurm;
-pub mod standing;
 pub mod submit;
 pub mod word;
 mod words;

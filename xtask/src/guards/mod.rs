@@ -121,6 +121,15 @@ const ROOMS: &[(&str, &str, Arrows)] = &[
     ),
     ("neromum", "", &[("cluster", &["job", "warden"])]),
     (
+        "neromum/cluster",
+        "",
+        &[
+            ("submission", &[]),
+            ("asked", &[]),
+            ("lifecycle", &["submission"]),
+        ],
+    ),
+    (
         "neroman/daemon",
         "service",
         &[

@@ -5,7 +5,8 @@ mod commands;
 mod table;
 mod vanished;
 
-use nero_cluster::submission::{Plan, Planned, StartId};
+use nero_cluster::lifecycle::Standing;
+use nero_cluster::submission::{Files, Plan, Planned, StartId};
 use nero_journal::v1::{
     Claimed, JobExited, JobStarted, RecordKind, StopAsked, StopCause, TreeGone,
 };
@@ -15,7 +16,7 @@ use nero_model::{DeploymentId, ExperimentId, RunId};
 use nero_node::agent::{Mailboxes, Setup};
 use nero_node::launch::bare::Launcher;
 use nero_node::launch::orders::{Orders, Watcher};
-use nero_node::ledger::Ledger;
+use nero_node::ledger::{Answer, Ledger};
 use nero_node::runs::{own, segments};
 use nero_node::staging::environment::Base;
 use nero_node::staging::store::Store;
@@ -458,6 +459,27 @@ async fn neromum_leaves_a_run_to_its_scheduler_unless_it_is_to_end() {
         !Cluster::is_all_submitted(&agent),
         "a job that does not end by itself is cancelled from here"
     );
+}
+
+#[tokio::test]
+async fn a_request_about_a_run_that_is_over_keeps_no_neromum() {
+    let (node, run) = (Node::new(), planned(1));
+    node.submit_as(&[run], &Answer::InDoubt);
+    let (mut agent, _boxes) = node.agent();
+    agent.core.set_paused(run.token, true);
+    let cluster = &mut agent.driver;
+    cluster.hold_at_scheduler(run.token, PauseState::Paused);
+    cluster.ring_at_scheduler(run.token);
+    let submissions = cluster.submissions.values_mut();
+    for one in submissions {
+        one.standing = Standing::Refused("no such partition".to_owned());
+    }
+    let ids: Vec<SubmissionId> = agent.driver.submissions.keys().copied().collect();
+    ids.iter()
+        .for_each(|id| Cluster::note_standing(&mut agent, *id));
+    assert_eq!(Cluster::stage(&agent, &run), Stage::Refused);
+    assert!(Cluster::next_ask(&mut agent, Instant::now()).is_none());
+    assert!(Cluster::is_all_submitted(&agent), "it may leave");
 }
 
 impl Cluster {

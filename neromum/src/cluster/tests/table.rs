@@ -451,7 +451,7 @@ impl Scene {
                 other => format!("{other:?}"),
             };
             let seen = match &task.seen {
-                Seen::Missing { .. } => "missing".to_owned(),
+                Presence::Missing { .. } => "missing".to_owned(),
                 other => format!("{other:?}"),
             };
             let _ = write!(text, "{standing} · {seen}");

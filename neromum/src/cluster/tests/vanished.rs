@@ -32,7 +32,7 @@ impl Lost {
         std::thread::sleep(Duration::from_millis(5));
         let (mut agent, boxes) = node.agent();
         for submission in agent.driver.submissions.values_mut() {
-            submission.tasks[0].seen = Seen::Gone(None);
+            submission.tasks[0].seen = Presence::Gone(None);
             submission.tasks[0].over = true;
         }
         Self {
@@ -56,7 +56,7 @@ impl Lost {
     fn is_over(&mut self) {
         let cluster = &mut self.agent.driver;
         for submission in cluster.submissions.values_mut() {
-            submission.tasks[0].seen = Seen::Gone(Some(Ended::HostFailure));
+            submission.tasks[0].seen = Presence::Gone(Some(Ended::HostFailure));
             submission.tasks[0].over = true;
         }
         self.agent.look_and_decide(self.run.token, 1);
@@ -131,7 +131,7 @@ async fn a_job_that_failed_without_a_word_is_submitted_again_and_one_with_words_
         std::fs::write(lost.files.folder().join("0.scheduler"), said).unwrap();
         let cluster = &mut lost.agent.driver;
         for submission in cluster.submissions.values_mut() {
-            submission.tasks[0].seen = Seen::Gone(Some(Ended::Failed));
+            submission.tasks[0].seen = Presence::Gone(Some(Ended::Failed));
         }
         Cluster::have_vanished(&mut lost.agent, &[lost.run.token]);
         lost.agent.carry_out();
@@ -177,7 +177,7 @@ fn three_of_which_one_lives(
     let (mut agent, boxes) = node.agent();
     let submissions = agent.driver.submissions.values_mut();
     for task in submissions.flat_map(|one| &mut one.tasks) {
-        task.seen = Seen::Gone(how);
+        task.seen = Presence::Gone(how);
         task.over = true;
     }
     let lives = News::Began(StartId { task: 1, number: 1 });
@@ -230,7 +230,7 @@ async fn the_accounting_is_asked_once_who_cancelled_a_job_before_its_end_is_told
             err: Vec::new(),
         };
         Cluster::ends_answered(&mut agent, &ids, &[said]);
-        assert_eq!(task(&agent).seen, Seen::Gone(by(told)));
+        assert_eq!(task(&agent).seen, Presence::Gone(by(told)));
         assert!(!task(&agent).lacks_its_canceller());
     }
 }
@@ -338,7 +338,7 @@ async fn a_task_vanishes_whose_jobs_id_the_controller_gave_twice_and_is_submitte
         let submissions = &mut agent.driver.submissions;
         let ids: Vec<SubmissionId> = submissions.keys().copied().collect();
         for task in submissions.values_mut().flat_map(|one| &mut one.tasks) {
-            task.seen = Seen::Gone(None);
+            task.seen = Presence::Gone(None);
             task.over = true;
         }
         if is_forgotten {
@@ -458,7 +458,7 @@ async fn a_run_that_its_task_left_paused_waits_here_and_goes_again_after_a_resum
         Cluster::hears(&mut lost.agent, &lost.files, &news);
         let cluster = &mut lost.agent.driver;
         for submission in cluster.submissions.values_mut() {
-            submission.tasks[0].seen = Seen::Gone(how);
+            submission.tasks[0].seen = Presence::Gone(how);
         }
         Cluster::have_vanished(&mut lost.agent, &[token]);
         assert_eq!(Cluster::stage(&lost.agent, &lost.run), Stage::Waiting);

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use nero_cluster::lifecycle::Standing;
 use nero_cluster::submission::{Files, News, Planned};
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken, SubmissionId};
@@ -20,7 +21,6 @@ use super::super::results::CommandAnswers;
 use super::super::tests::{Node, planned};
 use super::super::{Agent, Ask, Cluster, ClusterResult};
 use super::{Counts, Dice, Guard, RunSeen, start};
-use nero_warden::standing::Standing;
 
 /// Longest time in which all runs of a world end.
 const LONGEST: Duration = Duration::from_secs(8 * 3600);
@@ -429,7 +429,7 @@ impl World {
         let mut are_all = true;
         for run in runs {
             let seen = self.seen(run.id);
-            let is_done = Cluster::is_done(agent, &run.token);
+            let is_done = agent.core.is_done(&run.token);
             are_all &= is_done;
             if is_done && !seen.is_told {
                 let facts = agent.entries.get(&run.token).map(|entry| entry.facts);

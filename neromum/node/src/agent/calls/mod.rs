@@ -108,13 +108,7 @@ pub struct PauseCall {
     pub author: String,
 }
 
-/// The state that a person asks of a run that goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PauseState {
-    Paused,
-    Resumed,
-}
-
+pub use nero_node_core::PauseState;
 pub use pause_runs_reply::Outcome as PauseOutcome;
 
 /// A run to be cleaned, with the facts from its folder.

@@ -6,7 +6,7 @@
 //! is called again only after two listings far enough apart. A late twin is then
 //! harmless, since the claim of each run lets one start happen.
 
-use crate::{JobId, JobName, Queue, State, SubmissionResult};
+use nero_warden::{JobId, JobName, Queue, State, SubmissionResult};
 
 /// Times are of one clock that does not jump, in milliseconds.
 pub type Ms = u64;
@@ -73,19 +73,6 @@ impl Refusal {
             Self::ForNow => Standing::NotNow(why),
         }
     }
-}
-
-/// What is to be done about a submission.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Execute the call, after the intent is synced.
-    Submit,
-    /// Ask for the queue.
-    List,
-    /// Cancel these, which wait: the scheduler has the submission more than once.
-    CancelTwins(Vec<JobId>),
-    /// Nothing.
-    Rest,
 }
 
 impl Standing {
@@ -192,8 +179,9 @@ impl Standing {
     }
 
     /// A listing that was asked for at `asked_ms`, after the call had ended, and
-    /// that the scheduler answered whole.
-    pub fn listed(&mut self, asked_ms: Ms, queue: &Queue, name: &JobName) -> Step {
+    /// that the scheduler answered whole. Returns copies of the submission that wait there, and
+    /// are to be cancelled.
+    pub fn listed(&mut self, asked_ms: Ms, queue: &Queue, name: &JobName) -> Vec<JobId> {
         let mut jobs: Vec<(JobId, Row)> = queue
             .of(name)
             .map(|row| (row.job, Row::of(&row.state)))
@@ -203,16 +191,13 @@ impl Standing {
             Self::InDoubt(doubt) => {
                 if let Some(kept) = kept(&jobs) {
                     *self = Self::Accepted(kept);
-                } else if queue.is_nameless {
-                    // It misses every submission whose number is not known.
-                    return Step::List;
+                } else if queue.is_nameless || queue.hides(name) {
+                    // It misses every submission whose number is not known, or one with an odd row.
+                    return Vec::new();
                 } else {
-                    if queue.hides(name) {
-                        return Step::List;
-                    }
                     let first = *doubt.missed_ms.get_or_insert(asked_ms);
                     if asked_ms.saturating_sub(first) < doubt.apart_ms {
-                        return Step::List;
+                        return Vec::new();
                     }
                     *self = match doubt.refused {
                         Some(how) => how.standing(std::mem::take(&mut doubt.why)),
@@ -221,7 +206,6 @@ impl Standing {
                             why: String::new(),
                         },
                     };
-                    return self.next();
                 }
             }
             Self::Accepted(id) => {
@@ -242,7 +226,7 @@ impl Standing {
             Self::Intended { .. } | Self::Refused(_) | Self::NotNow(_) => {}
         }
         let Self::Accepted(id) = self else {
-            return Step::Rest;
+            return Vec::new();
         };
         // A twin that began is left to the claims of its runs.
         let only_waits = |job: &JobId| {
@@ -252,20 +236,12 @@ impl Standing {
         let mut twins: Vec<JobId> = jobs.iter().map(|(job, _)| *job).collect();
         twins.dedup();
         twins.retain(|job| job != id && only_waits(job));
-        if twins.is_empty() {
-            Step::Rest
-        } else {
-            Step::CancelTwins(twins)
-        }
+        twins
     }
 
-    /// What is to be done next, without a new listing.
-    pub fn next(&self) -> Step {
-        match self {
-            Self::Intended { .. } => Step::Submit,
-            Self::InDoubt(_) => Step::List,
-            Self::Accepted(_) | Self::Refused(_) | Self::NotNow(_) => Step::Rest,
-        }
+    /// Whether the call is to be made, after the intent is synced.
+    pub fn is_intended(&self) -> bool {
+        matches!(self, Self::Intended { .. })
     }
 }
 
@@ -300,8 +276,37 @@ fn kept(jobs: &[(JobId, Row)]) -> Option<JobId> {
 
 #[cfg(test)]
 mod tests {
+    use nero_warden::{Ended, Listed, Reason};
+
     use super::*;
-    use crate::{Listed, Reason};
+
+    /// What is to be done about a submission.
+    #[derive(Debug, PartialEq, Eq)]
+    enum Step {
+        Submit,
+        List,
+        CancelTwins(Vec<JobId>),
+        Rest,
+    }
+
+    impl Standing {
+        fn next(&self) -> Step {
+            match self {
+                Self::Intended { .. } => Step::Submit,
+                Self::InDoubt(_) => Step::List,
+                Self::Accepted(_) | Self::Refused(_) | Self::NotNow(_) => Step::Rest,
+            }
+        }
+
+        fn step(&mut self, asked_ms: Ms, queue: &Queue) -> Step {
+            let twins = self.listed(asked_ms, queue, &name());
+            if twins.is_empty() {
+                self.next()
+            } else {
+                Step::CancelTwins(twins)
+            }
+        }
+    }
 
     fn name() -> JobName {
         JobName::of("abcdefghijklmnopqrstuvwxyz").unwrap()
@@ -337,9 +342,9 @@ mod tests {
     fn a_doubt_ends_with_the_first_listing_that_shows_the_job() {
         let mut standing = in_doubt();
         assert_eq!(standing.next(), Step::List);
-        assert_eq!(standing.listed(1000, &queue(&[]), &name()), Step::List);
+        assert_eq!(standing.step(1000, &queue(&[])), Step::List);
         let found = queue(&[(7, waiting())]);
-        assert_eq!(standing.listed(2000, &found, &name()), Step::Rest);
+        assert_eq!(standing.step(2000, &found), Step::Rest);
         assert_eq!(standing, Standing::Accepted(JobId(7)));
     }
 
@@ -347,12 +352,9 @@ mod tests {
     fn one_listing_without_the_job_never_submits_it_again() {
         let mut standing = in_doubt();
         for asked_ms in [0, 1, APART_MS - 1] {
-            assert_eq!(standing.listed(asked_ms, &queue(&[]), &name()), Step::List);
+            assert_eq!(standing.step(asked_ms, &queue(&[])), Step::List);
         }
-        assert_eq!(
-            standing.listed(APART_MS, &queue(&[]), &name()),
-            Step::Submit
-        );
+        assert_eq!(standing.step(APART_MS, &queue(&[])), Step::Submit);
         assert_eq!(standing.next(), Step::Submit);
     }
 
@@ -362,12 +364,12 @@ mod tests {
         let mut odd = queue(&[]);
         odd.hidden = vec![name()];
         for asked_ms in [0, APART_MS, 10 * APART_MS] {
-            assert_eq!(standing.listed(asked_ms, &odd, &name()), Step::List);
+            assert_eq!(standing.step(asked_ms, &odd), Step::List);
         }
         odd.hidden = vec![JobName::of("abcdefghijklmnopqrstuvwxy2").unwrap()];
         odd.unreadable = 3;
-        standing.listed(20 * APART_MS, &odd, &name());
-        let step = standing.listed(21 * APART_MS, &odd, &name());
+        standing.step(20 * APART_MS, &odd);
+        let step = standing.step(21 * APART_MS, &odd);
         assert_eq!(step, Step::Submit);
     }
 
@@ -375,52 +377,39 @@ mod tests {
     fn of_twins_the_one_that_began_stays() {
         let mut standing = in_doubt();
         let twins = queue(&[(7, waiting()), (9, State::Running), (12, waiting())]);
-        let step = standing.listed(0, &twins, &name());
+        let step = standing.step(0, &twins);
         assert_eq!(step, Step::CancelTwins(vec![JobId(7), JobId(12)]));
         assert_eq!(standing, Standing::Accepted(JobId(9)));
         // A twin that arrives after the answer.
         let mut standing = Standing::Accepted(JobId(7));
         let late = queue(&[(7, waiting()), (9, waiting())]);
-        assert_eq!(
-            standing.listed(0, &late, &name()),
-            Step::CancelTwins(vec![JobId(9)])
-        );
+        assert_eq!(standing.step(0, &late), Step::CancelTwins(vec![JobId(9)]));
         let begun = queue(&[(7, waiting()), (9, State::Running)]);
-        assert_eq!(
-            standing.listed(0, &begun, &name()),
-            Step::CancelTwins(vec![JobId(7)])
-        );
+        assert_eq!(standing.step(0, &begun), Step::CancelTwins(vec![JobId(7)]));
         assert_eq!(standing, Standing::Accepted(JobId(9)));
         let both = queue(&[(7, State::Running), (9, State::Running)]);
-        assert_eq!(
-            standing.listed(0, &both, &name()),
-            Step::Rest,
-            "claims decide"
-        );
+        assert_eq!(standing.step(0, &both), Step::Rest, "claims decide");
     }
 
     #[test]
     fn an_id_that_vanished_is_replaced_by_a_twin_and_never_submitted_again() {
         let mut standing = Standing::Accepted(JobId(7));
-        assert_eq!(standing.listed(0, &queue(&[]), &name()), Step::Rest);
+        assert_eq!(standing.step(0, &queue(&[])), Step::Rest);
         assert_eq!(standing, Standing::Accepted(JobId(7)));
-        assert_eq!(
-            standing.listed(0, &queue(&[(9, waiting())]), &name()),
-            Step::Rest
-        );
+        assert_eq!(standing.step(0, &queue(&[(9, waiting())])), Step::Rest);
         assert_eq!(standing, Standing::Accepted(JobId(9)));
     }
 
     #[test]
     fn a_copy_that_ended_does_not_stand_for_a_job_that_vanished() {
         let over = |how| queue(&[(9, State::Ended(how))]);
-        for how in [crate::Ended::Cancelled { by: None }, crate::Ended::Failed] {
+        for how in [Ended::Cancelled { by: None }, Ended::Failed] {
             let mut standing = Standing::Accepted(JobId(7));
-            standing.listed(0, &over(how), &name());
+            standing.step(0, &over(how));
             assert_eq!(standing, Standing::Accepted(JobId(7)));
         }
         let mut standing = in_doubt();
-        standing.listed(0, &over(crate::Ended::Failed), &name());
+        standing.step(0, &over(Ended::Failed));
         assert_eq!(standing, Standing::Accepted(JobId(9)), "it was there");
     }
 
@@ -432,7 +421,7 @@ mod tests {
             ..Queue::default()
         };
         for asked_ms in [0, APART_MS, 100 * APART_MS] {
-            assert_eq!(standing.listed(asked_ms, &nameless, &name()), Step::List);
+            assert_eq!(standing.step(asked_ms, &nameless), Step::List);
         }
         let mut begun = standing.clone();
         begun.began(JobId(7));
@@ -450,22 +439,22 @@ mod tests {
         assert_eq!(standing.next(), Step::Submit);
         standing.answered(SubmissionResult::Refused("no such partition".to_owned()));
         assert_eq!(standing.next(), Step::Rest);
-        assert_eq!(standing.listed(0, &queue(&[]), &name()), Step::Rest);
+        assert_eq!(standing.step(0, &queue(&[])), Step::Rest);
     }
 
     #[test]
     fn a_refusal_of_a_second_call_is_believed_when_the_first_is_listed_nowhere() {
         let mut standing = in_doubt();
-        standing.listed(0, &queue(&[]), &name());
-        standing.listed(APART_MS, &queue(&[]), &name());
+        standing.step(0, &queue(&[]));
+        standing.step(APART_MS, &queue(&[]));
         standing.sent();
         standing.answered(SubmissionResult::Refused("job submit limit".to_owned()));
         assert!(matches!(standing, Standing::InDoubt(_)), "{standing:?}");
         let mut late = standing.clone();
         late.listed(100_000, &queue(&[(7, waiting())]), &name());
         assert_eq!(late, Standing::Accepted(JobId(7)));
-        standing.listed(100_000, &queue(&[]), &name());
-        let step = standing.listed(100_000 + 2 * APART_MS, &queue(&[]), &name());
+        standing.step(100_000, &queue(&[]));
+        let step = standing.step(100_000 + 2 * APART_MS, &queue(&[]));
         assert_eq!(step, Step::Rest);
         assert_eq!(standing, Standing::Refused("job submit limit".to_owned()));
     }
@@ -479,12 +468,12 @@ mod tests {
         assert_eq!(standing, Standing::NotNow("job submit limit".to_owned()));
         assert_eq!(standing.next(), Step::Rest);
         let mut again = in_doubt();
-        again.listed(0, &queue(&[]), &name());
-        again.listed(APART_MS, &queue(&[]), &name());
+        again.step(0, &queue(&[]));
+        again.step(APART_MS, &queue(&[]));
         again.sent();
         again.answered(full());
-        assert_eq!(again.listed(100_000, &queue(&[]), &name()), Step::List);
-        again.listed(100_000 + 2 * APART_MS, &queue(&[]), &name());
+        assert_eq!(again.step(100_000, &queue(&[])), Step::List);
+        again.step(100_000 + 2 * APART_MS, &queue(&[]));
         assert_eq!(again, standing);
     }
 
@@ -497,7 +486,7 @@ mod tests {
             standing.sent();
             standing.answered(SubmissionResult::Ambiguous("Something new".to_owned()));
             let begun = now_ms;
-            while standing.listed(now_ms, &queue(&[]), &name()) != Step::Submit {
+            while standing.step(now_ms, &queue(&[])) != Step::Submit {
                 now_ms += APART_MS;
             }
             pauses.push((now_ms - begun) / APART_MS);
@@ -509,30 +498,30 @@ mod tests {
     fn a_call_that_an_earlier_neromum_left_behind_has_three_minutes_to_arrive() {
         let mut standing = Standing::recovered();
         for asked_ms in [0, 130_000] {
-            assert_eq!(standing.listed(asked_ms, &queue(&[]), &name()), Step::List);
+            assert_eq!(standing.step(asked_ms, &queue(&[])), Step::List);
         }
         let mut over = standing.clone();
-        let step = standing.listed(LEFT_BEHIND_MS, &queue(&[]), &name());
+        let step = standing.step(LEFT_BEHIND_MS, &queue(&[]));
         assert_eq!(step, Step::Submit);
         // Its processes were seen to be gone.
         over.call_is_over();
         for asked_ms in [150_000, 150_000 + APART_MS - 1] {
-            assert_eq!(over.listed(asked_ms, &queue(&[]), &name()), Step::List);
+            assert_eq!(over.step(asked_ms, &queue(&[])), Step::List);
         }
-        let step = over.listed(150_000 + APART_MS, &queue(&[]), &name());
+        let step = over.step(150_000 + APART_MS, &queue(&[]));
         assert_eq!(step, Step::Submit);
     }
 
     #[test]
     fn a_twin_of_a_job_that_ended_is_cancelled_while_it_waits_and_followed_once_it_began() {
-        let over = || State::Ended(crate::Ended::TimeLimit);
+        let over = || State::Ended(Ended::TimeLimit);
         let mut standing = Standing::Accepted(JobId(7));
         let waits = queue(&[(7, over()), (9, waiting())]);
-        let step = standing.listed(0, &waits, &name());
+        let step = standing.step(0, &waits);
         assert_eq!(step, Step::CancelTwins(vec![JobId(9)]));
         assert_eq!(standing, Standing::Accepted(JobId(7)));
         let runs = queue(&[(7, over()), (9, State::Running)]);
-        assert_eq!(standing.listed(0, &runs, &name()), Step::Rest);
+        assert_eq!(standing.step(0, &runs), Step::Rest);
         assert_eq!(standing, Standing::Accepted(JobId(9)));
     }
 

@@ -1,19 +1,25 @@
-//! What is known of one task of a submission. Pure: no clock, file or command.
+//! What is known of one task of a submission.
 
-use nero_cluster::submission::Planned;
+use std::time::Instant;
+
 use nero_node_core::decide::TaskWord;
 use nero_warden::{Ended, JobId, Listed, State};
 
+use crate::submission::Planned;
+
 /// Time between two listings, of which both have to miss a task, in milliseconds.
-const MISSED_MS: u64 = nero_warden::standing::APART_MS;
+const MISSED_MS: u64 = super::APART_MS;
 
 /// The scheduler's word about a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum Presence {
     /// It was listed so last, or no listing was asked for yet.
     Listed(State),
-    /// Whole listings have not shown it since then.
-    Missing { since_ms: u64 },
+    /// Whole listings have not shown it.
+    Missing {
+        /// When the first of these was asked for.
+        since_ms: u64,
+    },
     /// It is over; the way, where the scheduler told it.
     Gone(Option<Ended>),
 }
@@ -26,16 +32,16 @@ pub struct Task {
     /// Its runs.
     pub runs: Vec<Planned>,
     /// The scheduler's word about it.
-    pub seen: Seen,
+    pub seen: Presence,
     /// Whether it is over, and no start of it is alive.
     pub over: bool,
     /// Since when the scheduler calls it gone.
-    pub gone: Option<tokio::time::Instant>,
+    pub gone: Option<Instant>,
     /// When it was cancelled last.
-    pub cancelled: Option<tokio::time::Instant>,
+    pub cancelled: Option<Instant>,
     /// When its job is cancelled at the scheduler, although a run of it runs: every
     /// run of it is to end, and has had its grace by then.
-    pub overdue_at: Option<tokio::time::Instant>,
+    pub overdue_at: Option<Instant>,
     /// Whether the runs' folders tell that its job is cancelled for that.
     pub is_told: bool,
     /// Number of times that the accounting was asked for it.
@@ -50,7 +56,7 @@ impl Task {
         Self {
             index,
             runs,
-            seen: Seen::Listed(State::Waiting(nero_warden::Reason::default())),
+            seen: Presence::Listed(State::Waiting(nero_warden::Reason::default())),
             over: false,
             gone: None,
             cancelled: None,
@@ -84,52 +90,52 @@ impl Task {
             .copied()
     }
 
-    /// Whether its runs had their time to end by themselves, and did not.
-    pub fn is_overdue(&self, now: tokio::time::Instant) -> bool {
-        self.overdue_at.is_some_and(|at| at <= now)
-    }
-
     /// Takes in a whole listing that was asked for at `asked_ms`.
     pub fn listed(&mut self, row: Option<&Listed>, asked_ms: u64) {
         self.seen = match (row.map(|row| &row.state), &self.seen) {
-            (Some(State::Ended(Ended::Requeued)), _) => Seen::Listed(State::Ending),
-            (Some(State::Ended(how)), _) => Seen::Gone(Some(*how)),
-            (Some(state), _) => Seen::Listed(state.clone()),
-            (None, Seen::Listed(_)) => Seen::Missing { since_ms: asked_ms },
-            (None, Seen::Missing { since_ms }) if asked_ms >= since_ms + MISSED_MS => {
-                Seen::Gone(None)
+            (Some(State::Ended(Ended::Requeued)), _) => Presence::Listed(State::Ending),
+            (Some(State::Ended(how)), _) => Presence::Gone(Some(*how)),
+            (Some(state), _) => Presence::Listed(state.clone()),
+            (None, Presence::Listed(_)) => Presence::Missing { since_ms: asked_ms },
+            (None, Presence::Missing { since_ms }) if asked_ms >= since_ms + MISSED_MS => {
+                Presence::Gone(None)
             }
             (None, seen) => seen.clone(),
         };
-        self.over &= matches!(self.seen, Seen::Gone(_));
+        self.over &= matches!(self.seen, Presence::Gone(_));
+    }
+
+    /// Whether the queue does not show it, and nothing tells how it ended.
+    pub fn left_the_queue(&self) -> bool {
+        matches!(self.seen, Presence::Missing { .. } | Presence::Gone(None))
     }
 
     /// Whether the accounting may still tell who else cancelled it. Listings do not.
     pub fn lacks_its_canceller(&self) -> bool {
-        let is_unnamed = self.seen == Seen::Gone(Some(Ended::Cancelled { by: None }));
+        let is_unnamed = self.seen == Presence::Gone(Some(Ended::Cancelled { by: None }));
         is_unnamed && self.cancelled.is_none() && !self.is_accounted
     }
 
     /// Notes since when it is gone.
-    pub fn note_gone(&mut self, now: tokio::time::Instant) {
+    pub fn note_gone(&mut self, now: Instant) {
         match self.seen {
-            Seen::Gone(_) => {
+            Presence::Gone(_) => {
                 self.gone.get_or_insert(now);
             }
-            Seen::Listed(_) | Seen::Missing { .. } => self.gone = None,
+            Presence::Listed(_) | Presence::Missing { .. } => self.gone = None,
         }
     }
 
     /// Takes in the accounting's newest record of it.
     pub fn accounted(&mut self, state: &State) {
-        if matches!(self.seen, Seen::Listed(_)) {
+        if matches!(self.seen, Presence::Listed(_)) {
             // The queue is newer than the accounting.
             return;
         }
         if let State::Ended(how) = state
             && *how != Ended::Requeued
         {
-            self.seen = Seen::Gone(Some(*how));
+            self.seen = Presence::Gone(Some(*how));
         }
     }
 }
@@ -156,14 +162,14 @@ mod tests {
         let mut task = Task::new(0, Vec::new());
         task.listed(None, 1000);
         task.listed(None, 1000 + MISSED_MS - 1);
-        assert_eq!(task.seen, Seen::Missing { since_ms: 1000 });
+        assert_eq!(task.seen, Presence::Missing { since_ms: 1000 });
         task.listed(Some(&row(7, None, State::Running)), 1000 + MISSED_MS);
-        assert_eq!(task.seen, Seen::Listed(State::Running));
+        assert_eq!(task.seen, Presence::Listed(State::Running));
         task.listed(None, 99_000);
         task.listed(None, 99_000 + MISSED_MS);
-        assert_eq!(task.seen, Seen::Gone(None));
+        assert_eq!(task.seen, Presence::Gone(None));
         task.accounted(&State::Ended(Ended::TimeLimit));
-        assert_eq!(task.seen, Seen::Gone(Some(Ended::TimeLimit)));
+        assert_eq!(task.seen, Presence::Gone(Some(Ended::TimeLimit)));
         // A record of an earlier start, of a job that is in the queue again.
         task.listed(
             Some(&row(7, None, State::Waiting(Reason::default()))),
@@ -171,7 +177,7 @@ mod tests {
         );
         task.accounted(&State::Ended(Ended::HostFailure));
         assert!(
-            matches!(task.seen, Seen::Listed(State::Waiting(_))),
+            matches!(task.seen, Presence::Listed(State::Waiting(_))),
             "{task:?}"
         );
     }
@@ -180,10 +186,10 @@ mod tests {
     fn a_requeued_start_is_no_end_of_its_task() {
         let mut task = Task::new(3, Vec::new());
         task.listed(Some(&row(7, Some("3"), State::Ended(Ended::Requeued))), 0);
-        assert!(matches!(task.seen, Seen::Listed(_)));
+        assert!(matches!(task.seen, Presence::Listed(_)));
         task.listed(None, 1);
         task.accounted(&State::Ended(Ended::Requeued));
-        assert!(matches!(task.seen, Seen::Missing { .. }));
+        assert!(matches!(task.seen, Presence::Missing { .. }));
     }
 
     #[test]
@@ -216,7 +222,7 @@ mod tests {
         ];
         let rows: Vec<&Listed> = rows.iter().collect();
         task.listed(task.row(&rows, JobId(7)), 0);
-        assert!(matches!(task.seen, Seen::Listed(_)), "{task:?}");
+        assert!(matches!(task.seen, Presence::Listed(_)), "{task:?}");
     }
 
     #[test]
@@ -224,6 +230,6 @@ mod tests {
         let mut task = Task::new(0, Vec::new());
         let copy = row(9, None, State::Ended(Ended::Cancelled { by: None }));
         task.listed(task.row(&[&copy], JobId(7)), 0);
-        assert_eq!(task.seen, Seen::Missing { since_ms: 0 });
+        assert_eq!(task.seen, Presence::Missing { since_ms: 0 });
     }
 }

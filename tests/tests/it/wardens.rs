@@ -4,12 +4,12 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use nero_cluster::lifecycle::Standing;
 use nero_model::SubmissionId;
 use nero_tests::cluster::{Cluster, Scheduler};
 use nero_tests::until;
 use nero_warden::oge::Oge;
 use nero_warden::slurm::Slurm;
-use nero_warden::standing::{Standing, Step};
 use nero_warden::{
     Call, End, Ended, Fields, Job, JobId, JobName, Known, Order, Queue, Resources, Said, State,
     SubmissionResult, Tasks, Unreadable, Warden, Word,
@@ -323,8 +323,8 @@ fn a_submission_whose_answer_was_lost_is_found_by_its_name_and_made_once() {
         let Ok(queue) = site.try_queue(&[name]) else {
             return Err((standing.clone(), "no answer"));
         };
-        let step = standing.listed(asked_ms, &queue, name);
-        assert_ne!(step, Step::Submit, "{queue:?}");
+        standing.listed(asked_ms, &queue, name);
+        assert!(!standing.is_intended(), "{queue:?}");
         match &standing {
             Standing::Accepted(_) => Ok(()),
             other => Err((other.clone(), "not listed")),

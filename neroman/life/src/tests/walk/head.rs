@@ -8,7 +8,7 @@ use nero_model::RunId;
 
 use super::people::{EXPERIMENTS_MAX, Happening, Plan};
 use super::wire::Items;
-use super::world::{Event, World};
+use super::world::{Event, World, note};
 use crate::after::retry::{self, Next};
 use crate::facts::now::{Moment, Tick};
 use crate::fold::change::Change;
@@ -36,6 +36,7 @@ static BASES: LazyLock<Vec<State>> = LazyLock::new(|| {
 });
 
 /// What the daemon knows, and its drivers.
+#[derive(Default)]
 pub(super) struct Head {
     pub state: State,
     /// Number of the records of each run that were folded.
@@ -110,14 +111,11 @@ impl Head {
             synced: (base.clone(), BTreeMap::new()),
             base: base.clone(),
             state: base.clone(),
-            known: BTreeMap::new(),
-            waits: Waits::default(),
             is_described: true,
             is_up: true,
             boot: 1,
             links: plan.nodes.iter().map(|_| Link::default()).collect(),
-            placer: super::placer::Placer::default(),
-            moved_from: BTreeSet::new(),
+            ..Self::default()
         }
     }
 
@@ -230,18 +228,11 @@ impl World {
                 })
             };
             if self.clock.is_told && shown(old) != shown(new) {
-                self.clock.note(
-                    Some(id),
-                    format_args!(
-                        "head: {label} → {} {}",
-                        shown(new),
-                        node.as_deref().unwrap_or("")
-                    ),
-                );
+                let (now, node) = (shown(new), node.as_deref().unwrap_or(""));
+                note!(self.clock, Some(id), "head: {label} → {now} {node}");
             }
-            let old = old.cloned();
-            if let Some(old) = old {
-                self.judge(&old, label, true, word, None);
+            if let Some(old) = old.cloned() {
+                self.judge(&old, label, true, word);
             }
             match node {
                 Some(node) if news => {

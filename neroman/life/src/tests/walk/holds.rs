@@ -10,7 +10,7 @@ use nero_node_core::Stage;
 use super::node::Node;
 use super::people::GROUP;
 use super::wire::Request;
-use super::world::{Clock, Event, Job, World};
+use super::world::{Clock, Due, Event, Job, World};
 use crate::facts::hold::HoldCause;
 use crate::fold::run::Run;
 use crate::fold::state::State;
@@ -84,7 +84,7 @@ impl World {
             Event::ToNode(to, _, process, Request::HandOver(runs)) => {
                 *to == node.at && *process == agent.process && runs.iter().any(is_run)
             }
-            Event::Accept(to, _, process, placed) => {
+            Event::Agent(to, process, Due::Accept(_, placed)) => {
                 *to == node.at && *process == agent.process && placed.iter().any(is_run)
             }
             _ => false,
@@ -92,14 +92,7 @@ impl World {
     }
 
     /// Judges a step of a run by the list of promises.
-    pub fn judge(
-        &mut self,
-        before: &Run,
-        label: &str,
-        heard: bool,
-        word: bool,
-        there: Option<Presence>,
-    ) {
+    pub fn judge(&mut self, before: &Run, label: &str, heard: bool, word: bool) {
         let id = before.made.id;
         let Some(after) = self.head.state.run(id) else {
             return;
@@ -133,7 +126,7 @@ impl World {
             deceived: self.deceived.contains(&id),
             may_start: self.nodes.iter().filter(may).count(),
             ran: ran.len(),
-            there: there.or_else(|| at.map(presence)),
+            there: at.map(presence),
             is_held_there: now.is_some_and(held) && ran.is_empty(),
             ran_held: false,
         });

@@ -7,7 +7,7 @@ use nero_format::{
 };
 use nero_model::{ExperimentId, RunId, RunToken};
 
-use super::world::{Dice, Event, REST_MS, World};
+use super::world::{Dice, Event, REST_MS, World, note};
 use crate::facts::hold::HoldCause;
 use crate::fold::change::{Change, NewRun};
 use crate::fold::run::{Cancel, Dispatch, Line, Made, Run, RunDemands};
@@ -15,6 +15,7 @@ use crate::place::gone;
 use crate::place::start::{self, Plan as Planned, Wanted};
 use crate::source::abort;
 use crate::step::input::Input;
+use crate::tests::lab;
 
 /// Most experiments of a walk.
 pub(super) const EXPERIMENTS_MAX: u64 = 14;
@@ -57,7 +58,7 @@ pub(super) enum Happening {
 }
 
 /// An experiment of a walk.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ExperimentPlan {
     pub cpus: u32,
     pub priority: i32,
@@ -71,7 +72,7 @@ pub(super) struct ExperimentPlan {
 }
 
 /// How often what happens, in a thousand times.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rates {
     /// Requests are lost or late.
     pub lost: u64,
@@ -198,11 +199,9 @@ impl Plan {
 
 impl World {
     pub fn person(&mut self, happening: Happening) {
-        if !matches!(
-            happening,
-            Happening::Calm | Happening::Reached(_) | Happening::Resume
-        ) {
-            self.clock.note(None, format_args!("{happening:?}"));
+        use Happening as Is;
+        if !matches!(happening, Is::Calm | Is::Reached(_) | Is::Resume) {
+            note!(self.clock, None, "{happening:?}");
         }
         match happening {
             Happening::Start {
@@ -248,7 +247,7 @@ impl World {
     /// All faults end; people let go what is held, again and again.
     fn calm(&mut self) {
         self.clock.is_calm = true;
-        self.clock.note(None, format_args!("all faults are over"));
+        note!(self.clock, None, "all faults are over");
         for node in &mut self.nodes {
             node.is_reached = true;
             node.is_full = false;
@@ -284,7 +283,11 @@ impl World {
             let experiment = self.head.state.experiment(id.experiment).unwrap();
             let after = after.filter(|_| experiment.live().next().is_some());
             let first = *batch.get_or_insert(*id);
-            let made = self.made(*id, rank as u32, first, at_most);
+            let token = self.token();
+            let made = Made {
+                token,
+                ..self.made(*id, rank as u32, first, at_most)
+            };
             let needs_others = made.precedence.waits_for_others();
             let is_placed = made.node != GROUP && !made.precedence.looks_at_others();
             let node = is_placed.then(|| made.node.clone());
@@ -311,9 +314,9 @@ impl World {
         self.commit("a person starts runs", false, true, changes);
     }
 
-    fn made(&mut self, id: RunId, rank: u32, batch: RunId, at_most: u32) -> Made {
+    fn made(&self, id: RunId, rank: u32, batch: RunId, at_most: u32) -> Made {
         let asked = self.plan.experiments[id.experiment.0 as usize - 1].clone();
-        let word = asked.node.map(|node| self.nodes[node].name.clone());
+        let word = asked.node.map_or(GROUP, |node| &*self.nodes[node].name);
         let retry = (asked.retries > 0).then(|| Retry {
             on: vec![RetryOn::Crashed, RetryOn::NodeFailure],
             exit: Vec::new(),
@@ -324,50 +327,37 @@ impl World {
             after_ms: 500,
             is_handler: false,
         });
-        let fingerprint = self.head.state.experiment(id.experiment).unwrap();
-        let fingerprint = fingerprint.fingerprint.to_string();
+        let need = |(on, until): (u64, DependsUntil)| Dependency {
+            until,
+            on: on.to_string(),
+        };
+        let lock = |everywhere| RunLock {
+            name: "lock".to_owned(),
+            everywhere,
+        };
+        let experiment = self.head.state.experiment(id.experiment).unwrap();
         Made {
-            token: self.token(),
-            id,
-            node: word.unwrap_or_else(|| GROUP.to_owned()),
-            placing: true,
+            fingerprint: experiment.fingerprint.to_string(),
             created_ms: self.clock.now,
             created: Some(self.tick()),
-            tree: String::new(),
-            git: String::new(),
-            fingerprint,
-            time_ms: 0,
-            outputs: false,
-            all_made: false,
             takes: RunDemands {
                 cpus: asked.cpus.into(),
                 ..RunDemands::default()
             },
-            resume: None,
             batch: Some(batch),
             again: SharedPart::from(FollowUp {
                 retry,
                 ..FollowUp::default()
             }),
-            checkpoint: false,
-            processing: SharedPart::default(),
             precedence: SharedPart::from(Precedence {
-                needs: (asked.needs.iter())
-                    .map(|(on, until)| Dependency {
-                        until: *until,
-                        on: on.to_string(),
-                    })
-                    .collect(),
-                lock: asked.lock.map(|everywhere| RunLock {
-                    name: "lock".to_owned(),
-                    everywhere,
-                }),
+                needs: asked.needs.map(need).into_iter().collect(),
+                lock: asked.lock.map(lock),
                 ..Precedence::default()
             }),
             priority: asked.priority,
             rank,
             line: (at_most > 0).then_some(Line { of: batch, at_most }),
-            follows: None,
+            ..lab::made(id, word)
         }
     }
 

@@ -7,7 +7,7 @@ use nero_model::RunId;
 
 use super::folder::CODE_UNKNOWN;
 use super::node::{Node, Shim};
-use super::world::{Clock, Event, Go, Job, News};
+use super::world::{Clock, Event, Go, Job, News, note};
 use crate::tests::reach::node::Rec;
 
 impl Node {
@@ -53,7 +53,7 @@ impl Node {
                 *claim = Some(self.boot);
                 shim.has_claim = true;
                 folder.record(start, Rec::Claimed, 0);
-                clock.note(Some(id), format_args!("n{at}: start {start} is claimed"));
+                note!(clock, Some(id), "n{at}: start {start} is claimed");
                 self.tell(clock, number, News::Begun);
                 clock.soon(Event::Start(at, number, Go::Begin));
             }
@@ -82,7 +82,7 @@ impl Node {
                     cpus: folder.cpus,
                     is_alive: true,
                 });
-                clock.note(Some(id), format_args!("n{at}: its job begins"));
+                note!(clock, Some(id), "n{at}: its job begins");
                 clock.after(ms, Event::Start(at, number, Go::End));
             }
             // A shim looks for cancel requests; in its place the launcher that looks after the
@@ -122,7 +122,7 @@ impl Node {
             return;
         }
         let at = self.at;
-        clock.note(Some(id), format_args!("n{at}: its job ended, code {code}"));
+        note!(clock, Some(id), "n{at}: its job ended, code {code}");
         if !folder.has(start, Rec::Exited) {
             folder.record(start, Rec::Exited, code);
         }
@@ -156,26 +156,19 @@ impl Node {
             return;
         };
         shim.is_alive = false;
-        let (number, id, start) = (**number, shim.id, shim.start);
+        let (number, id) = (**number, shim.id);
         let (has_claim, has_job) = (shim.has_claim, shim.is_job_alive);
-        let name = &self.name;
-        clock.note(
-            Some(id),
-            format_args!("{name}: the shim of start {start} is killed"),
-        );
-        if !has_job {
-            let news = if has_claim {
-                News::Ended
-            } else {
-                News::NoClaim
-            };
-            self.is_over(clock, number, news);
+        note!(clock, Some(id), "n{}: a shim is killed", self.at);
+        match (has_job, has_claim) {
+            (true, _) => {}
+            (false, true) => self.is_over(clock, number, News::Ended),
+            (false, false) => self.is_over(clock, number, News::NoClaim),
         }
     }
 
     /// The machine starts anew: no process is left, and what was written is there.
     pub fn reboots(&mut self, clock: &mut Clock) {
-        clock.note(None, format_args!("{}: its machine starts anew", self.name));
+        note!(clock, None, "{}: its machine starts anew", self.name);
         self.dies(clock);
         self.launcher = None;
         self.boot += 1;

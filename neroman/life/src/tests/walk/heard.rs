@@ -192,8 +192,14 @@ impl World {
             Standing::Unknown => "its node reports: it is given back",
             _ => "its node reports",
         };
+        let run = self.head.state.run(id);
+        let is_late = run.is_some_and(|run| (1..run.generation()).contains(&report.generation));
         let one = [(id, report)];
         let changes = reports::said(&self.head.state, name, one, self.clock.now, |_| {});
+        if is_late && !changes.is_empty() {
+            let promise = "a report about an earlier hand-over changes nothing";
+            self.clock.breaks(promise, Some(id));
+        }
         self.commit(label, true, false, changes);
     }
 

@@ -81,6 +81,7 @@ impl Node {
                     node: at,
                     cpus: folder.cpus,
                     is_alive: true,
+                    is_lost: false,
                 });
                 note!(clock, Some(id), "n{at}: its job begins");
                 clock.after(ms, Event::Start(at, number, Go::End));
@@ -117,8 +118,8 @@ impl Node {
         let Some(folder) = self.disk.get_mut(&id) else {
             return;
         };
-        if !is_looked_after || folder.has(start, Rec::TreeGone) || folder.has(start, Rec::Rebooted)
-        {
+        let last = [Rec::TreeGone, Rec::Rebooted, Rec::FolderGone];
+        if !is_looked_after || last.into_iter().any(|one| folder.has(start, one)) {
             return;
         }
         let at = self.at;
@@ -163,6 +164,22 @@ impl Node {
             (true, _) => {}
             (false, true) => self.is_over(clock, number, News::Ended),
             (false, false) => self.is_over(clock, number, News::NoClaim),
+        }
+    }
+
+    /// A person deletes the folder of a run whose job goes on, and neromum notes that.
+    pub fn folder_is_deleted(&mut self, clock: &mut Clock, nth: u64) {
+        let jobs = self.shims.values().filter(|shim| shim.is_job_alive);
+        let jobs = jobs.filter_map(|shim| Some((shim.id, shim.start, shim.job?)));
+        let jobs: Vec<(RunId, u32, usize)> = jobs.collect();
+        let Some((id, start, job)) = jobs.get(nth as usize % jobs.len().max(1)) else {
+            return;
+        };
+        let token = self.disk.get(id).map(|folder| folder.token);
+        if let Some(token) = token.filter(|token| self.entry(token).is_some()) {
+            clock.jobs[*job].is_lost = true;
+            let said = self.say(clock, token, *start, Rec::FolderGone);
+            self.lives(clock, said);
         }
     }
 

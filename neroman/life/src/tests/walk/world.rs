@@ -11,9 +11,6 @@ use super::node::Node;
 use super::people::{Happening, Plan, Rates};
 use super::wire::{Answer, Items, Request, SentRun};
 
-/// So long after the end of all faults everything has come to rest.
-pub(super) const REST_MS: i64 = 240_000;
-
 /// What comes next; numbers are those of nodes, connections and processes.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
@@ -90,6 +87,8 @@ pub(super) struct Job {
     pub node: usize,
     pub cpus: u32,
     pub is_alive: bool,
+    /// Whether its folder was deleted, and nothing more of it is known.
+    pub is_lost: bool,
 }
 
 /// Random numbers of a seed.
@@ -198,6 +197,10 @@ pub(super) struct World {
     pub plan: Plan,
     /// Runs that a person gave up although they may go on.
     pub deceived: BTreeSet<RunId>,
+    /// Runs that a person paused at some time.
+    pub paused: BTreeSet<RunId>,
+    /// Number of the jobs that were found to be the first ones of their runs.
+    pub jobs_checked: usize,
     pub events: u64,
 }
 
@@ -221,13 +224,15 @@ impl World {
             nodes,
             plan: plan.clone(),
             deceived: BTreeSet::new(),
+            paused: BTreeSet::new(),
+            jobs_checked: 0,
             events: 0,
         }
     }
 
     /// Plays until all is at rest or a promise is broken.
     pub fn play(&mut self) {
-        let end_ms = 1000 + self.plan.faults_ms + REST_MS * self.plan.rates.slow;
+        let end_ms = 1000 + self.plan.faults_ms + self.plan.rest_ms();
         while let Some(((now, _), event)) = self.clock.heap.pop_first() {
             if now > end_ms || self.clock.broken.is_some() {
                 break;

@@ -261,8 +261,8 @@ impl World {
                 let (now, node) = (shown(new), node.as_deref().unwrap_or(""));
                 note!(self.clock, Some(id), "head: {label} → {now} {node}");
             }
-            if let Some(old) = old.cloned() {
-                self.judge(&old, label, true, word);
+            if let Some(old) = old {
+                self.judge(old, label, true, word);
             }
             match node {
                 Some(node) if news => {
@@ -279,7 +279,9 @@ impl World {
     }
 
     pub fn ring_placer(&mut self) {
-        self.clock.soon(Event::Placer);
+        if !std::mem::replace(&mut self.head.placer.is_rung, true) {
+            self.clock.soon(Event::Placer);
+        }
     }
 
     /// The daemon dies; `power`: with its machine, which loses what was not synced.

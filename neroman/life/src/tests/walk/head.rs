@@ -210,6 +210,7 @@ impl World {
         let mut work = before.clone();
         let (mut touched, mut durable) = (BTreeSet::new(), durable);
         take(&mut work, &mut touched, &changes);
+        let named = touched.clone();
         for id in touched.clone() {
             let token = self.token();
             match retry::next(&work, id, || token, &moment) {
@@ -248,6 +249,9 @@ impl World {
         }
         for id in touched {
             let (old, new) = (before.run(id), self.head.state.run(id));
+            // The label tells nothing of the runs that only follow.
+            let is_named = named.contains(&id);
+            let label = if is_named { label } else { "it follows" };
             let news = needs::changed(old, new);
             let is_apart = self.head.state.apart > 0;
             let place = needs::deferred(old, new) || locks::may_free(old, new, is_apart);

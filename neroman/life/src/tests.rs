@@ -12,7 +12,7 @@ use crate::facts::journal::{Granted, Incarnation, Journal, Key};
 use crate::facts::now::{Now, Tick};
 use crate::facts::stage::{HandOverStage, Stage, Verdict};
 use crate::fold::change::Change;
-use crate::fold::run::{Cancel, Dispatch, Made, Results, RunDemands};
+use crate::fold::run::{Cancel, Dispatch, Made, Results};
 use crate::place::balance;
 use crate::place::start::{Plan, Wanted};
 use crate::source::abort::{self, CancelOutcome};

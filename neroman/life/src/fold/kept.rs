@@ -201,44 +201,15 @@ impl Fields {
 
 #[cfg(test)]
 mod tests {
-    use nero_model::{ExperimentId, RunId, RunToken};
-
     use super::*;
     use crate::facts::journal::Incarnation;
-    use crate::fold::run::RunDemands;
+    use crate::tests::lab;
 
     /// What a row has besides the fields of the stage.
     const REST: &str = r#""why":"w","ended_told":false,"settled":false,"unsupervised":false,"far_host":"","rules_version":1,"rules_delivered":1,"results":"open","later":[{"node":"a","why":"full","since_ms":5}],"turns":2,"avoid":["b"],"abandoned":["c"],"fired":{"7":{"times":2,"at_ms":5,"action":"warn","text":"crashed","values":"exit = 1"}},"acted":{"7":{"times":2,"ran":{"at_ms":6,"how":"exit code 0"}}}"#;
 
     fn made(asked: &str) -> Made {
-        Made {
-            token: RunToken::from_slice(&[1; 16]).unwrap(),
-            id: RunId {
-                experiment: ExperimentId(1),
-                number: 1,
-            },
-            node: asked.to_owned(),
-            placing: true,
-            created_ms: 1,
-            created: None,
-            tree: String::new(),
-            git: String::new(),
-            fingerprint: String::new(),
-            time_ms: 0,
-            outputs: false,
-            all_made: false,
-            takes: RunDemands::default(),
-            resume: None,
-            batch: None,
-            again: nero_format::SharedPart::default(),
-            checkpoint: false,
-            processing: nero_format::SharedPart::default(),
-            precedence: nero_format::SharedPart::default(),
-            priority: 0,
-            rank: 0,
-            line: None,
-            follows: None,
-        }
+        lab::made(lab::run(1, 1), asked)
     }
 
     fn read(row: &str, begun: bool) -> Run {

@@ -123,42 +123,16 @@ pub fn hints(refused: &[Refusal]) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use nero_model::{ExperimentId, Phase, RunId, RunToken};
+    use nero_model::Phase;
 
     use super::*;
     use crate::facts::journal::Journal;
     use crate::facts::stage::{HandOverStage, Stage};
-    use crate::fold::run::{Cancel, Made, RunDemands};
+    use crate::fold::run::Cancel;
+    use crate::tests::lab::{made, run};
 
     fn placed(asked: &str, node: &str) -> Run {
-        let made = Made {
-            token: RunToken::from_slice(&[1; 16]).unwrap(),
-            id: RunId {
-                experiment: ExperimentId(1),
-                number: 1,
-            },
-            node: asked.to_owned(),
-            placing: true,
-            created_ms: 1,
-            created: None,
-            tree: String::new(),
-            git: String::new(),
-            fingerprint: String::new(),
-            time_ms: 0,
-            outputs: false,
-            all_made: false,
-            takes: RunDemands::default(),
-            resume: None,
-            batch: None,
-            again: nero_format::SharedPart::default(),
-            checkpoint: false,
-            processing: nero_format::SharedPart::default(),
-            precedence: nero_format::SharedPart::default(),
-            priority: 0,
-            rank: 0,
-            line: None,
-            follows: None,
-        };
+        let made = made(run(1, 1), asked);
         let dispatch = Dispatch {
             stage: Stage::Offered {
                 node: node.to_owned(),

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nero_format::{Definition, Loaded, Param, Place, Source, SourceKind, Value};
+use nero_format::{Definition, Loaded, Param, Place, SharedPart, Source, SourceKind, Value};
 use nero_model::{ExperimentId, Phase, RunId, RunToken};
 
 use crate::facts::journal::{Exit, Incarnation, Key, TreeEnd};
@@ -63,6 +63,35 @@ pub(crate) fn source(path: &str, definitions: Vec<Definition>) -> Read {
         },
         stamp: Stamp::default(),
         companion: Stamp::default(),
+    }
+}
+
+/// A run that was started for this node or group, and asks for nothing else.
+pub(crate) fn made(id: RunId, node: &str) -> Made {
+    Made {
+        token: RunToken::from_slice(&[id.number as u8; 16]).unwrap(),
+        id,
+        node: node.to_owned(),
+        placing: true,
+        created_ms: 1,
+        created: None,
+        tree: String::new(),
+        git: String::new(),
+        fingerprint: "f".to_owned(),
+        time_ms: 0,
+        outputs: false,
+        all_made: false,
+        takes: RunDemands::default(),
+        resume: None,
+        batch: None,
+        again: SharedPart::default(),
+        checkpoint: false,
+        processing: SharedPart::default(),
+        precedence: SharedPart::default(),
+        priority: 0,
+        rank: 0,
+        line: None,
+        follows: None,
     }
 }
 
@@ -168,16 +197,9 @@ impl Lab {
                 .any(|run| run.phase().is_live());
             let made = Made {
                 token: RunToken::random(),
-                id: *id,
-                node: "local".to_owned(),
                 created_ms: self.now_ms,
-                created: None,
-                tree: String::new(),
-                git: String::new(),
                 fingerprint: experiment.fingerprint.to_string(),
                 time_ms: experiment.definition.resources.time_ms.unwrap_or(0),
-                outputs: false,
-                all_made: false,
                 placing: batch.is_some(),
                 takes: RunDemands {
                     memory_bytes: experiment.definition.resources.memory_bytes.unwrap_or(0),
@@ -185,19 +207,16 @@ impl Lab {
                     on_nodes: experiment.definition.resources.on_nodes.clone().into(),
                     ..RunDemands::default()
                 },
-                resume: None,
                 batch,
                 again: experiment.definition.again.clone(),
                 checkpoint: experiment.definition.again.requeues_timeout,
                 processing: experiment.definition.processing.clone(),
                 precedence: experiment.definition.precedence.clone(),
-                priority: 0,
-                rank: 0,
                 line: self
                     .at_most
                     .zip(batch)
                     .map(|(at_most, of)| Line { of, at_most }),
-                follows: None,
+                ..made(*id, "local")
             };
             let new = NewRun {
                 made: Arc::new(made),

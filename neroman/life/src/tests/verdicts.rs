@@ -15,31 +15,7 @@ const NODE: &str = "a";
 
 /// A run for a group that stands here.
 fn stands(stage: Stage) -> Run {
-    let made = Made {
-        token: RunToken::from_slice(&[1; 16]).unwrap(),
-        id: run(1, 1),
-        node: GROUP.to_owned(),
-        created_ms: 1,
-        created: None,
-        tree: String::new(),
-        git: String::new(),
-        fingerprint: "f".to_owned(),
-        time_ms: 0,
-        outputs: false,
-        all_made: false,
-        placing: true,
-        takes: RunDemands::default(),
-        resume: None,
-        batch: None,
-        again: nero_format::SharedPart::default(),
-        checkpoint: false,
-        processing: nero_format::SharedPart::default(),
-        precedence: nero_format::SharedPart::default(),
-        priority: 0,
-        rank: 0,
-        line: None,
-        follows: None,
-    };
+    let made = lab::made(run(1, 1), GROUP);
     let dispatch = Dispatch {
         stage,
         rules_version: 1,

@@ -147,22 +147,18 @@ fn a_run_that_a_power_cut_took_from_the_head_is_heard_of_again() {
             at_most: 0,
             has_pilot: false,
         };
-        let mut happenings = vec![(100, start)];
-        let mut dice = Dice(seed);
-        happenings.push((dice.ms(500, 12_000), Happening::HeadPower));
+        let cut_ms = Dice(seed).ms(500, 12_000);
         let asked = ExperimentPlan {
             cpus: 1,
-            priority: 0,
             retries: 2,
             node: Some(0),
-            lock: None,
-            needs: None,
+            ..ExperimentPlan::default()
         };
         let plan = Plan {
             seed,
             nodes: vec![6],
             experiments: vec![asked; 6],
-            happenings,
+            happenings: vec![(100, start), (cut_ms, Happening::HeadPower)],
             faults_ms: 25_000,
             rates: Rates {
                 lost: 40,

@@ -4,19 +4,18 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use nero_model::RunToken;
-
 use super::node::Node;
 use super::shown::shown;
 use super::steps::Steps;
 use crate::facts::now::Tick;
 use crate::fold::change::{Change, NewRun};
 use crate::fold::kept::Kept;
-use crate::fold::run::{Dispatch, Made, Run, RunDemands};
+use crate::fold::run::{Dispatch, Made, Run};
 use crate::fold::state::State;
 use crate::source::abort;
 use crate::step;
 use crate::step::input::Input;
+use crate::tests::lab::made;
 use crate::tests::{Lab, definition, run as id};
 
 /// Time stands still: the order of steps does not depend on it.
@@ -97,30 +96,11 @@ impl World {
 
     pub(super) fn make(&mut self, number: u32, after: Option<u32>, asked: Asked) {
         let one = asked != Asked::Group;
+        let node = if one { NODES[0] } else { "lab" };
         let made = Made {
-            token: RunToken::from_slice(&[number as u8; 16]).unwrap(),
-            id: id(1, number),
-            node: if one { NODES[0] } else { "lab" }.to_owned(),
-            placing: true,
             created_ms: NOW,
-            created: None,
-            tree: String::new(),
-            git: String::new(),
-            fingerprint: "f".to_owned(),
-            time_ms: 0,
             outputs: true,
-            all_made: false,
-            takes: RunDemands::default(),
-            resume: None,
-            batch: None,
-            again: nero_format::SharedPart::default(),
-            checkpoint: false,
-            processing: nero_format::SharedPart::default(),
-            precedence: nero_format::SharedPart::default(),
-            priority: 0,
-            rank: 0,
-            line: None,
-            follows: None,
+            ..made(id(1, number), node)
         };
         let dispatch = Dispatch::planned(one.then(|| NODES[0].to_owned()), after);
         self.take(vec![Change::Run(Arc::new(NewRun {

@@ -10,13 +10,13 @@ use nero_node_core::{Cancelled, Stage};
 use super::folder::{Folder, Remains, SpecName};
 use super::node::{Died, Entry, Follower, LedgerEntry, Lived, Node};
 use super::wire::{Answer, EndedRun, Ending, FolderState, PauseOutcome, Request, SentRun};
-use super::world::{Clock, Event};
+use super::world::{Clock, DriverDue, Due, Event, note};
 use crate::source::abort::Answer as Outcome;
 use crate::step::hand_over;
 use crate::tests::reach::node::NEVER_AGAIN;
 
 impl Node {
-    /// A request arrives. Returns whether the same neromum is there still.
+    /// A request arrives.
     pub fn serves(&mut self, clock: &mut Clock, conn: u32, request: Request) {
         let at = self.at;
         let process = self.agent().process;
@@ -25,8 +25,8 @@ impl Node {
             Request::HandOver(runs) => {
                 let placed = runs.into_iter().map(|run| self.lies(run)).collect();
                 let ms = clock.dice.ms(0, 80);
-                clock.after(ms, Event::Accept(at, conn, process, placed));
-                return;
+                let due = Due::Accept(conn, placed);
+                return clock.after(ms, Event::Agent(at, process, due));
             }
             Request::End(runs, ending) => {
                 let mut outcomes = Vec::new();
@@ -39,8 +39,7 @@ impl Node {
                         lived = Err(Died);
                         break;
                     };
-                    let told = format_args!("n{at}: asked to end it: {outcome:?}");
-                    clock.note(Some(run.id), told);
+                    note!(clock, Some(run.id), "n{at}: asked to end it: {outcome:?}");
                     outcomes.push((run, outcome));
                 }
                 Answer::End(outcomes, ending)
@@ -62,10 +61,15 @@ impl Node {
                 Answer::None
             }
         };
+        self.answers(clock, lived, conn, answer);
+    }
+
+    /// A call ends; the process that died at it, or behind it, answers nothing.
+    fn answers(&mut self, clock: &mut Clock, lived: Lived, conn: u32, answer: Answer) {
         let is_alive = lived.is_ok();
         self.lives(clock, lived);
         if is_alive && self.agent.is_some() && !matches!(answer, Answer::None) {
-            clock.soon(Event::Reply(at, conn, answer));
+            clock.soon(Event::Driver(self.at, conn, DriverDue::Reply(answer)));
         }
     }
 
@@ -118,17 +122,10 @@ impl Node {
             self.give_back(clock, token, id)?;
             return Ok(false);
         }
-        clock.note(
-            Some(id),
-            format_args!("{}: its folder is taken up", self.name),
-        );
+        note!(clock, Some(id), "{}: its folder is taken up", self.name);
         let kept = self.accepted(token, id, folder.cancels)?;
         self.restore_run(clock, token, &kept)?;
-        let start = self
-            .agent()
-            .entries
-            .get(&token)
-            .map_or(0, |one| one.incarnation);
+        let start = self.entry(&token).map_or(0, |one| one.incarnation);
         if start > 0 && self.agent().link.is_some() {
             self.look_and_decide(clock, token, start, None)?;
         }
@@ -222,39 +219,24 @@ impl Node {
     }
 
     /// The agent accepts runs whose folders were made.
-    pub fn accepts(&mut self, clock: &mut Clock, conn: u32, process: u32, placed: Vec<SentRun>) {
-        if self.agent.as_ref().is_none_or(|one| one.process != process) {
-            return;
-        }
-        let mut answers = Vec::new();
-        let mut lived = Ok(());
-        for run in placed {
-            match self.accept(clock, &run) {
-                Ok(answer) => {
-                    let taken = matches!(answer, hand_over::Answer::Accepted { .. });
-                    if !taken && run.folder == Some(FolderState::New) && !self.has(&run.token) {
-                        self.disk.remove(&run.id);
-                    }
-                    clock.note(
-                        Some(run.id),
-                        format_args!(
-                            "{}: handed over, generation {}: {answer:?}",
-                            self.name, run.generation
-                        ),
-                    );
-                    answers.push((run.id, run.generation, answer));
-                }
-                Err(Died) => lived = Err(Died),
+    pub fn accepts(&mut self, clock: &mut Clock, conn: u32, placed: Vec<SentRun>) {
+        let (at, mut answers) = (self.at, Vec::new());
+        let lived = placed.into_iter().try_for_each(|run| {
+            let answer = self.accept(clock, &run)?;
+            let taken = matches!(answer, hand_over::Answer::Accepted { .. });
+            if !taken && run.folder == Some(FolderState::New) && !self.has(&run.token) {
+                self.disk.remove(&run.id);
             }
-            if lived.is_err() {
-                break;
-            }
-        }
-        let is_alive = lived.is_ok();
-        self.lives(clock, lived);
-        if is_alive && self.agent.is_some() {
-            clock.soon(Event::Reply(self.at, conn, Answer::HandOver(answers)));
-        }
+            let generation = run.generation;
+            note!(
+                clock,
+                Some(run.id),
+                "n{at}: generation {generation}: {answer:?}"
+            );
+            answers.push((run.id, generation, answer));
+            Ok(())
+        });
+        self.answers(clock, lived, conn, Answer::HandOver(answers));
     }
 
     pub fn has(&self, token: &RunToken) -> bool {
@@ -263,30 +245,32 @@ impl Node {
         entry.is_some_and(|entry| !entry.is_recalled)
     }
 
-    pub fn accept(&mut self, clock: &mut Clock, run: &SentRun) -> Lived<hand_over::Answer> {
+    fn accept(&mut self, clock: &mut Clock, run: &SentRun) -> Lived<hand_over::Answer> {
         use hand_over::Answer as Is;
         let (token, id, generation) = (run.token, run.id, run.generation);
-        let refused = |only_here| Is::Refused {
+        let refused = || Is::Refused {
             why: "refused".to_owned(),
             lacks: None,
             hint: String::new(),
-            only_here,
+            only_here: true,
         };
-        let later = || Is::Later {
+        let later = Is::Later {
             why: "later".to_owned(),
             lacks: None,
             hint: String::new(),
         };
         let accepted = Is::Accepted { rules_version: 1 };
         match run.folder {
-            Some(FolderState::Refused) if self.has(&token) => return Ok(accepted),
+            Some(FolderState::Refused | FolderState::Full | FolderState::Unknown)
+                if self.has(&token) =>
+            {
+                return Ok(accepted);
+            }
             Some(FolderState::Refused) => {
                 self.keep_out(token, NEVER_AGAIN);
-                return Ok(refused(true));
+                return Ok(refused());
             }
-            Some(FolderState::Full) if self.has(&token) => return Ok(accepted),
-            Some(FolderState::Full) => return Ok(later()),
-            Some(FolderState::Unknown) if self.has(&token) => return Ok(accepted),
+            Some(FolderState::Full) => return Ok(later),
             Some(FolderState::Unknown) => {
                 self.keep_out(token, generation);
                 return Ok(Is::Unknown);
@@ -295,14 +279,14 @@ impl Node {
         }
         let refused_before = |node: &mut Self| {
             if node.agent().recalled.get(&token) == Some(&NEVER_AGAIN) {
-                refused(true)
+                refused()
             } else {
                 Is::Unknown
             }
         };
-        if let Some(known) = self.agent().entries.get_mut(&token) {
+        if let Some(known) = self.entry(&token) {
             if known.is_recalled {
-                return Ok(refused(true));
+                return Ok(refused());
             }
             let holds_again = known.generation < generation;
             known.generation = known.generation.max(generation);
@@ -314,16 +298,12 @@ impl Node {
         if run.folder == Some(FolderState::Old) {
             let is_out = self.is_kept_out(&token, generation);
             if self.adopt(clock, token, id)? {
-                if let Some(entry) = self.agent().entries.get_mut(&token) {
+                if let Some(entry) = self.entry(&token) {
                     entry.generation = entry.generation.max(generation);
                 }
                 return Ok(accepted);
             }
-            return Ok(if is_out {
-                refused_before(self)
-            } else {
-                later()
-            });
+            return Ok(if is_out { refused_before(self) } else { later });
         }
         if self.is_kept_out(&token, generation) {
             return Ok(refused_before(self));
@@ -332,7 +312,7 @@ impl Node {
             self.keep_out(token, generation.saturating_sub(1));
             self.write()?;
             self.disk.remove(&id);
-            return Ok(later());
+            return Ok(later);
         }
         if run.is_again {
             self.keep_out(token, generation);
@@ -347,7 +327,7 @@ impl Node {
         agent.entries.insert(token, entry);
         let needs = Needs::of(run.cpus.into(), 0);
         if agent.core.accept(token, id, kept.order, needs).is_err() {
-            return Ok(refused(true));
+            return Ok(refused());
         }
         agent.core.set_turn(token, run.turn);
         Ok(accepted)
@@ -360,18 +340,15 @@ impl Node {
     /// Whether a refused run had an earlier start with a claim.
     pub fn is_refused_after_a_claim(&mut self, token: &RunToken) -> bool {
         let is_refused = self.stage(token) == Some(Stage::Refused);
-        let entry = self.agent().entries.get(token);
-        is_refused && entry.is_some_and(|one| one.incarnation > 1 || one.facts.claimed)
+        let began = |one: &mut Entry| one.incarnation > 1 || one.facts.claimed;
+        is_refused && self.entry(token).is_some_and(began)
     }
 
     pub fn cancel(&mut self, clock: &mut Clock, run: &EndedRun) -> Lived<Outcome> {
         let (token, id) = (run.token, run.id);
         if self.stage(&token).is_none() && !self.adopt(clock, token, id)? {
-            if self
-                .disk
-                .get(&id)
-                .is_some_and(|one| one.spec == SpecName::Spec)
-            {
+            let has_spec = |one: &Folder| one.spec == SpecName::Spec;
+            if self.disk.get(&id).is_some_and(has_spec) {
                 self.write()?;
                 self.disk.remove(&id);
             }
@@ -408,11 +385,10 @@ impl Node {
 
     /// Whether a run without a start of ours was claimed all the same.
     pub fn began(&mut self, clock: &mut Clock, token: RunToken) -> Lived<bool> {
-        let entry = self.agent().entries.get(&token);
-        let start = entry.map_or(1, |entry| entry.incarnation.max(1));
+        let start = self.entry(&token).map_or(1, |one| one.incarnation.max(1));
         self.look(token, start);
         let is_taken_away = self.stage(&token) == Some(Stage::TakenAway);
-        let Some(facts) = self.agent().entries.get(&token).map(|one| one.facts) else {
+        let Some(facts) = self.entry(&token).map(|one| one.facts) else {
             return Ok(false);
         };
         let found_the_cancel = is_taken_away && facts.not_started && !facts.started;
@@ -430,10 +406,9 @@ impl Node {
         if self.stage(&token).is_none() && !self.adopt(clock, token, id)? {
             self.keep_out(token, generation);
             let was_recalled = |one: &Folder| one.spec == SpecName::Recalled;
-            return Ok(if self.disk.get(&id).is_some_and(was_recalled) {
-                Outcome::NeverStarted
-            } else {
-                Outcome::Unknown
+            return Ok(match self.disk.get(&id).is_some_and(was_recalled) {
+                true => Outcome::NeverStarted,
+                false => Outcome::Unknown,
             });
         }
         match self.stage(&token) {
@@ -480,11 +455,7 @@ impl Node {
     }
 
     pub fn never_start(&mut self, clock: &mut Clock, token: RunToken, id: RunId) -> Lived<Outcome> {
-        let is_recalled = self
-            .agent()
-            .entries
-            .get(&token)
-            .is_some_and(|one| one.is_recalled);
+        let is_recalled = self.entry(&token).is_some_and(|one| one.is_recalled);
         let is_cancelled = self.disk.get(&id).is_some_and(|folder| folder.cancels > 0);
         if !(is_recalled && is_cancelled) {
             if self.began(clock, token)? {
@@ -500,7 +471,7 @@ impl Node {
             self.agent().core.cancel(token);
             self.keep_out(token, NEVER_AGAIN);
         }
-        if let Some(entry) = self.agent().entries.get_mut(&token) {
+        if let Some(entry) = self.entry(&token) {
             entry.is_recalled = true;
         }
         self.write()?;
@@ -534,7 +505,7 @@ impl Node {
         {
             folder.pauses += 1;
         }
-        clock.note(Some(id), format_args!("{}: holds it: {holds}", self.name));
+        note!(clock, Some(id), "{}: holds it: {holds}", self.name);
         self.agent().core.set_paused(token, holds);
         outcome
     }

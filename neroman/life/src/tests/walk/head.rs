@@ -2,13 +2,14 @@
 //! what stands here is the part of `neroman/daemon` that writes, sends and waits.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, OnceLock};
 
+use nero_format::{Definition, Precedence, SharedPart};
 use nero_model::RunId;
 
-use super::people::{EXPERIMENTS_MAX, Happening, Plan};
+use super::people::{EXPERIMENTS_MAX, Happening, Plan, stage};
 use super::wire::Items;
-use super::world::{Event, World};
+use super::world::{Event, World, note};
 use crate::after::retry::{self, Next};
 use crate::facts::now::{Moment, Tick};
 use crate::fold::change::Change;
@@ -24,18 +25,27 @@ use crate::step::steps;
 use crate::tests::reach::world::read_again;
 use crate::tests::{Lab, definition};
 
-/// States with one experiment, with two and so on; no experiment was started.
-static BASES: LazyLock<Vec<State>> = LazyLock::new(|| {
-    let base = |count: u64| {
-        let mut lab = Lab::default();
-        let all = (1..=count).map(|number| definition(&format!("e{number}"), "1"));
-        lab.add("/lab", all.collect());
-        lab.state
+/// The state with so many experiments, of which none was started.
+fn base(count: usize) -> State {
+    static BASES: [OnceLock<State>; EXPERIMENTS_MAX as usize + 1] =
+        [const { OnceLock::new() }; EXPERIMENTS_MAX as usize + 1];
+    let staged = |number: usize| Definition {
+        precedence: SharedPart::from(Precedence {
+            stage: Some(stage(number as u64)),
+            ..Precedence::default()
+        }),
+        ..definition(&format!("e{number}"), "1")
     };
-    (1..=EXPERIMENTS_MAX).map(base).collect()
-});
+    let made = BASES[count].get_or_init(|| {
+        let mut lab = Lab::default();
+        lab.add("/lab", (1..=count).map(staged).collect());
+        lab.state
+    });
+    made.clone()
+}
 
 /// What the daemon knows, and its drivers.
+#[derive(Default)]
 pub(super) struct Head {
     pub state: State,
     /// Number of the records of each run that were folded.
@@ -105,19 +115,16 @@ pub(super) enum Errand {
 
 impl Head {
     pub fn new(plan: &Plan) -> Self {
-        let base = &BASES[plan.experiments.len() - 1];
+        let base = base(plan.experiments.len());
         Self {
             synced: (base.clone(), BTreeMap::new()),
-            base: base.clone(),
             state: base.clone(),
-            known: BTreeMap::new(),
-            waits: Waits::default(),
+            base,
             is_described: true,
             is_up: true,
             boot: 1,
             links: plan.nodes.iter().map(|_| Link::default()).collect(),
-            placer: super::placer::Placer::default(),
-            moved_from: BTreeSet::new(),
+            ..Self::default()
         }
     }
 
@@ -170,7 +177,27 @@ impl World {
     pub fn input(&mut self, label: &str, word: bool, durable: bool, inputs: Vec<(RunId, Input)>) {
         let inputs_of = inputs.iter().map(|(id, input)| (*id, input));
         let changes = steps(&self.head.state, inputs_of, self.clock.now, |_| {});
+        let mut changed = changes.iter().filter_map(Change::run);
+        let late = inputs.iter().filter(|(id, input)| self.is_late(*id, input));
+        let late: BTreeSet<RunId> = late.map(|(id, _)| *id).collect();
+        if let Some(run) = changed.find(|run| late.contains(run)) {
+            let promise = "an answer about an earlier hand-over changes nothing";
+            self.clock.breaks(promise, Some(run));
+        }
         self.commit(label, word, durable, changes);
+    }
+
+    /// Whether it is an answer about a hand-over before the present one.
+    fn is_late(&self, run: RunId, input: &Input) -> bool {
+        let (Input::HandOver { at, .. }
+        | Input::CancelAnswered { at, .. }
+        | Input::HoldAnswered { at, .. }
+        | Input::RecallAnswered { at, .. }) = input
+        else {
+            return false;
+        };
+        let run = self.head.state.run(run);
+        run.is_some_and(|run| run.placement().as_ref() != Some(at))
     }
 
     /// Commits changes with what follows from them, as the ledger's writer does.
@@ -183,6 +210,7 @@ impl World {
         let mut work = before.clone();
         let (mut touched, mut durable) = (BTreeSet::new(), durable);
         take(&mut work, &mut touched, &changes);
+        let named = touched.clone();
         for id in touched.clone() {
             let token = self.token();
             match retry::next(&work, id, || token, &moment) {
@@ -215,14 +243,18 @@ impl World {
         }
         self.head.state = work;
         self.clock.is_new = true;
-        self.check_released(&before, &touched);
+        self.check_released(&before, &touched, label);
         if durable {
             self.head.synced = (self.head.state.clone(), self.head.known.clone());
         }
         for id in touched {
             let (old, new) = (before.run(id), self.head.state.run(id));
+            // The label tells nothing of the runs that only follow.
+            let is_named = named.contains(&id);
+            let label = if is_named { label } else { "it follows" };
             let news = needs::changed(old, new);
-            let place = needs::deferred(old, new) || locks::may_free(old, new, false);
+            let is_apart = self.head.state.apart > 0;
+            let place = needs::deferred(old, new) || locks::may_free(old, new, is_apart);
             let node = new.and_then(Run::node).map(str::to_owned);
             let shown = |run: Option<&Run>| {
                 run.map_or_else(String::new, |run| {
@@ -230,18 +262,11 @@ impl World {
                 })
             };
             if self.clock.is_told && shown(old) != shown(new) {
-                self.clock.note(
-                    Some(id),
-                    format_args!(
-                        "head: {label} → {} {}",
-                        shown(new),
-                        node.as_deref().unwrap_or("")
-                    ),
-                );
+                let (now, node) = (shown(new), node.as_deref().unwrap_or(""));
+                note!(self.clock, Some(id), "head: {label} → {now} {node}");
             }
-            let old = old.cloned();
             if let Some(old) = old {
-                self.judge(&old, label, true, word, None);
+                self.judge(old, label, true, word);
             }
             match node {
                 Some(node) if news => {
@@ -258,7 +283,9 @@ impl World {
     }
 
     pub fn ring_placer(&mut self) {
-        self.clock.soon(Event::Placer);
+        if !std::mem::replace(&mut self.head.placer.is_rung, true) {
+            self.clock.soon(Event::Placer);
+        }
     }
 
     /// The daemon dies; `power`: with its machine, which loses what was not synced.

@@ -3,7 +3,7 @@
 use super::folder::CODE_UNKNOWN;
 use super::head::{About, Errand};
 use super::wire::{Answer, EndedRun, Ending, Item, Items, PauseOutcome, Record, Request};
-use super::world::{Event, World};
+use super::world::{DriverDue, World};
 use crate::facts::journal::Journal;
 use crate::fold::change::Change;
 use crate::source::abort::Answer as Outcome;
@@ -18,12 +18,9 @@ use std::sync::Arc;
 
 impl World {
     /// A node's answer.
-    pub fn answered(&mut self, node: usize, conn: u32, answer: Answer) {
+    pub fn answered(&mut self, node: usize, answer: Answer) {
         let (name, tick) = (self.nodes[node].name.clone(), self.tick());
         let link = &mut self.head.links[node];
-        if link.conn != conn || !self.head.is_up {
-            return;
-        }
         match answer {
             Answer::Described { waiting, is_held } => {
                 let at_ms = self.clock.now;
@@ -39,7 +36,7 @@ impl World {
                 link.sends = false;
                 let is_later = |word: &Word| matches!(word, Word::Later { .. });
                 if runs.iter().any(|(.., word)| is_later(word)) {
-                    self.clock.after(5000, Event::LookAtAll(node, conn));
+                    self.due(node, 5000, DriverDue::LookAtAll);
                 }
                 for (id, generation, answer) in runs {
                     let label = match &answer {
@@ -127,17 +124,7 @@ impl World {
         }
     }
 
-    /// News of a node arrive.
-    pub fn stream(&mut self, node: usize, conn: u32, items: Items) {
-        let link = &mut self.head.links[node];
-        if link.conn == conn && self.head.is_up {
-            link.news.push_back(items);
-            self.hear_news(node);
-        }
-    }
-
-    /// Folds news, unless they say that a run is unknown which the node may have accepted just
-    /// now.
+    /// Folds news, unless they report as unknown a run that the node may have accepted just now.
     pub fn hear_news(&mut self, node: usize) {
         loop {
             let link = &mut self.head.links[node];
@@ -205,8 +192,14 @@ impl World {
             Standing::Unknown => "its node reports: it is given back",
             _ => "its node reports",
         };
+        let run = self.head.state.run(id);
+        let is_late = run.is_some_and(|run| (1..run.generation()).contains(&report.generation));
         let one = [(id, report)];
         let changes = reports::said(&self.head.state, name, one, self.clock.now, |_| {});
+        if is_late && !changes.is_empty() {
+            let promise = "a report about an earlier hand-over changes nothing";
+            self.clock.breaks(promise, Some(id));
+        }
         self.commit(label, true, false, changes);
     }
 

@@ -8,9 +8,9 @@ use nero_model::{ExperimentId, Phase, RunId, RunToken};
 use nero_node_core::Stage;
 
 use super::node::Node;
-use super::people::GROUP;
+use super::people::{ExperimentPlan, GROUP, STAGE};
 use super::wire::Request;
-use super::world::{Clock, Event, Job, World};
+use super::world::{Clock, Due, Event, Job, World};
 use crate::facts::hold::HoldCause;
 use crate::fold::run::Run;
 use crate::fold::state::State;
@@ -49,15 +49,19 @@ impl Node {
             let order = self.ledger.get(token)?.order;
             Some((Reverse(turn.priority), turn.since_ms, turn.rank, order))
         };
+        let id = agent.entries.get(token).map(|entry| entry.id);
+        let folder = id.and_then(|id| self.disk.get(&id));
+        if folder.is_some_and(|one| one.pauses % 2 == 1 && one.cancels == 0) {
+            clock.breaks("a run that its node holds does not start there", id);
+        }
         let is_again = |id: RunId| self.disk.get(&id).is_some_and(|one| one.is_prepared);
-        if agent.entries.get(token).is_some_and(|one| is_again(one.id)) {
+        if id.is_some_and(is_again) {
             return;
         }
         let waits = |run: &nero_node_core::Run| run.stage == Stage::Waiting && !run.paused;
         let mut waiting = agent.core.runs().filter(|(_, run)| waits(run));
         let own = place(token);
         if waiting.any(|(other, run)| !run.cancelled && place(other) < own) {
-            let id = agent.entries.get(token).map(|entry| entry.id);
             clock.breaks("no run starts before one that waits before it", id);
         }
     }
@@ -68,43 +72,36 @@ impl Node {
 }
 
 impl World {
-    /// Whether a hand-over is on its way that this node would take.
-    fn comes(&self, node: &Node, run: &Run) -> bool {
+    /// By node, whether a hand-over is on its way that the node would take.
+    fn coming(&self, run: &Run) -> Vec<bool> {
         let token = run.made.token;
-        let agent = node.agent.as_ref();
-        let Some(agent) = agent.filter(|_| !node.keeps(run)) else {
-            return false;
-        };
-        let fence = agent.recalled.get(&token).copied().unwrap_or(0);
-        let is_run = |sent: &super::wire::SentRun| {
-            let is_new = sent.token == token && !sent.is_again;
-            is_new && sent.generation > fence
-        };
-        self.clock.heap.values().any(|event| match event {
-            Event::ToNode(to, _, process, Request::HandOver(runs)) => {
-                *to == node.at && *process == agent.process && runs.iter().any(is_run)
-            }
-            Event::Accept(to, _, process, placed) => {
-                *to == node.at && *process == agent.process && placed.iter().any(is_run)
-            }
-            _ => false,
-        })
+        let mut coming = vec![false; self.nodes.len()];
+        for event in self.clock.heap.values() {
+            let (to, process, runs) = match event {
+                Event::ToNode(to, _, process, Request::HandOver(runs))
+                | Event::Agent(to, process, Due::Accept(_, runs)) => (*to, *process, runs),
+                _ => continue,
+            };
+            let node = &self.nodes[to];
+            let agent = node.agent.as_ref().filter(|one| one.process == process);
+            let Some(agent) = agent.filter(|_| !node.keeps(run)) else {
+                continue;
+            };
+            let fence = agent.recalled.get(&token).copied().unwrap_or(0);
+            let mut new = runs.iter().filter(|sent| sent.token == token);
+            coming[to] |= new.any(|sent| !sent.is_again && sent.generation > fence);
+        }
+        coming
     }
 
     /// Judges a step of a run by the list of promises.
-    pub fn judge(
-        &mut self,
-        before: &Run,
-        label: &str,
-        heard: bool,
-        word: bool,
-        there: Option<Presence>,
-    ) {
+    pub fn judge(&mut self, before: &Run, label: &str, heard: bool, word: bool) {
         let id = before.made.id;
         let Some(after) = self.head.state.run(id) else {
             return;
         };
-        let may = |node: &&Node| node.may_start(after) || self.comes(node, after);
+        let coming = self.coming(after);
+        let may = |node: &&Node| node.may_start(after) || coming[node.at];
         let jobs = self.clock.jobs.iter().filter(|job| job.run == id);
         let ran: BTreeSet<usize> = jobs.map(|job| job.node).collect();
         let at = before.node().map(|name| &self.nodes[self.head.at(name)]);
@@ -133,8 +130,8 @@ impl World {
             deceived: self.deceived.contains(&id),
             may_start: self.nodes.iter().filter(may).count(),
             ran: ran.len(),
-            there: there.or_else(|| at.map(presence)),
-            is_held_there: now.is_some_and(held) && ran.is_empty(),
+            there: at.map(presence),
+            is_held_there: now.is_some_and(held) && ran.is_empty() && !self.paused.contains(&id),
             ran_held: false,
         });
         if let Some(promise) = promise {
@@ -147,14 +144,18 @@ impl World {
         let mut alive: Vec<&Job> = Vec::new();
         let mut used = vec![0; self.nodes.len()];
         let mut broken = None;
-        let mut runs: BTreeSet<RunId> = BTreeSet::new();
         let is_told = |run: &RunId| !self.deceived.contains(run);
         let lock = |job: &Job| self.plan.experiments[job.run.experiment.0 as usize - 1].lock;
-        for job in &self.clock.jobs {
-            if !runs.insert(job.run) && is_told(&job.run) {
+        for (at, job) in self.clock.jobs.iter().enumerate().skip(self.jobs_checked) {
+            let mut earlier = self.clock.jobs[..at].iter();
+            if is_told(&job.run) && earlier.any(|other| other.run == job.run) {
                 broken = Some(("a run is started once", job.run));
             }
-            if !job.is_alive {
+        }
+        for job in self.clock.jobs.iter().filter(|job| job.is_alive) {
+            // It keeps its lock.
+            if job.is_lost {
+                alive.push(job);
                 continue;
             }
             used[job.node] += job.cpus;
@@ -182,24 +183,42 @@ impl World {
         if let Some((promise, run)) = broken {
             self.clock.breaks(promise, Some(run));
         }
+        self.jobs_checked = self.clock.jobs.len();
         self.check_at_most();
     }
 
     /// Whether the experiments that a run waits for came so far, in the words of their runs.
     fn has_what_it_needs(&self, run: &Run) -> bool {
-        let needs = &self.plan.experiments[run.made.id.experiment.0 as usize - 1].needs;
-        needs.is_none_or(|(on, until)| {
+        let asked = self.asked(run);
+        let phase = |on: u64| {
             let on = self.head.state.experiment(ExperimentId(on));
-            on.and_then(|one| one.runs.last())
-                .is_some_and(|one| match until {
-                    DependsUntil::Finished => one.phase() == Phase::Finished,
-                    _ => one.phase().is_end(),
-                })
-        })
+            let run = on.and_then(|one| one.current());
+            run.filter(|run| !run.in_doubt()).map(Run::phase)
+        };
+        let own = (run.made.id.experiment.0 - 1) / STAGE;
+        let mut staged = 1..=if asked.is_staged { own * STAGE } else { 0 };
+        let needs = asked.needs.is_none_or(|(on, until)| match until {
+            DependsUntil::Finished => phase(on) == Some(Phase::Finished),
+            _ => phase(on).is_some_and(Phase::is_end),
+        });
+        needs && staged.all(|on| phase(on) == Some(Phase::Finished))
+    }
+
+    fn asked(&self, run: &Run) -> &ExperimentPlan {
+        &self.plan.experiments[run.made.id.experiment.0 as usize - 1]
+    }
+
+    /// The runs that a run gets no node beside, with their nodes in a state.
+    fn apart<'a>(&self, state: &'a State, run: &Run) -> Vec<(RunId, &'a str)> {
+        let of = self.asked(run).apart.map(ExperimentId);
+        let runs = of.and_then(|of| state.experiment(of)).into_iter();
+        let live = runs.flat_map(|one| one.live());
+        live.filter_map(|run| Some((run.made.id, run.placed_on()?)))
+            .collect()
     }
 
     /// What holds of the runs that a commit lets go on.
-    pub fn check_released(&mut self, before: &State, touched: &BTreeSet<RunId>) {
+    pub fn check_released(&mut self, before: &State, touched: &BTreeSet<RunId>, label: &str) {
         let state = &self.head.state;
         let mut broken = None;
         for run in touched.iter().filter_map(|id| state.run(*id)) {
@@ -210,6 +229,19 @@ impl World {
             let goes_on = run.phase().is_live() && !run.waits_for_others();
             if waited && goes_on && !self.has_what_it_needs(run) {
                 broken = Some(("a run begins behind those that it needs", id));
+            }
+            let pilot = Some(HoldCause::Pilot);
+            let was_behind = before.run(id).and_then(Run::hold_cause) == pilot;
+            let is_let_go = was_behind && goes_on && run.hold_cause() != pilot;
+            if is_let_go && label != "a person resumes it" && !self.has_finished_pilot(run) {
+                broken = Some(("a run goes on when its pilot finished", id));
+            }
+            let had = before.run(id).and_then(Run::placed_on);
+            let beside = self.apart(before, run);
+            let beside = beside.iter().filter(|(_, on)| run.placed_on() == Some(*on));
+            let mut beside = beside.filter(|one| self.apart(state, run).contains(one));
+            if had != run.placed_on() && run.phase().is_live() && beside.next().is_some() {
+                broken = Some(("a run gets no node beside those that it is apart from", id));
             }
             let Some(batch) = run.made.counts_in() else {
                 continue;
@@ -233,10 +265,18 @@ impl World {
         }
     }
 
+    fn has_finished_pilot(&self, run: &Run) -> bool {
+        let batch = run.made.batch;
+        let pilot = batch.and_then(|one| self.head.state.experiment(one.experiment));
+        let mut pilots = pilot.into_iter().flat_map(|one| &one.runs);
+        pilots.any(|one| one.made.batch == batch && one.phase() == Phase::Finished)
+    }
+
     /// Of the runs of a start no more go on at once than was asked for.
     fn check_at_most(&mut self) {
         let mut going = std::collections::BTreeMap::new();
-        for job in self.clock.jobs.iter().filter(|job| job.is_alive) {
+        let jobs = self.clock.jobs.iter();
+        for job in jobs.filter(|job| job.is_alive && !job.is_lost) {
             let run = self.head.state.run(job.run);
             if let Some(line) = run.and_then(|run| run.made.line) {
                 *going.entry((line.of, line.at_most)).or_insert(0) += 1;
@@ -260,7 +300,9 @@ impl World {
         if run.unplaced() && run.made.precedence.looks_at_others() {
             let all = self.head.state.experiments.iter();
             let mut all = all.flat_map(|one| &one.runs);
-            if all.any(|one| one.made.id != run.made.id && one.in_doubt()) {
+            if all.any(|one| one.made.id != run.made.id && one.in_doubt())
+                || !self.apart(&self.head.state, run).is_empty()
+            {
                 return true;
             }
         }
@@ -277,12 +319,7 @@ impl World {
                 others.filter(goes_on).count() >= most
             }
             // It waits for a person, unless its pilot finished.
-            Some(HoldCause::Pilot) => {
-                let batch = run.made.batch;
-                let pilot = batch.and_then(|one| self.head.state.experiment(one.experiment));
-                let mut pilots = pilot.into_iter().flat_map(|one| &one.runs);
-                !pilots.any(|one| one.made.batch == batch && one.phase() == Phase::Finished)
-            }
+            Some(HoldCause::Pilot) => !self.has_finished_pilot(run),
             Some(HoldCause::Crashes(_)) => true,
             Some(HoldCause::Others) => !self.has_what_it_needs(run),
             None => run.after().is_some_and(|_| {
@@ -304,9 +341,8 @@ impl World {
         let experiments = self.head.state.experiments.iter();
         for run in experiments.flat_map(|one| &one.runs) {
             let id = run.made.id;
-            let asked = &self.plan.experiments[id.experiment.0 as usize - 1];
             let retries = run.made.follows.as_ref().map_or(0, |one| one.retries);
-            if retries > asked.retries {
+            if retries > self.asked(run).retries {
                 broken = Some(("no more retries than asked for".to_owned(), Some(id)));
             }
             if run.phase().is_live() && self.waits_rightly(run) {

@@ -5,7 +5,7 @@ use nero_node_core::turn::Turn;
 
 use super::head::Errand;
 use super::wire::{EndedRun, Ending, Request, SentRun};
-use super::world::{Event, World};
+use super::world::{DriverDue, Event, World, note};
 use crate::fold::run::{Results, Run};
 use crate::fold::state::State;
 use crate::step::hand_over::{self, SendState};
@@ -22,8 +22,33 @@ impl World {
             return self.want(node);
         }
         if !std::mem::replace(&mut link.is_looking, true) {
-            let conn = link.conn;
-            self.clock.after(1, Event::Look(node, conn));
+            self.due(node, 1, DriverDue::Look);
+        }
+    }
+
+    /// Lets something of the driver be due after so many milliseconds, by its connection.
+    pub fn due(&mut self, node: usize, ms: i64, due: DriverDue) {
+        let conn = self.head.links[node].conn;
+        self.clock.after(ms, Event::Driver(node, conn, due));
+    }
+
+    /// Something of the driver of a node is due.
+    pub fn driver(&mut self, node: usize, due: DriverDue) {
+        match due {
+            DriverDue::Lost => self.lost(node),
+            DriverDue::Look => self.look(node),
+            DriverDue::LookAtAll => {
+                self.head.links[node].is_all = true;
+                self.ring(node, []);
+            }
+            DriverDue::Staged(runs) => self.staged(node, runs),
+            DriverDue::Close => self.close(node),
+            DriverDue::Fetched(run) => self.fetched(node, run),
+            DriverDue::Reply(answer) => self.answered(node, answer),
+            DriverDue::Stream(items) => {
+                self.head.links[node].news.push_back(items);
+                self.hear_news(node);
+            }
         }
     }
 
@@ -66,10 +91,9 @@ impl World {
         if let Some(agent) = &mut self.nodes[node].agent {
             agent.conn = conn;
         }
-        self.clock
-            .note(None, format_args!("n{node}: connection {conn}"));
+        note!(self.clock, None, "n{node}: connection {conn}");
         self.follow(node);
-        self.clock.after(5, Event::Look(node, conn));
+        self.due(node, 5, DriverDue::Look);
         self.head.links[node].is_looking = true;
         self.ring_placer();
     }
@@ -78,9 +102,8 @@ impl World {
     pub fn follow(&mut self, node: usize) {
         let name = &*self.nodes[node].name;
         let open = self.head.state.active().flat_map(|one| &one.runs);
-        let open = open.filter(|run| run.open() && run.node() == Some(name));
-        let open = open.filter(|run| run.reached_its_node());
-        let open = open.map(|run| {
+        let is_there = |run: &&Run| run.node() == Some(name) && run.reached_its_node();
+        let open = open.filter(|run| run.open()).filter(is_there).map(|run| {
             let id = run.made.id;
             let known = self.head.known.get(&id).copied().unwrap_or(0);
             (id, run.made.token, run.generation(), known)
@@ -97,7 +120,7 @@ impl World {
         let mut ms = self.clock.dice.ms(1, 40);
         if self.clock.fails(self.clock.rates.lost) {
             let lost = self.clock.dice.ms(1, 200);
-            self.clock.after(lost, Event::Lost(node, conn));
+            self.due(node, lost, DriverDue::Lost);
             if self.clock.dice.chance(300) {
                 return;
             }
@@ -110,20 +133,13 @@ impl World {
 
     /// The connection is lost; it shows within so many milliseconds.
     pub fn drops(&mut self, node: usize, most_ms: i64) {
-        let conn = self.head.links[node].conn;
         let ms = self.clock.dice.ms(1, most_ms);
-        self.clock.after(ms, Event::Lost(node, conn));
+        self.due(node, ms, DriverDue::Lost);
     }
 
-    pub fn lost(&mut self, node: usize, conn: u32) {
-        let link = &mut self.head.links[node];
-        if conn == 0 || link.conn != conn {
-            return;
-        }
-        link.forget();
-        let name = self.nodes[node].name.clone();
-        self.clock
-            .note(None, format_args!("{name}: the connection is lost"));
+    fn lost(&mut self, node: usize) {
+        self.head.links[node].forget();
+        note!(self.clock, None, "n{node}: the connection is lost");
         self.head.links[node].away_ms = Some(self.clock.now);
         self.want(node);
     }
@@ -136,28 +152,14 @@ impl World {
             return;
         }
         let there = &mut self.nodes[node];
-        let is_same = there
-            .agent
-            .as_ref()
-            .is_some_and(|one| one.process == process);
-        if is_same {
+        if there.is_process(process) {
             there.serves(&mut self.clock, conn, request);
         }
     }
 
-    pub fn look_at_all(&mut self, node: usize, conn: u32) {
-        if self.head.links[node].conn == conn {
-            self.head.links[node].is_all = true;
-            self.ring(node, []);
-        }
-    }
-
     /// Takes the changed runs and notes what they need.
-    pub fn look(&mut self, node: usize, conn: u32) {
+    fn look(&mut self, node: usize) {
         let link = &mut self.head.links[node];
-        if link.conn != conn || !self.head.is_up {
-            return;
-        }
         link.is_looking = false;
         let name = self.nodes[node].name.clone();
         let dirty = std::mem::take(&mut link.dirty);
@@ -192,7 +194,8 @@ impl World {
             }
             if needs.results && link.fetched.insert(id) {
                 let ms = self.clock.dice.ms(20, 500);
-                self.clock.after(ms, Event::Fetched(node, conn, id));
+                let due = DriverDue::Fetched(id);
+                self.clock.after(ms, Event::Driver(node, link.conn, due));
             }
             if needs.close {
                 link.to_close.insert(id);
@@ -201,7 +204,7 @@ impl World {
         let lists = lists.into_iter().filter(|(_, runs)| !runs.is_empty());
         link.todo.extend(lists);
         if !link.to_close.is_empty() && !std::mem::replace(&mut link.is_closing, true) {
-            self.clock.after(1000, Event::Close(node, conn));
+            self.due(node, 1000, DriverDue::Close);
         }
         self.go_on(node);
     }
@@ -286,24 +289,22 @@ impl World {
                 Request::Pause(runs.filter_map(one).collect(), errand == Errand::Lift)
             }
         };
-        let is_empty = match &request {
-            Request::End(runs, _) => runs.is_empty(),
-            Request::Pause(runs, _) => runs.is_empty(),
-            _ => false,
+        let has_runs = match &request {
+            Request::End(runs, _) => !runs.is_empty(),
+            Request::Pause(runs, _) => !runs.is_empty(),
+            _ => true,
         };
-        if !is_empty {
+        if has_runs {
             self.send(node, request);
         }
-        !is_empty
+        has_runs
     }
 
     /// Sends the files of the runs that are due.
     pub fn stage(&mut self, node: usize) {
         let tick = self.tick();
         let name = self.nodes[node].name.clone();
-        let link = &mut self.head.links[node];
-        let conn = link.conn;
-        let due = std::mem::take(&mut link.to_send).into_iter();
+        let due = std::mem::take(&mut self.head.links[node].to_send).into_iter();
         let due = due.filter_map(|id| self.head.state.run(id));
         let due = due.filter(|run| hand_over::is_due(run, &name));
         let due: Vec<(RunId, u32)> = due.map(|run| (run.made.id, run.generation())).collect();
@@ -324,28 +325,21 @@ impl World {
         }
         // The gate is free meanwhile: requests for the end of runs are sent.
         self.head.links[node].sends = false;
-        self.clock.after(ms, Event::Staged(node, conn, due));
+        self.due(node, ms, DriverDue::Staged(due));
     }
 
     /// Offers and sends runs whose files are there.
-    pub fn staged(&mut self, node: usize, conn: u32, runs: Vec<(RunId, u32)>) {
-        let link = &mut self.head.links[node];
-        if link.conn != conn || !self.head.is_up {
-            return;
-        }
+    fn staged(&mut self, node: usize, runs: Vec<(RunId, u32)>) {
+        let link = &self.head.links[node];
         if link.sends || matches!(link.awaits, Some(Errand::Cancel | Errand::Recall)) {
-            self.clock.after(5, Event::Staged(node, conn, runs));
-            return;
+            return self.due(node, 5, DriverDue::Staged(runs));
         }
         let name = self.nodes[node].name.clone();
         let state = &self.head.state;
         let movable = |id: &RunId| state.run(*id).is_some_and(Run::movable);
         let offered = runs.iter().filter(|(id, _)| movable(id));
-        let offer = |id: RunId| {
-            let node = name.clone();
-            (id, Input::Offer { node })
-        };
-        let offered = offered.map(|(id, _)| offer(*id)).collect();
+        let offer = || Input::Offer { node: name.clone() };
+        let offered = offered.map(|(id, _)| (*id, offer())).collect();
         self.input("it is offered", false, true, offered);
         let state = &self.head.state;
         let sent = runs.iter().filter_map(|(id, generation)| {
@@ -368,10 +362,8 @@ impl World {
         });
         let sent: Vec<SentRun> = sent.collect();
         for run in &sent {
-            let before = self.head.state.run(run.id).cloned();
-            if let Some(before) = before {
-                self.judge(&before, "it is sent", false, false, None);
-            }
+            let before = self.head.state.run(run.id).expect("it is sent").clone();
+            self.judge(&before, "it is sent", false, false);
         }
         if !sent.is_empty() {
             self.head.links[node].sends = true;
@@ -380,12 +372,8 @@ impl World {
         self.go_on(node);
     }
 
-    pub fn fetched(&mut self, node: usize, conn: u32, id: RunId) {
-        let link = &mut self.head.links[node];
-        if link.conn != conn || !self.head.is_up {
-            return;
-        }
-        link.fetched.remove(&id);
+    fn fetched(&mut self, node: usize, id: RunId) {
+        self.head.links[node].fetched.remove(&id);
         let run = self.head.state.run(id);
         if !run.is_some_and(|run| needs::of(run).results) {
             return;
@@ -401,11 +389,8 @@ impl World {
         self.input("its results are home", false, false, inputs);
     }
 
-    pub fn close(&mut self, node: usize, conn: u32) {
+    fn close(&mut self, node: usize) {
         let link = &mut self.head.links[node];
-        if link.conn != conn || !self.head.is_up {
-            return;
-        }
         link.is_closing = false;
         let runs = std::mem::take(&mut link.to_close);
         let inputs = runs.iter().map(|id| (*id, Input::MayForget)).collect();

@@ -11,7 +11,7 @@ use nero_node_core::{Core, Stage};
 
 use super::folder::{Folder, Remains, SpecName};
 use super::wire::Item;
-use super::world::{Clock, Due, Event, News};
+use super::world::{Clock, DriverDue, Due, Event, News, note};
 use crate::step::report::{Report, Standing};
 use crate::tests::reach::node::Rec;
 
@@ -46,7 +46,7 @@ pub(super) struct Shim {
     pub job: Option<usize>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Node {
     pub at: usize,
     pub name: String,
@@ -141,18 +141,9 @@ impl Node {
             name: format!("n{at}"),
             cpus,
             is_reached: true,
-            is_full: false,
             boot: 1,
-            disk: BTreeMap::new(),
-            ledger: BTreeMap::new(),
             next_order: 1,
-            agent: None,
-            processes: 0,
-            launcher: None,
-            launchers: 0,
-            shims: BTreeMap::new(),
-            next_shim: 0,
-            dies_in: None,
+            ..Self::default()
         }
     }
 
@@ -175,6 +166,17 @@ impl Node {
         self.agent.as_mut().expect("a neromum is at work")
     }
 
+    /// What the neromum that is at work knows of a run.
+    pub fn entry(&mut self, token: &RunToken) -> Option<&mut Entry> {
+        self.agent.as_mut()?.entries.get_mut(token)
+    }
+
+    /// Whether this neromum is at work.
+    pub fn is_process(&self, process: u32) -> bool {
+        let own = self.agent.as_ref().map(|one| one.process);
+        own == Some(process)
+    }
+
     pub fn folder(&mut self, id: RunId) -> Option<&mut Folder> {
         self.disk.get_mut(&id)
     }
@@ -185,8 +187,8 @@ impl Node {
             return;
         };
         self.dies_in = None;
-        clock.note(None, format_args!("{}: its neromum is killed", self.name));
-        clock.soon(Event::Lost(self.at, agent.conn));
+        note!(clock, None, "{}: its neromum is killed", self.name);
+        clock.soon(Event::Driver(self.at, agent.conn, DriverDue::Lost));
     }
 
     pub fn lives(&mut self, clock: &mut Clock, lived: Lived) {
@@ -245,10 +247,7 @@ impl Node {
 
     /// Leaves it to neroman whether a run of an earlier boot is started.
     pub fn give_back(&mut self, clock: &mut Clock, token: RunToken, id: RunId) -> Lived {
-        clock.note(
-            Some(id),
-            format_args!("{}: given back after a restart", self.name),
-        );
+        note!(clock, Some(id), "{}: given back after a restart", self.name);
         let generation = self.disk.get(&id).map_or(0, |folder| folder.generation);
         self.write()?;
         self.ledger.remove(&token);
@@ -281,11 +280,8 @@ impl Node {
         entry.incarnation = newest;
         entry.facts = facts;
         entry.visible = folder.records.len();
-        let start = if newest > 1 || facts.claimed {
-            newest
-        } else {
-            0
-        };
+        let has_start = newest > 1 || facts.claimed;
+        let start = if has_start { newest } else { 0 };
         let is_paused = folder.pauses % 2 == 1;
         let agent = self.agent();
         agent.entries.insert(token, entry);
@@ -320,19 +316,20 @@ impl Node {
 
     /// Something of this neromum is due.
     pub fn due(&mut self, clock: &mut Clock, process: u32, due: Due) {
-        if self.agent.as_ref().is_none_or(|one| one.process != process) {
+        if !self.is_process(process) {
             return;
         }
         let done = match due {
             Due::Launcher => self.launcher_up(clock),
+            Due::Accept(conn, placed) => return self.accepts(clock, conn, placed),
             Due::Prepared(token, start) => self.prepared(clock, token, start),
             Due::Prepare(token, start) => self.prepare_again(clock, token, start),
             Due::Synced(token) => {
-                let records = self.agent().entries.get(&token).map(|entry| entry.id);
-                let records = records.and_then(|id| Some(self.disk.get(&id)?.records.len()));
-                if let Some(entry) = self.agent().entries.get_mut(&token) {
+                let agent = self.agent.as_mut().expect("a neromum is at work");
+                if let Some(entry) = agent.entries.get_mut(&token) {
+                    let folder = self.disk.get(&entry.id);
                     entry.is_unsynced = false;
-                    entry.visible = records.unwrap_or(entry.visible);
+                    entry.visible = folder.map_or(entry.visible, |one| one.records.len());
                 }
                 self.report(token);
                 Ok(())
@@ -384,7 +381,7 @@ impl Node {
 
     /// The launcher of this machine dies: its starts go on.
     pub fn launcher_dies(&mut self, clock: &mut Clock) {
-        clock.note(None, format_args!("{}: its launcher is killed", self.name));
+        note!(clock, None, "{}: its launcher is killed", self.name);
         self.launcher = None;
         let at = self.at;
         let Some(agent) = &mut self.agent else { return };
@@ -425,7 +422,7 @@ impl Node {
     }
 
     pub fn report(&mut self, token: RunToken) {
-        if let Some(entry) = self.agent().entries.get_mut(&token) {
+        if let Some(entry) = self.entry(&token) {
             entry.version += 1;
         }
         self.mark(token);
@@ -484,15 +481,13 @@ impl Node {
             return;
         }
         let items = std::mem::take(&mut follower.items);
-        let most = if clock.fails(clock.rates.lost) {
-            5000
-        } else {
-            40
-        };
+        let is_late = clock.fails(clock.rates.lost);
+        let most = if is_late { 5000 } else { 40 };
         let ms = clock.dice.ms(1, most);
         follower.last_ms = follower.last_ms.max(clock.now + ms);
         let ms = follower.last_ms - clock.now;
-        clock.after(ms, Event::Stream(at, follower.conn, items));
+        let due = DriverDue::Stream(items);
+        clock.after(ms, Event::Driver(at, follower.conn, due));
     }
 
     pub fn send_unknown(&mut self, id: RunId, token: RunToken, generation: u32) {

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use nero_format::{
-    Dependency, DependsUntil, FollowUp, Precedence, Retry, RetryOn, RunLock, SharedPart,
+    Dependency, DependsUntil, FollowUp, InStage, NodeChoice, Precedence, Retry, RetryOn, RunLock,
+    SharedPart,
 };
 use nero_model::{ExperimentId, RunId, RunToken};
 
-use super::world::{Dice, Event, REST_MS, World};
+use super::wire::Request;
+use super::world::{Dice, Event, World, note};
 use crate::facts::hold::HoldCause;
 use crate::fold::change::{Change, NewRun};
 use crate::fold::run::{Cancel, Dispatch, Line, Made, Run, RunDemands};
@@ -15,9 +17,24 @@ use crate::place::gone;
 use crate::place::start::{self, Plan as Planned, Wanted};
 use crate::source::abort;
 use crate::step::input::Input;
+use crate::tests::lab;
 
-/// Most experiments of a walk.
-pub(super) const EXPERIMENTS_MAX: u64 = 14;
+/// Most experiments of a walk, and of most walks.
+pub(super) const EXPERIMENTS_MAX: u64 = 60;
+const FEW_MAX: u64 = 14;
+
+/// So many experiments, one after the other, are a stage.
+pub(super) const STAGE: u64 = 4;
+
+/// The stage of an experiment.
+pub(super) fn stage(experiment: u64) -> InStage {
+    let name = |number: u64| format!("s{number}");
+    let own = (experiment - 1) / STAGE;
+    InStage {
+        name: name(own),
+        before: (0..own).map(name).collect(),
+    }
+}
 
 /// The word for all nodes.
 pub(super) const GROUP: &str = "lab";
@@ -35,7 +52,9 @@ pub(super) enum Happening {
     Restart(u64),
     /// 0: all of them.
     Abort(u64),
-    /// A person lets all held runs go on.
+    /// A person pauses the runs that wait on nodes.
+    Pause,
+    /// A person lets all held and paused runs go on.
     Resume,
     NodeGone(usize),
     DaemonDies,
@@ -45,6 +64,8 @@ pub(super) enum Happening {
     AgentDies(usize, u32),
     LauncherDies(usize),
     ShimDies(usize, u64),
+    /// The folder of a run is deleted while its job goes on.
+    FolderDeleted(usize, u64),
     Reboot(usize),
     /// The network of a node is cut; the connection shows that later.
     Cut(usize, i64),
@@ -57,7 +78,7 @@ pub(super) enum Happening {
 }
 
 /// An experiment of a walk.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ExperimentPlan {
     pub cpus: u32,
     pub priority: i32,
@@ -68,10 +89,14 @@ pub(super) struct ExperimentPlan {
     pub lock: Option<bool>,
     /// The experiment that it waits for.
     pub needs: Option<(u64, DependsUntil)>,
+    /// The experiment beside whose runs it gets no node.
+    pub apart: Option<u64>,
+    /// Whether it waits for the stages before its own.
+    pub is_staged: bool,
 }
 
 /// How often what happens, in a thousand times.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rates {
     /// Requests are lost or late.
     pub lost: u64,
@@ -98,9 +123,12 @@ impl Plan {
         let nodes: Vec<u32> = (0..2 + dice.below(2))
             .map(|_| 1 + dice.below(3) as u32)
             .collect();
-        let (count, node_count) = (1 + dice.below(EXPERIMENTS_MAX), nodes.len() as u64);
+        let is_large = dice.chance(15);
+        let count = 1 + dice.below(if is_large { EXPERIMENTS_MAX } else { FEW_MAX });
+        let node_count = nodes.len() as u64;
         let most = nodes.iter().max().copied().unwrap_or(1);
         let (has_locks, has_needs) = (dice.chance(300), dice.chance(250));
+        let (is_apart, is_staged) = (dice.chance(150), dice.chance(100));
         let rates = Rates {
             lost: [40, 40, 300][dice.below(3) as usize],
             crashes: [50, 250, 1000][dice.below(3) as usize],
@@ -121,6 +149,8 @@ impl Plan {
                     let until = [DependsUntil::Finished, DependsUntil::Ended];
                     (1 + dice.below(number), until[dice.below(2) as usize])
                 }),
+                apart: (is_apart && number > 0).then(|| 1 + dice.below(number)),
+                is_staged,
             }
         };
         let experiments: Vec<ExperimentPlan> = (0..count).map(asked).collect();
@@ -146,12 +176,13 @@ impl Plan {
             first = last + 1;
         }
         // Each seed has few kinds of faults, and some of them often.
-        let kinds: Vec<u64> = (0..1 + dice.below(4)).map(|_| dice.below(14)).collect();
+        let kinds: Vec<u64> = (0..1 + dice.below(4)).map(|_| dice.below(16)).collect();
         let starts: Vec<i64> = happenings.iter().map(|(at, _)| *at).collect();
         for _ in 0..dice.below(14) {
             // Most can go wrong right behind a start.
             let at = if dice.chance(500) {
-                starts[dice.below(starts.len() as u64) as usize] + dice.ms(0, 3000)
+                let most_ms = [300, 3000][dice.below(2) as usize];
+                starts[dice.below(starts.len() as u64) as usize] + dice.ms(0, most_ms)
             } else {
                 dice.ms(100, faults_ms - 1000)
             };
@@ -162,10 +193,13 @@ impl Plan {
                 1 | 12 if dice.chance(300) => Happening::Abort(0),
                 1 | 12 => Happening::Abort(experiment),
                 2 => Happening::Resume,
+                14 => Happening::Pause,
+                15 => Happening::FolderDeleted(node, dice.below(100)),
                 3 => {
                     // A person gives up a node that does not answer, mostly.
-                    let ms = if dice.chance(700) { 60_000 } else { 1 };
-                    happenings.push((at, Happening::Cut(node, dice.ms(1, ms))));
+                    if dice.chance(700) {
+                        happenings.push((at, Happening::Cut(node, dice.ms(1, 60_000))));
+                    }
                     Happening::NodeGone(node)
                 }
                 4 => Happening::DaemonDies,
@@ -194,15 +228,19 @@ impl Plan {
             rates,
         }
     }
+
+    /// So long after the end of all faults everything has come to rest.
+    pub fn rest_ms(&self) -> i64 {
+        let size = 1 + self.experiments.len() as i64 / 15;
+        240_000 * self.rates.slow * size
+    }
 }
 
 impl World {
     pub fn person(&mut self, happening: Happening) {
-        if !matches!(
-            happening,
-            Happening::Calm | Happening::Reached(_) | Happening::Resume
-        ) {
-            self.clock.note(None, format_args!("{happening:?}"));
+        use Happening as Is;
+        if !matches!(happening, Is::Calm | Is::Reached(_) | Is::Resume) {
+            note!(self.clock, None, "{happening:?}");
         }
         match happening {
             Happening::Start {
@@ -222,6 +260,7 @@ impl World {
                 self.starts(&[id], wanted, 0, false);
             }
             Happening::Abort(id) => self.abort(id),
+            Happening::Pause => self.pauses(false),
             Happening::Resume => self.resume(),
             Happening::NodeGone(node) => self.node_gone(node),
             Happening::DaemonDies => self.daemon_dies(false),
@@ -230,6 +269,9 @@ impl World {
             Happening::AgentDies(node, writes) => self.nodes[node].dies_in = Some(writes),
             Happening::LauncherDies(node) => self.nodes[node].launcher_dies(&mut self.clock),
             Happening::ShimDies(node, nth) => self.nodes[node].shim_dies(&mut self.clock, nth),
+            Happening::FolderDeleted(node, nth) => {
+                self.nodes[node].folder_is_deleted(&mut self.clock, nth);
+            }
             Happening::Reboot(node) => self.nodes[node].reboots(&mut self.clock),
             Happening::Cut(node, ms) => {
                 self.nodes[node].is_reached = false;
@@ -248,7 +290,7 @@ impl World {
     /// All faults end; people let go what is held, again and again.
     fn calm(&mut self) {
         self.clock.is_calm = true;
-        self.clock.note(None, format_args!("all faults are over"));
+        note!(self.clock, None, "all faults are over");
         for node in &mut self.nodes {
             node.is_reached = true;
             node.is_full = false;
@@ -258,7 +300,7 @@ impl World {
             self.try_now(node);
         }
         let pause_ms = 30_000 * self.clock.rates.slow;
-        for nth in 0..REST_MS / 30_000 {
+        for nth in 0..self.plan.rest_ms() / pause_ms {
             let resume = Event::Happens(Happening::Resume);
             self.clock.after(1 + nth * pause_ms, resume);
         }
@@ -284,7 +326,11 @@ impl World {
             let experiment = self.head.state.experiment(id.experiment).unwrap();
             let after = after.filter(|_| experiment.live().next().is_some());
             let first = *batch.get_or_insert(*id);
-            let made = self.made(*id, rank as u32, first, at_most);
+            let token = self.token();
+            let made = Made {
+                token,
+                ..self.made(*id, rank as u32, first, at_most)
+            };
             let needs_others = made.precedence.waits_for_others();
             let is_placed = made.node != GROUP && !made.precedence.looks_at_others();
             let node = is_placed.then(|| made.node.clone());
@@ -311,9 +357,9 @@ impl World {
         self.commit("a person starts runs", false, true, changes);
     }
 
-    fn made(&mut self, id: RunId, rank: u32, batch: RunId, at_most: u32) -> Made {
+    fn made(&self, id: RunId, rank: u32, batch: RunId, at_most: u32) -> Made {
         let asked = self.plan.experiments[id.experiment.0 as usize - 1].clone();
-        let word = asked.node.map(|node| self.nodes[node].name.clone());
+        let word = asked.node.map_or(GROUP, |node| &*self.nodes[node].name);
         let retry = (asked.retries > 0).then(|| Retry {
             on: vec![RetryOn::Crashed, RetryOn::NodeFailure],
             exit: Vec::new(),
@@ -324,50 +370,42 @@ impl World {
             after_ms: 500,
             is_handler: false,
         });
-        let fingerprint = self.head.state.experiment(id.experiment).unwrap();
-        let fingerprint = fingerprint.fingerprint.to_string();
+        let need = |(on, until): (u64, DependsUntil)| Dependency {
+            until,
+            on: on.to_string(),
+        };
+        let lock = |everywhere| RunLock {
+            name: "lock".to_owned(),
+            everywhere,
+        };
+        let experiment = self.head.state.experiment(id.experiment).unwrap();
         Made {
-            token: self.token(),
-            id,
-            node: word.unwrap_or_else(|| GROUP.to_owned()),
-            placing: true,
+            fingerprint: experiment.fingerprint.to_string(),
             created_ms: self.clock.now,
             created: Some(self.tick()),
-            tree: String::new(),
-            git: String::new(),
-            fingerprint,
-            time_ms: 0,
-            outputs: false,
-            all_made: false,
             takes: RunDemands {
                 cpus: asked.cpus.into(),
                 ..RunDemands::default()
             },
-            resume: None,
             batch: Some(batch),
             again: SharedPart::from(FollowUp {
                 retry,
                 ..FollowUp::default()
             }),
-            checkpoint: false,
-            processing: SharedPart::default(),
             precedence: SharedPart::from(Precedence {
-                needs: (asked.needs.iter())
-                    .map(|(on, until)| Dependency {
-                        until: *until,
-                        on: on.to_string(),
-                    })
-                    .collect(),
-                lock: asked.lock.map(|everywhere| RunLock {
-                    name: "lock".to_owned(),
-                    everywhere,
-                }),
+                needs: asked.needs.map(need).into_iter().collect(),
+                lock: asked.lock.map(lock),
+                stage: asked.is_staged.then(|| stage(id.experiment.0)),
+                place: NodeChoice {
+                    apart_from: asked.apart.iter().map(u64::to_string).collect(),
+                    ..NodeChoice::default()
+                },
                 ..Precedence::default()
             }),
             priority: asked.priority,
             rank,
             line: (at_most > 0).then_some(Line { of: batch, at_most }),
-            follows: None,
+            ..lab::made(id, word)
         }
     }
 
@@ -413,6 +451,23 @@ impl World {
             held.map(|run| (run.made.id, Input::HoldLifted)).collect();
         if self.head.is_up {
             self.input("a person resumes it", false, true, inputs);
+            self.pauses(true);
+        }
+    }
+
+    /// A person pauses runs that wait on nodes, or lets the paused ones go on.
+    fn pauses(&mut self, resumes: bool) {
+        for node in 0..self.nodes.len() {
+            let name = &*self.nodes[node].name;
+            let runs = self.head.state.live_runs();
+            let runs = runs.filter(|run| run.node() == Some(name));
+            let runs = runs.filter(|run| run.dispatch.paused || !resumes);
+            let one = |run: &Run| Some((run.made.id, run.made.token, run.placement()?));
+            let runs: Vec<_> = runs.filter_map(one).collect();
+            if self.head.links[node].conn > 0 && !runs.is_empty() {
+                self.paused.extend(runs.iter().map(|(run, ..)| *run));
+                self.send(node, Request::Pause(runs, resumes));
+            }
         }
     }
 

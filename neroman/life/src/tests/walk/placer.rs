@@ -1,5 +1,5 @@
 //! The placer: which node a run gets, and which run leaves its node for one with room. The
-//! decisions are `choose` and `balance`; what stands here is `daemon/src/node/placer`.
+//! decisions are `choose` and `balance`; what stands here is `link/src/node/placer`.
 
 use std::collections::BTreeMap;
 
@@ -32,16 +32,34 @@ pub(super) struct Placer {
     /// When runs were recalled for a node with room.
     recalled: BTreeMap<RunId, i64>,
     due_ms: i64,
+    /// Whether a look comes soon.
+    pub is_rung: bool,
 }
 
 impl World {
     /// Places what waits, and takes back what nodes out of reach never got.
     pub fn place(&mut self) {
+        self.head.placer.is_rung = false;
         if !self.head.is_up {
             return;
         }
         self.leave();
-        self.recall_deferred();
+        if self.head.state.deferred > 0 {
+            self.recall_deferred();
+        }
+        if self.head.state.unplaced > 0 {
+            self.choose_nodes();
+        }
+        self.balance();
+        let state = &self.head.state;
+        if state.live > 0 && self.clock.now >= self.head.placer.due_ms {
+            self.head.placer.due_ms = self.clock.now + EVERY_MS;
+            self.clock.after(EVERY_MS, Event::Placer);
+        }
+    }
+
+    /// Chooses nodes for the runs that wait for one.
+    fn choose_nodes(&mut self) {
         let tick = self.tick();
         let unplaced = self.head.state.live_runs().filter(|run| run.unplaced());
         let mut waiting: Vec<Turn> = unplaced.map(Run::turn).collect();
@@ -81,13 +99,6 @@ impl World {
             }
         }
         self.input("the placer chooses", false, durable, inputs);
-        self.balance();
-        let state = &self.head.state;
-        let waits = state.unplaced > 0 || state.deferred > 0 || state.live > 0;
-        if waits && self.clock.now >= self.head.placer.due_ms {
-            self.head.placer.due_ms = self.clock.now + EVERY_MS;
-            self.clock.after(EVERY_MS, Event::Placer);
-        }
     }
 
     fn known_now(&self) -> Now {

@@ -7,7 +7,7 @@ use nero_model::RunId;
 
 use super::folder::CODE_UNKNOWN;
 use super::node::{Node, Shim};
-use super::world::{Clock, Event, Go, Job, News};
+use super::world::{Clock, Event, Go, Job, News, note};
 use crate::tests::reach::node::Rec;
 
 impl Node {
@@ -53,7 +53,7 @@ impl Node {
                 *claim = Some(self.boot);
                 shim.has_claim = true;
                 folder.record(start, Rec::Claimed, 0);
-                clock.note(Some(id), format_args!("n{at}: start {start} is claimed"));
+                note!(clock, Some(id), "n{at}: start {start} is claimed");
                 self.tell(clock, number, News::Begun);
                 clock.soon(Event::Start(at, number, Go::Begin));
             }
@@ -81,8 +81,9 @@ impl Node {
                     node: at,
                     cpus: folder.cpus,
                     is_alive: true,
+                    is_lost: false,
                 });
-                clock.note(Some(id), format_args!("n{at}: its job begins"));
+                note!(clock, Some(id), "n{at}: its job begins");
                 clock.after(ms, Event::Start(at, number, Go::End));
             }
             // A shim looks for cancel requests; in its place the launcher that looks after the
@@ -117,12 +118,12 @@ impl Node {
         let Some(folder) = self.disk.get_mut(&id) else {
             return;
         };
-        if !is_looked_after || folder.has(start, Rec::TreeGone) || folder.has(start, Rec::Rebooted)
-        {
+        let last = [Rec::TreeGone, Rec::Rebooted, Rec::FolderGone];
+        if !is_looked_after || last.into_iter().any(|one| folder.has(start, one)) {
             return;
         }
         let at = self.at;
-        clock.note(Some(id), format_args!("n{at}: its job ended, code {code}"));
+        note!(clock, Some(id), "n{at}: its job ended, code {code}");
         if !folder.has(start, Rec::Exited) {
             folder.record(start, Rec::Exited, code);
         }
@@ -156,26 +157,35 @@ impl Node {
             return;
         };
         shim.is_alive = false;
-        let (number, id, start) = (**number, shim.id, shim.start);
+        let (number, id) = (**number, shim.id);
         let (has_claim, has_job) = (shim.has_claim, shim.is_job_alive);
-        let name = &self.name;
-        clock.note(
-            Some(id),
-            format_args!("{name}: the shim of start {start} is killed"),
-        );
-        if !has_job {
-            let news = if has_claim {
-                News::Ended
-            } else {
-                News::NoClaim
-            };
-            self.is_over(clock, number, news);
+        note!(clock, Some(id), "n{}: a shim is killed", self.at);
+        match (has_job, has_claim) {
+            (true, _) => {}
+            (false, true) => self.is_over(clock, number, News::Ended),
+            (false, false) => self.is_over(clock, number, News::NoClaim),
+        }
+    }
+
+    /// A person deletes the folder of a run whose job goes on, and neromum notes that.
+    pub fn folder_is_deleted(&mut self, clock: &mut Clock, nth: u64) {
+        let jobs = self.shims.values().filter(|shim| shim.is_job_alive);
+        let jobs = jobs.filter_map(|shim| Some((shim.id, shim.start, shim.job?)));
+        let jobs: Vec<(RunId, u32, usize)> = jobs.collect();
+        let Some((id, start, job)) = jobs.get(nth as usize % jobs.len().max(1)) else {
+            return;
+        };
+        let token = self.disk.get(id).map(|folder| folder.token);
+        if let Some(token) = token.filter(|token| self.entry(token).is_some()) {
+            clock.jobs[*job].is_lost = true;
+            let said = self.say(clock, token, *start, Rec::FolderGone);
+            self.lives(clock, said);
         }
     }
 
     /// The machine starts anew: no process is left, and what was written is there.
     pub fn reboots(&mut self, clock: &mut Clock) {
-        clock.note(None, format_args!("{}: its machine starts anew", self.name));
+        note!(clock, None, "{}: its machine starts anew", self.name);
         self.dies(clock);
         self.launcher = None;
         self.boot += 1;

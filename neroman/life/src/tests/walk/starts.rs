@@ -7,8 +7,8 @@ use nero_node_core::facts::Facts;
 use nero_node_core::{Effect, Stage};
 
 use super::folder::{Folder, SpecName};
-use super::node::{Lived, Node};
-use super::world::{Clock, Due, Event, Go, News};
+use super::node::{Entry, Lived, Node};
+use super::world::{Clock, Due, Event, Go, News, note};
 use crate::tests::reach::node::Rec;
 
 impl Node {
@@ -43,19 +43,16 @@ impl Node {
         tracking: Option<Tracking>,
     ) -> Lived {
         let boot = self.boot;
-        let Some(entry) = self.agent().entries.get(&token) else {
+        let Some(&mut Entry { id, is_tracked, .. }) = self.entry(&token) else {
             return Ok(());
         };
-        let id = entry.id;
-        let tracking = tracking.unwrap_or(match entry.is_tracked {
+        let tracking = tracking.unwrap_or(match is_tracked {
             true => Tracking::Tracked,
             false => Tracking::Nobody,
         });
         let shim = self.shim_of(id, start).map(|(_, shim)| shim);
         self.look(token, start);
-        let Some(entry) = self.agent().entries.get(&token) else {
-            return Ok(());
-        };
+        let entry = &self.agent().entries[&token];
         let (facts, start) = (entry.facts, entry.incarnation.max(1));
         let claim = self.disk.get(&id).and_then(|one| one.claims.get(&start));
         let claimed_in = claim.copied().flatten();
@@ -172,10 +169,9 @@ impl Node {
                 if let Some(kept) = self.ledger.get_mut(&token) {
                     kept.is_taken_away = true;
                 }
-                let Some(entry) = self.agent().entries.get(&token) else {
+                let Some(&mut Entry { id, cancels, .. }) = self.entry(&token) else {
                     return Ok(());
                 };
-                let (id, cancels) = (entry.id, entry.cancels);
                 let has_start = self.disk.get(&id).is_some_and(|one| one.newest() > 0);
                 if cancels == 0 && has_start {
                     self.write_cancel(token)?;
@@ -202,18 +198,14 @@ impl Node {
         self.write()?;
         let folder = self.folder(id).expect("a run that began has a folder");
         folder.record(start, record, 0);
-        clock.note(
-            Some(id),
-            format_args!("n: neromum records {record:?} of start {start}"),
-        );
+        note!(clock, Some(id), "n{}: start {start}: {record:?}", self.at);
         self.look_and_decide(clock, token, start, None)
     }
 
     pub fn prepare(&mut self, clock: &mut Clock, token: RunToken, start: u32) -> Lived {
-        let Some(entry) = self.agent().entries.get(&token) else {
+        let Some(&mut Entry { id, .. }) = self.entry(&token) else {
             return Ok(());
         };
-        let id = entry.id;
         self.write()?;
         let (at, process) = (self.at, self.agent().process);
         match self.folder(id) {
@@ -293,7 +285,7 @@ impl Node {
         if self.launcher != Some(launcher) {
             return Ok(());
         }
-        clock.note(Some(id), format_args!("n: the launcher looks after it"));
+        note!(clock, Some(id), "n{at}: the launcher looks after it");
         if let Some((number, shim)) = self.shim_of(id, start)
             && (shim.is_alive || shim.is_job_alive)
         {
@@ -328,7 +320,7 @@ impl Node {
         if let Some(kept) = self.ledger.get_mut(&token) {
             kept.cancels = number;
         }
-        if let Some(entry) = self.agent().entries.get_mut(&token) {
+        if let Some(entry) = self.entry(&token) {
             entry.cancels = number;
         }
         self.write()?;

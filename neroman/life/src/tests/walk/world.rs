@@ -11,9 +11,6 @@ use super::node::Node;
 use super::people::{Happening, Plan, Rates};
 use super::wire::{Answer, Items, Request, SentRun};
 
-/// So long after the end of all faults everything has come to rest.
-pub(super) const REST_MS: i64 = 240_000;
-
 /// What comes next; numbers are those of nodes, connections and processes.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
@@ -22,23 +19,11 @@ pub(super) enum Event {
     Placer,
     /// The driver of a node tries to connect.
     Connect(usize),
-    /// The end of a connection shows here.
-    Lost(usize, u32),
-    /// The driver looks at the runs that changed.
-    Look(usize, u32),
-    /// All runs of the node are to be looked at again.
-    LookAtAll(usize, u32),
-    /// The files of these runs are on the node.
-    Staged(usize, u32, Vec<(RunId, u32)>),
-    Close(usize, u32),
-    Fetched(usize, u32, RunId),
+    /// Something of the driver of a node is due, if this connection is its newest.
+    Driver(usize, u32, DriverDue),
     /// To a node, by a connection, for a process.
     ToNode(usize, u32, u32, Request),
-    /// Folders were made; the agent accepts the runs.
-    Accept(usize, u32, u32, Vec<SentRun>),
-    Reply(usize, u32, Answer),
-    Stream(usize, u32, Items),
-    /// Something of this neromum is due.
+    /// Something of this neromum is due, if it is there still.
     Agent(usize, u32, Due),
     /// A launcher tells its neromum of a start.
     Told(usize, u32, RunToken, u32, News),
@@ -46,10 +31,29 @@ pub(super) enum Event {
     Start(usize, u32, Go),
 }
 
+/// What is due in the driver of a node.
+#[derive(Clone, Debug)]
+pub(super) enum DriverDue {
+    /// The end of the connection shows here.
+    Lost,
+    /// The driver looks at the runs that changed.
+    Look,
+    /// All runs of the node are to be looked at again.
+    LookAtAll,
+    /// The files of these runs, with their generations, are on the node.
+    Staged(Vec<(RunId, u32)>),
+    Close,
+    Fetched(RunId),
+    Reply(Answer),
+    Stream(Items),
+}
+
 /// What is due in neromum.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Due {
     Launcher,
+    /// Folders were made for a hand-over by this connection; the agent accepts the runs.
+    Accept(u32, Vec<SentRun>),
     Prepared(RunToken, u32),
     Prepare(RunToken, u32),
     Synced(RunToken),
@@ -83,10 +87,12 @@ pub(super) struct Job {
     pub node: usize,
     pub cpus: u32,
     pub is_alive: bool,
+    /// Whether its folder was deleted, and nothing more of it is known.
+    pub is_lost: bool,
 }
 
 /// Random numbers of a seed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Dice(pub u64);
 
 impl Dice {
@@ -111,7 +117,7 @@ impl Dice {
 }
 
 /// Time, what is to come, and what happened.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Clock {
     pub now: i64,
     next: u64,
@@ -131,22 +137,6 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    pub fn new(seed: u64, rates: Rates) -> Self {
-        Self {
-            rates,
-            is_told: false,
-            now: 1000,
-            next: 0,
-            heap: BTreeMap::new(),
-            dice: Dice(seed),
-            jobs: Vec::new(),
-            is_new: false,
-            story: Vec::new(),
-            broken: None,
-            is_calm: false,
-        }
-    }
-
     /// Lets an event happen after so many milliseconds.
     pub fn after(&mut self, ms: i64, event: Event) {
         self.next += 1;
@@ -161,11 +151,8 @@ impl Clock {
 
     /// Time until something that mostly happens soon.
     pub fn soon_ms(&mut self) -> i64 {
-        let most = if self.fails(self.rates.lost / 4) {
-            5000
-        } else {
-            30
-        };
+        let is_late = self.fails(self.rates.lost / 4);
+        let most = if is_late { 5000 } else { 30 };
         self.dice.ms(1, most)
     }
 
@@ -174,6 +161,7 @@ impl Clock {
         !self.is_calm && self.dice.chance(in_thousand)
     }
 
+    /// Writes a sentence of the story; see `note!`.
     pub fn note(&mut self, run: Option<RunId>, text: fmt::Arguments<'_>) {
         if self.is_told {
             self.story.push((self.now, run, text.to_string()));
@@ -195,6 +183,12 @@ impl Clock {
     }
 }
 
+/// Writes a sentence of the story, about a run or `None`.
+macro_rules! note {
+    ($clock:expr, $run:expr, $($text:tt)*) => { $clock.note($run, format_args!($($text)*)) };
+}
+pub(super) use note;
+
 /// All of it.
 pub(super) struct World {
     pub clock: Clock,
@@ -203,12 +197,21 @@ pub(super) struct World {
     pub plan: Plan,
     /// Runs that a person gave up although they may go on.
     pub deceived: BTreeSet<RunId>,
+    /// Runs that a person paused at some time.
+    pub paused: BTreeSet<RunId>,
+    /// Number of the jobs that were found to be the first ones of their runs.
+    pub jobs_checked: usize,
     pub events: u64,
 }
 
 impl World {
     pub fn new(plan: &Plan) -> Self {
-        let mut clock = Clock::new(plan.seed, plan.rates);
+        let mut clock = Clock {
+            now: 1000,
+            dice: Dice(plan.seed),
+            rates: plan.rates,
+            ..Clock::default()
+        };
         let names = plan.nodes.iter().enumerate();
         let nodes: Vec<Node> = names.map(|(at, cpus)| Node::new(at, *cpus)).collect();
         for (at_ms, happening) in &plan.happenings {
@@ -221,21 +224,20 @@ impl World {
             nodes,
             plan: plan.clone(),
             deceived: BTreeSet::new(),
+            paused: BTreeSet::new(),
+            jobs_checked: 0,
             events: 0,
         }
     }
 
     /// Plays until all is at rest or a promise is broken.
     pub fn play(&mut self) {
-        let end_ms = 1000 + self.plan.faults_ms + REST_MS * self.plan.rates.slow;
-        while let Some((&key, _)) = self.clock.heap.first_key_value() {
-            if key.0 > end_ms || self.clock.broken.is_some() {
+        let end_ms = 1000 + self.plan.faults_ms + self.plan.rest_ms();
+        while let Some(((now, _), event)) = self.clock.heap.pop_first() {
+            if now > end_ms || self.clock.broken.is_some() {
                 break;
             }
-            let Some(event) = self.clock.heap.remove(&key) else {
-                break;
-            };
-            self.clock.now = key.0;
+            self.clock.now = now;
             self.events += 1;
             self.happen(event);
             if std::mem::take(&mut self.clock.is_new) {
@@ -248,7 +250,8 @@ impl World {
     }
 
     fn happen(&mut self, event: Event) {
-        if let Event::Reply(node, ..) | Event::Stream(node, ..) | Event::ToNode(node, ..) = &event
+        if let Event::Driver(node, _, DriverDue::Reply(_) | DriverDue::Stream(_))
+        | Event::ToNode(node, ..) = &event
             && !self.nodes[*node].is_reached
         {
             // It comes when the network is back, if the connection outlives that.
@@ -258,19 +261,13 @@ impl World {
             Event::Happens(happening) => self.person(happening),
             Event::Placer => self.place(),
             Event::Connect(node) => self.connect(node),
-            Event::Lost(node, conn) => self.lost(node, conn),
-            Event::Look(node, conn) => self.look(node, conn),
-            Event::LookAtAll(node, conn) => self.look_at_all(node, conn),
-            Event::Staged(node, conn, runs) => self.staged(node, conn, runs),
-            Event::Close(node, conn) => self.close(node, conn),
-            Event::Fetched(node, conn, run) => self.fetched(node, conn, run),
-            Event::Reply(node, conn, answer) => self.answered(node, conn, answer),
-            Event::Stream(node, conn, items) => self.stream(node, conn, items),
+            Event::Driver(node, conn, due) => {
+                if conn > 0 && self.head.links[node].conn == conn {
+                    self.driver(node, due);
+                }
+            }
             Event::ToNode(node, conn, process, request) => {
                 self.arrives(node, conn, process, request);
-            }
-            Event::Accept(node, conn, process, placed) => {
-                self.nodes[node].accepts(&mut self.clock, conn, process, placed);
             }
             Event::Agent(node, process, due) => self.nodes[node].due(&mut self.clock, process, due),
             Event::Told(node, launcher, token, start, news) => {

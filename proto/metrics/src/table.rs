@@ -101,6 +101,11 @@ impl Table {
         let mut table = Self::default();
         if let Some(cut) = cut_of_header(header) {
             table.layout.begin(header, cut);
+            // Whether a remark ends a table depends on its names. Names that lie over the columns
+            // of the first row are known from the next one.
+            if let TableStage::Rows(columns) = stage {
+                table.layout.name_columns(columns as usize, &[]);
+            }
             table.layout.stage = stage;
         }
         table
@@ -207,7 +212,7 @@ impl TableLayout {
         {
             return None;
         }
-        if self.names.is_empty() && !self.name_columns(row) {
+        if self.names.is_empty() && !self.name_columns(columns, row) {
             return None;
         }
         self.stage = TableStage::Rows(columns as u32);
@@ -290,9 +295,9 @@ impl TableLayout {
         row.len() > 1 && numbers > 0 && numbers >= others
     }
 
-    /// Cuts the header for a row with these cells; returns whether it fits.
-    fn name_columns(&mut self, row: &[Cell]) -> bool {
-        let columns = row.len();
+    /// Cuts the header for a row of so many columns, with these cells if they are known; returns
+    /// whether it fits.
+    fn name_columns(&mut self, columns: usize, row: &[Cell]) -> bool {
         let cut = self.cut;
         let all = |pieces: Vec<&[u8]>| -> Option<Vec<String>> {
             let names: Option<Vec<String>> = pieces.into_iter().map(name).collect();

@@ -187,6 +187,30 @@ fn a_step_of_an_earlier_line_begins_no_segment() {
 }
 
 #[test]
+fn a_reader_that_goes_on_in_a_table_knows_its_names() {
+    // Whether a line ends the table, or is a remark in it, depends on them.
+    for lines in [
+        ["Step e", "0 8", "e", "0 0"],
+        ["e t", "1 8", "to save e", "0 1"],
+    ] {
+        let [header, row, rest @ ..] = lines.map(str::as_bytes);
+        let mut finder = Finder::new(&Reading::default()).0;
+        let mut before = Context::default();
+        for line in [header, row] {
+            finder.find(line, &mut before);
+        }
+        let table = Some((header, before.stage()));
+        let mut anew = Context::resumed(before.step(), table, None);
+        for line in rest {
+            let numbers = |context: &mut Context| format!("{:?}", finder.find(line, context));
+            let [goes_on, is_resumed] = [&mut before, &mut anew].map(numbers);
+            assert_eq!(goes_on, is_resumed, "{lines:?}");
+        }
+        assert_eq!(before.stage(), anew.stage(), "{lines:?}");
+    }
+}
+
+#[test]
 fn tables_name_their_columns() {
     for (log, want) in [
         ("a,b\n1,2\n3,4", &["a=1", "b=2", "a=3", "b=4"][..]),

@@ -171,8 +171,7 @@ impl Submission {
 
     /// The row of a task in the last listing.
     pub fn row(&self, task: &Task) -> Option<&Listed> {
-        let rows: Vec<&Listed> = self.rows.iter().collect();
-        task.row(&rows, self.job()?)
+        task.row(&self.rows, self.job()?)
     }
 
     /// Whether the scheduler does not have it, and it is not submitted again.

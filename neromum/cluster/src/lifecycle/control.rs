@@ -161,10 +161,9 @@ impl Submission {
             return found;
         };
         let is_adopted = self.adoption.is_some();
-        let rows: Vec<&Listed> = self.rows.iter().collect();
         let begins = |task: &Task| {
             let is_first = task.cancelled.is_none() && !task.is_overdue(now) && !is_adopted;
-            let row = task.row(&rows, job);
+            let row = task.row(&self.rows, job);
             is_first && row.is_some_and(|row| row.state == State::Running)
         };
         for task in &mut self.tasks {
@@ -184,7 +183,7 @@ impl Submission {
             }
             let is_overdue = task.is_overdue(now);
             task.cancelled = Some(now);
-            let row = task.row(&rows, job);
+            let row = task.row(&self.rows, job);
             let Some(row) = row.filter(|row| !matches!(row.state, State::Ended(_))) else {
                 continue;
             };

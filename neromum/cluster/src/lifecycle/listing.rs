@@ -41,10 +41,9 @@ impl Submission {
             has_new_rows: self.take_rows(queue, adopted),
         };
         if let Some(job) = self.job() {
-            let rows: Vec<&Listed> = self.rows.iter().collect();
             let is_hidden = queue.hides(&self.name);
             for task in &mut self.tasks {
-                let row = task.row(&rows, job);
+                let row = task.row(&self.rows, job);
                 if row.is_some() || !is_hidden {
                     task.listed(row, asked_ms);
                 }

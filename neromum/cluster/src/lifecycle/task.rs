@@ -79,15 +79,18 @@ impl Task {
     /// Its row in a listing: of several, that of what has not ended, whichever job it
     /// is, and then that of the known job. The end of a copy tells nothing about it: the
     /// copy was cancelled while it waited, or left the task to another.
-    pub fn row<'a>(&self, rows: &[&'a Listed], job: JobId) -> Option<&'a Listed> {
-        let is_it = |row: &&&Listed| match &row.tasks {
+    pub fn row<'a>(
+        &self,
+        rows: impl IntoIterator<Item = &'a Listed>,
+        job: JobId,
+    ) -> Option<&'a Listed> {
+        let is_it = |row: &&Listed| match &row.tasks {
             None => self.index == 0,
             Some(tasks) => tasks.contains(self.index),
         };
-        let counts = |row: &&&Listed| row.job == job || !matches!(row.state, State::Ended(_));
-        let rows = rows.iter().filter(is_it).filter(counts);
+        let counts = |row: &&Listed| row.job == job || !matches!(row.state, State::Ended(_));
+        let rows = rows.into_iter().filter(is_it).filter(counts);
         rows.max_by_key(|row| (!matches!(row.state, State::Ended(_)), row.job == job))
-            .copied()
     }
 
     /// Takes in a whole listing that was asked for at `asked_ms`.
@@ -201,14 +204,12 @@ mod tests {
             row(7, Some("3"), State::Ended(Ended::Cancelled { by: None })),
             row(7, Some("1-2"), State::Suspended),
         ];
-        let rows: Vec<&Listed> = rows.iter().collect();
         let found = task.row(&rows, JobId(7)).unwrap();
         assert_eq!(found.state, State::Ended(Ended::Cancelled { by: None }));
         let both = [
             row(9, Some("0-5"), State::Running),
             row(7, Some("3"), State::Running),
         ];
-        let both: Vec<&Listed> = both.iter().collect();
         assert_eq!(task.row(&both, JobId(7)).unwrap().job, JobId(7));
         assert_eq!(Task::new(6, Vec::new()).row(&rows, JobId(7)), None);
     }
@@ -220,7 +221,6 @@ mod tests {
             row(7, None, State::Ended(Ended::Cancelled { by: None })),
             row(9, None, State::Waiting(Reason::default())),
         ];
-        let rows: Vec<&Listed> = rows.iter().collect();
         task.listed(task.row(&rows, JobId(7)), 0);
         assert!(matches!(task.seen, Presence::Listed(_)), "{task:?}");
     }
@@ -229,7 +229,7 @@ mod tests {
     fn a_copy_that_was_cancelled_ends_no_task_whose_job_is_not_listed() {
         let mut task = Task::new(0, Vec::new());
         let copy = row(9, None, State::Ended(Ended::Cancelled { by: None }));
-        task.listed(task.row(&[&copy], JobId(7)), 0);
+        task.listed(task.row([&copy], JobId(7)), 0);
         assert_eq!(task.seen, Presence::Missing { since_ms: 0 });
     }
 }

@@ -272,12 +272,15 @@ fn pass_over(
         let is_refused = matches!(fault.what, What::Refused(_));
         let is_watchers = name.starts_with("watch-");
         // Nothing follows the end in the claim, or in what a launcher saw. Of a run that has
-        // ended no other look follows, in which such a file would be read again.
-        if facts.ended() && is_refused && !is_watchers {
+        // ended no other look follows, in which such a file would be read again. A run that was
+        // given up as lost may have its end in them.
+        let is_claim = name == names::CLAIM;
+        let is_known = facts.ended() && !facts.lost;
+        if is_known && is_refused && (is_claim || name.starts_with("launcher-")) {
             continue;
         }
         let is_damaged = is_watchers && !is_refused;
-        let is_shut = name != names::CLAIM
+        let is_shut = !is_claim
             && is_refused
             && File::open(&fault.path).is_err_and(|error| is_shut(&fault.path, &error));
         if is_damaged || is_shut || facts.ended() || stops.is_some() {

@@ -11,8 +11,17 @@ use crate::row::{Point, RunFold, RunKey, Series};
 use crate::series::{self, SAMPLE, SERIES};
 use crate::table::cell;
 
+/// The highest number of a series, 0 without any.
+pub(crate) fn highest(db: &Db) -> Result<i64, StoreError> {
+    db.conn
+        .query_row("SELECT coalesce(max(id), 0) FROM series", [], |row| {
+            row.get(0)
+        })
+        .map_err(|error| db.failed(error))
+}
+
 /// Folds everything, inside the caller's transaction. `numbered` is the highest number that a
-/// series ever got from this process: who remembers a series by its number is not misled by
+/// series had since the file was opened: who remembers a series by its number is not misled by
 /// another one.
 pub(crate) fn fold(db: &Db, numbered: &mut i64, folds: &[RunFold]) -> Result<(), StoreError> {
     for fold in folds {
@@ -84,12 +93,7 @@ fn find(db: &Db, numbered: &mut i64, run: RunKey, name: &str) -> Result<Series, 
     if let Some(series) = found {
         return Ok(series);
     }
-    let highest: i64 = db
-        .conn
-        .prepare_cached("SELECT coalesce(max(id), 0) FROM series")
-        .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
-        .map_err(|error| db.failed(error))?;
-    *numbered = highest.max(*numbered) + 1;
+    *numbered += 1;
     Ok(Series {
         id: *numbered,
         run,

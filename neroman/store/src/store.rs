@@ -114,6 +114,7 @@ impl Store {
         state.keep_mark(Line::new(mark::make(&mark)?, 0, state_log)?)?;
         series.keep_mark(Line::new(mark::make(&mark)?, 1, series_log)?)?;
         pass_keys(&state, &series)?;
+        let numbered = fold::highest(&series)?;
         let OpenedFile {
             migrated_from,
             check_owed,
@@ -121,7 +122,7 @@ impl Store {
         Ok(Self {
             state,
             series,
-            numbered: 0,
+            numbered,
             home: home.clone(),
             deployment,
             opened: OpenOutcome {

@@ -58,16 +58,14 @@ pub struct TableAt {
 }
 
 impl Position {
-    /// What the lines before mean for the next one. `headers` are the lines of names of the
-    /// table and the former one, read anew; without its line there is no table.
-    pub fn context(&self, form: LogForm, headers: [Option<&[u8]>; 2]) -> Context {
+    /// What the lines before mean for the next one. `texts` are the lines from the line of names
+    /// of the former table and of the present one on, read anew; without them there is no table.
+    pub fn context(&self, finder: &mut Finder, texts: [Option<&[u8]>; 2]) -> Context {
         let stage = |table: TableAt| table.columns.map_or(TableStage::Named, TableStage::Rows);
-        let [header, former] = headers;
-        let table = header.zip(self.table.map(stage));
+        let [former, table] = texts;
         let former = former.zip(self.former.map(stage));
-        Context::of_file(form.form, form.decimal_comma, self.step, table, self.outer)
-            .within(self.scope)
-            .behind(former)
+        let table = table.zip(self.table.map(stage));
+        finder.resumed(self.step, self.outer, self.scope, [former, table])
     }
 
     /// The start of the same part of a file.
@@ -140,6 +138,13 @@ pub struct LogForm {
     pub form: FileForm,
     /// Whether a comma between digits is the decimal point.
     pub decimal_comma: bool,
+}
+
+impl LogForm {
+    /// What the first line is read by.
+    pub fn context(self) -> Context {
+        Context::of_file(self.form, self.decimal_comma)
+    }
 }
 
 impl Default for LogForm {
@@ -334,7 +339,7 @@ impl Intake {
                 .unwrap_or_default(),
             ..Position::default()
         };
-        reader.context = Position::default().context(reader.form, [None; 2]);
+        reader.context = reader.form.context();
         reader.said = reader.position;
         out.push(Record::Truncated(LogTruncated {
             stream: log.stream(),

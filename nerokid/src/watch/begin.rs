@@ -35,7 +35,6 @@ use crate::tail::Tail;
 use crate::wake::Waker;
 use crate::{host, segments};
 use nero_metrics::finder::{Context, Finder, Reading};
-use nero_metrics::lines::LINE_BYTES_MAX;
 
 /// Bytes read from a log at once.
 pub(super) const BLOCK_BYTES: usize = 64 * 1024;
@@ -75,7 +74,7 @@ impl Watch {
             })?;
         let now = now();
         let reading = reading(&place.spec);
-        let (finder, pattern_errors) = Finder::new(&reading);
+        let (mut finder, pattern_errors) = Finder::new(&reading);
         let mut out = vec![Record::Started(WatchStarted {
             watcher: ProcessId::own().ok().map(Into::into),
             build: nero_model::VERSION.to_owned(),
@@ -94,23 +93,24 @@ impl Watch {
             Tail::new(log, place.folder.join(name), offset)
         });
         let tails = Vec::from(tails);
-        let of_output = |tail: &Tail| {
+        let mut of_output = |tail: &Tail| {
             let position = history.positions[tail.log.index()];
             BegunLog {
                 position,
                 size: std::fs::metadata(tail.path()).map_or(0, |found| found.len()),
-                context: context(&position, LogForm::default(), tail.path()),
+                context: context(&mut finder, &position, tail.path()),
                 form: LogForm::default(),
                 rows: None,
             }
         };
-        let mut logs: Vec<BegunLog> = tails.iter().map(of_output).collect();
+        let mut logs: Vec<BegunLog> = tails.iter().map(&mut of_output).collect();
         let logged = (run::LOGGED, place.logged());
         let files = place.metric_files().chain([logged]);
         let files = files.zip(Log::all(FILES_MAX).skip(2));
         let files = files.map(|((name, path), log)| {
             let position = history.positions[log.index()];
-            let (file, begun) = MetricFile::begin(log, name, &path, &reading, position);
+            let (file, begun) =
+                MetricFile::begin(log, name, &path, (&mut finder, &reading), position);
             logs.push(begun);
             file
         });
@@ -219,21 +219,22 @@ fn reading(spec: &RunSpec) -> Reading {
     }
 }
 
-/// What the lines before a position mean for the next one. The line of names of a
-/// table is read once more; where that fails, its further rows give nothing.
-pub(super) fn context(position: &Position, form: LogForm, log: &Path) -> Context {
-    let line = |table: Option<TableAt>| {
+/// What the lines before a position mean for the next one. Of each table the line of names and
+/// those up to its first row are read once more; where that fails, its further rows give nothing.
+pub(super) fn context(finder: &mut Finder, position: &Position, log: &Path) -> Context {
+    let text = |table: Option<TableAt>| {
         let file = std::fs::File::open(log).ok()?;
-        let mut block = vec![0; LINE_BYTES_MAX];
-        let length = file.read_at(&mut block, table?.header).ok()?;
-        let end = block[..length]
-            .iter()
-            .position(|byte| matches!(byte, b'\n' | b'\r'))?;
+        let header = table?.header;
+        let before = position.offset.checked_sub(header)?;
+        let length = usize::try_from(before).unwrap_or(usize::MAX);
+        let mut block = vec![0; length.min(BLOCK_BYTES)];
+        let length = file.read_at(&mut block, header).ok()?;
+        let end = block[..length].iter().rposition(|byte| *byte == b'\n')?;
         block.truncate(end);
         Some(block)
     };
-    let headers = [position.table, position.former].map(line);
-    position.context(form, headers.each_ref().map(Option::as_deref))
+    let texts = [position.former, position.table].map(text);
+    position.context(finder, texts.each_ref().map(Option::as_deref))
 }
 
 /// The facts of the run in its spec.

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use nero_metrics::file::{DOCUMENT_BYTES_MAX, FileForm};
-use nero_metrics::finder::Reading;
+use nero_metrics::finder::{Finder, Reading};
 
 use super::begin::context;
 use super::{Watch, WatchError};
@@ -44,7 +44,7 @@ impl MetricFile {
         log: Log,
         name: &str,
         path: &Path,
-        reading: &Reading,
+        (finder, reading): (&mut Finder, &Reading),
         left: Position,
     ) -> (Self, BegunLog) {
         let form = LogForm {
@@ -52,10 +52,9 @@ impl MetricFile {
             decimal_comma: reading.decimal_comma,
         };
         let (position, context) = if form.form.has_rows() {
-            let position = left.anew();
-            (position, position.context(form, [None; 2]))
+            (left.anew(), form.context())
         } else {
-            (left, context(&left, form, path))
+            (left, context(finder, &left, path))
         };
         let source = match form.form {
             FileForm::Document => Source::Whole(Document::new(path.to_path_buf())),
@@ -98,7 +97,7 @@ impl MetricFile {
             position,
             // A former watcher may have read all that it prints.
             size: u64::MAX,
-            context: position.context(form, [None; 2]),
+            context: form.context(),
             form,
             rows: Some(KnownRows::done_again(position.rows)),
         };

@@ -6,7 +6,7 @@ use nero_metrics::file::FileForm;
 use nero_metrics::finder::{Finder, Reading};
 use nerokid::core::fold::WINDOW_MS;
 use nerokid::core::history::History;
-use nerokid::core::intake::{Begin, BegunLog, Intake, LogForm};
+use nerokid::core::intake::{Begin, BegunLog, Intake, LogForm, TableAt};
 use nerokid::core::log::Log;
 use nerokid::core::record::Record;
 use nerokid::core::rows::KnownRows;
@@ -177,16 +177,14 @@ fn live(segments: &[Vec<Record>], bytes: &[u8], reads: usize) -> Vec<Record> {
     let history = reborn(segments);
     let from = history.positions[0].offset as usize;
     let position = history.positions[0];
-    // As the watcher does: the line of names is read from the log once more.
-    let headers = [position.table, position.former].map(|table| {
-        let text = &bytes[table?.header as usize..];
-        let end = text.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
-        Some(&text[..end.unwrap()])
-    });
+    // As the watcher does: the first lines of a table are read from the log once more.
+    let text = |table: TableAt| &bytes[table.header as usize..position.offset as usize];
+    let texts = [position.former, position.table].map(|table| table.map(text));
+    let mut finder = Finder::new(&Reading::default()).0;
     let stdout = BegunLog {
         position,
         size: bytes.len() as u64,
-        context: position.context(LogForm::default(), headers),
+        context: position.context(&mut finder, texts),
         ..BegunLog::default()
     };
     let begin = Begin {
@@ -194,7 +192,7 @@ fn live(segments: &[Vec<Record>], bytes: &[u8], reads: usize) -> Vec<Record> {
         series: history.series,
         kept: history.kept,
     };
-    let mut intake = Intake::new(begin, Finder::new(&Reading::default()).0, 0, 0);
+    let mut intake = Intake::new(begin, finder, 0, 0);
     let mut records = Vec::new();
     let until = (from + reads).min(bytes.len());
     for piece in bytes[from..until].chunks(7) {
@@ -343,7 +341,7 @@ fn with_file(history: History) -> Intake {
     let position = history.positions[Log::File(0).index()].anew();
     let file = BegunLog {
         position,
-        context: position.context(form, [None; 2]),
+        context: form.context(),
         form,
         rows: Some(KnownRows::resumed(form.form, position.rows)),
         ..BegunLog::default()

@@ -64,7 +64,7 @@ fn measure(what: &str, form: FileForm, head: &str, line: impl Fn(usize) -> Strin
     let mut points = 0;
     for _ in 0..5 {
         let mut finder = Finder::new(&Reading::default()).0;
-        let mut context = Context::of_file(form, false, None, None, None);
+        let mut context = Context::of_file(form, false);
         points = 0;
         let start = processor_s();
         each_line(&log, |line| {

@@ -47,13 +47,6 @@ impl Columns {
         self
     }
 
-    /// Goes on with the line of names that a former reader found.
-    pub fn resume(&mut self, header: &[u8], stage: TableStage) {
-        if self.take_names(header) {
-            self.stage = stage;
-        }
-    }
-
     /// How far the file has come.
     pub fn stage(&self) -> TableStage {
         self.stage

@@ -54,39 +54,6 @@ pub struct Context {
 }
 
 impl Context {
-    /// A context as a former reader left it: the step that it carried, the line of
-    /// names of its table, and the steps that progress bars are within.
-    pub fn resumed(
-        step: Option<f64>,
-        table: Option<(&[u8], TableStage)>,
-        outer: Option<OuterSteps>,
-    ) -> Self {
-        Self {
-            form: Form::Printed,
-            step,
-            outer,
-            table: table.map_or_else(Table::default, |(header, stage)| {
-                Table::resumed(header, stage)
-            }),
-            is_header: false,
-            scope: Scope::default(),
-        }
-    }
-
-    /// The same with what a former reader's lines told of sets.
-    pub fn within(mut self, scope: Scope) -> Self {
-        self.scope = scope;
-        self
-    }
-
-    /// The same with the table before the present one.
-    pub fn behind(mut self, former: Option<(&[u8], TableStage)>) -> Self {
-        if let Some((header, stage)) = former {
-            self.table = self.table.behind(header, stage);
-        }
-        self
-    }
-
     /// Whether there is a table before the present one, whose rows may go on.
     pub fn has_former_table(&self) -> bool {
         self.table.has_former()
@@ -102,23 +69,13 @@ impl Context {
         self.scope
     }
 
-    /// A context of a file, with what a former reader left.
-    pub fn of_file(
-        form: FileForm,
-        decimal_comma: bool,
-        step: Option<f64>,
-        table: Option<(&[u8], TableStage)>,
-        outer: Option<OuterSteps>,
-    ) -> Self {
+    /// The context of the first line of a file.
+    pub fn of_file(form: FileForm, decimal_comma: bool) -> Self {
         let form = match form {
-            FileForm::Printed => return Self::resumed(step, table, outer),
+            FileForm::Printed => Form::Printed,
             FileForm::JsonLines | FileForm::Document => Form::Json,
             FileForm::Columns(sign) => {
-                let mut columns = Columns::new(sign).with_decimal_comma(decimal_comma);
-                if let Some((header, stage)) = table {
-                    columns.resume(header, stage);
-                }
-                Form::Columns(columns)
+                Form::Columns(Columns::new(sign).with_decimal_comma(decimal_comma))
             }
         };
         Self {
@@ -179,6 +136,38 @@ impl Finder {
             ..Self::default()
         };
         (finder, errors)
+    }
+
+    /// The context as a former reader of a log left it: the step that it carried, the steps that
+    /// progress bars are within, what its lines told of sets, and its tables. Of the table before
+    /// the present one and of that one come the lines from its line of names on, and how far it
+    /// had come: its first row tells how the names are cut, so these lines are read once more.
+    pub fn resumed(
+        &mut self,
+        step: Option<f64>,
+        outer: Option<OuterSteps>,
+        scope: Scope,
+        tables: [Option<(&[u8], TableStage)>; 2],
+    ) -> Context {
+        let mut read = Context {
+            scope,
+            ..Context::default()
+        };
+        for (text, stage) in tables.into_iter().flatten() {
+            for line in text.split(|byte| matches!(byte, b'\n' | b'\r')) {
+                self.find(line, &mut read);
+                if [stage, TableStage::None].contains(&read.stage()) {
+                    break;
+                }
+            }
+        }
+        Context {
+            step,
+            table: read.table,
+            outer,
+            scope,
+            ..Context::default()
+        }
     }
 
     /// The pairs and the step of the next line of a log.

@@ -85,7 +85,7 @@ impl Survey {
     pub fn of_file(finder: Finder, form: FileForm) -> Self {
         Self {
             finder,
-            context: Context::of_file(form, false, None, None, None),
+            context: Context::of_file(form, false),
             lines: Lines::of_file(form),
             line: 0,
             found: Finds::default(),

@@ -96,27 +96,6 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table as a former reader left it: its line of names and its stage.
-    pub fn resumed(header: &[u8], stage: TableStage) -> Self {
-        let mut table = Self::default();
-        if let Some(cut) = cut_of_header(header) {
-            table.layout.begin(header, cut);
-            // Whether a remark ends a table depends on its names. Names that lie over the columns
-            // of the first row are known from the next one.
-            if let TableStage::Rows(columns) = stage {
-                table.layout.name_columns(columns as usize, &[]);
-            }
-            table.layout.stage = stage;
-        }
-        table
-    }
-
-    /// The same with the table before it, as a former reader left that one.
-    pub fn behind(mut self, header: &[u8], stage: TableStage) -> Self {
-        self.former = Some(Self::resumed(header, stage).layout);
-        self
-    }
-
     /// Whether there is a table before it, whose rows may go on.
     pub fn has_former(&self) -> bool {
         self.former.is_some()
@@ -179,7 +158,7 @@ impl Table {
             TableStage::Rows(columns) => {
                 let is_sure = self.layout.step_column.is_some();
                 if columns == 2 && self.layout.cut == Cut::Blanks && !is_sure {
-                    self.layout.stage = TableStage::None;
+                    self.layout = TableLayout::default();
                 }
             }
         }
@@ -212,7 +191,7 @@ impl TableLayout {
         {
             return None;
         }
-        if self.names.is_empty() && !self.name_columns(columns, row) {
+        if self.names.is_empty() && !self.name_columns(row) {
             return None;
         }
         self.stage = TableStage::Rows(columns as u32);
@@ -295,9 +274,9 @@ impl TableLayout {
         row.len() > 1 && numbers > 0 && numbers >= others
     }
 
-    /// Cuts the header for a row of so many columns, with these cells if they are known; returns
-    /// whether it fits.
-    fn name_columns(&mut self, columns: usize, row: &[Cell]) -> bool {
+    /// Cuts the header for a row with these cells; returns whether it fits.
+    fn name_columns(&mut self, row: &[Cell]) -> bool {
+        let columns = row.len();
         let cut = self.cut;
         let all = |pieces: Vec<&[u8]>| -> Option<Vec<String>> {
             let names: Option<Vec<String>> = pieces.into_iter().map(name).collect();

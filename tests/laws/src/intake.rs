@@ -7,7 +7,7 @@ use std::rc::Rc;
 use nero_journal::v1::{Metrics, RecordKind};
 use nero_metrics::finder::{Finder, Reading};
 use nerokid::core::history::History;
-use nerokid::core::intake::{Begin, BegunLog, Intake, LogForm};
+use nerokid::core::intake::{Begin, BegunLog, Intake};
 use nerokid::core::log::Log;
 use nerokid::core::record::Record;
 use prost::Message as _;
@@ -31,12 +31,13 @@ struct Watcher {
 impl Watcher {
     fn begin(history: History, spent: u64, log: &[u8]) -> Self {
         let position = history.positions[0];
-        let line = |at: u64| log[at as usize..].split(|byte| matches!(byte, b'\n' | b'\r')).next();
-        let headers = [position.table, position.former].map(|table| line(table?.header));
+        let text = |header: u64| &log[header as usize..position.offset as usize];
+        let texts = [position.former, position.table].map(|table| Some(text(table?.header)));
+        let mut finder = Finder::new(&Reading::default()).0;
         let stdout = BegunLog {
             position,
             size: log.len() as u64,
-            context: position.context(LogForm::default(), headers),
+            context: position.context(&mut finder, texts),
             ..BegunLog::default()
         };
         let begin = Begin {
@@ -44,7 +45,7 @@ impl Watcher {
             series: history.series,
             kept: history.kept + spent,
         };
-        let intake = Intake::new(begin, Finder::new(&Reading::default()).0, 0, 0);
+        let intake = Intake::new(begin, finder, 0, 0);
         Self { intake, records: Vec::new() }
     }
 

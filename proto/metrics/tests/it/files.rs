@@ -13,7 +13,7 @@ fn points(name: &str, text: &str) -> Vec<String> {
 fn points_by(reading: &Reading, name: &str, text: &str) -> Vec<String> {
     let form = FileForm::of(name);
     let mut finder = Finder::new(reading).0;
-    let mut context = Context::of_file(form, reading.decimal_comma, None, None, None);
+    let mut context = Context::of_file(form, reading.decimal_comma);
     let mut points = Vec::new();
     for line in text.split('\n') {
         let found = finder.find(line.as_bytes(), &mut context);

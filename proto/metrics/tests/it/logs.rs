@@ -188,25 +188,29 @@ fn a_step_of_an_earlier_line_begins_no_segment() {
 
 #[test]
 fn a_reader_that_goes_on_in_a_table_knows_its_names() {
-    // Whether a line ends the table, or is a remark in it, depends on them.
-    for lines in [
-        ["Step e", "0 8", "e", "0 0"],
-        ["e t", "1 8", "to save e", "0 1"],
+    for (table, rest) in [
+        // Whether a line ends the table, or is a remark in it, depends on its names.
+        ("Step e\n0 8", "e\n0 0"),
+        ("e t\n1 8", "to save e\n0 1"),
+        // The first row tells where the names end, and the second one is shorter.
+        ("p   T  e\n0 100000", "9 5"),
+        // The names are read without the colour and the rank in front.
+        ("\x1b[1mstep loss\x1b[0m\n1 0.5", "2 0.25"),
+        ("[rank0] step loss\n[rank0] 1 0.5", "[rank0] 2 0.25"),
     ] {
-        let [header, row, rest @ ..] = lines.map(str::as_bytes);
         let mut finder = Finder::new(&Reading::default()).0;
         let mut before = Context::default();
-        for line in [header, row] {
-            finder.find(line, &mut before);
+        for line in table.lines() {
+            finder.find(line.as_bytes(), &mut before);
         }
-        let table = Some((header, before.stage()));
-        let mut anew = Context::resumed(before.step(), table, None);
-        for line in rest {
-            let numbers = |context: &mut Context| format!("{:?}", finder.find(line, context));
-            let [goes_on, is_resumed] = [&mut before, &mut anew].map(numbers);
-            assert_eq!(goes_on, is_resumed, "{lines:?}");
+        let tables = [None, Some((table.as_bytes(), before.stage()))];
+        let mut anew = finder.resumed(before.step(), before.outer(), before.scope(), tables);
+        for line in rest.lines().map(str::as_bytes) {
+            let mut numbers = |context: &mut Context| format!("{:?}", finder.find(line, context));
+            let [goes_on, is_resumed] = [&mut before, &mut anew].map(&mut numbers);
+            assert_eq!(goes_on, is_resumed, "{table:?}");
         }
-        assert_eq!(before.stage(), anew.stage(), "{lines:?}");
+        assert_eq!(before.stage(), anew.stage(), "{table:?}");
     }
 }
 

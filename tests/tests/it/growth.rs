@@ -36,6 +36,7 @@ fn costs(count: usize) -> Vec<u64> {
     };
     let cost = |line: &&[&str]| {
         let once = |_| {
+            home.until_settled(7);
             let before = calls();
             home.ok(line);
             if line[0] == "restart" {
@@ -43,7 +44,6 @@ fn costs(count: usize) -> Vec<u64> {
             }
             calls() - before
         };
-        // What goes on by itself, as a checkpoint of the database, falls into some rounds.
         (0..ROUNDS).map(once).min().unwrap()
     };
     LINES.iter().map(cost).collect()
@@ -53,9 +53,10 @@ fn costs(count: usize) -> Vec<u64> {
 fn a_line_about_one_experiment_calls_the_system_as_often_beside_many() {
     let (few, many) = (costs(20), costs(2000));
     for ((few, many), line) in few.into_iter().zip(many).zip(LINES) {
-        // What goes on by itself has its share.
+        // Behind a quiet second the log of the database is emptied, page by page. A walk over all
+        // rows would read hundreds of them.
         assert!(
-            many <= few + few / 3 + 10,
+            many <= few + few / 3 + 100,
             "{line:?}: {few}, {many} of many"
         );
     }

@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(numbers_to_come(&done), None);
         let open = [view(3, 9, false), view(4, 9, false), view(5, 9, true)];
         let note = numbers_to_come(&open).unwrap_or_default();
-        assert!(note.starts_with("last records of 3-4 are"), "{note}");
+        assert!(note.starts_with("last records of 3,4 are"), "{note}");
     }
 
     #[test]

@@ -229,7 +229,9 @@ pub(super) fn context(finder: &mut Finder, position: &Position, log: &Path) -> C
         let length = usize::try_from(before).unwrap_or(usize::MAX);
         let mut block = vec![0; length.min(BLOCK_BYTES)];
         let length = file.read_at(&mut block, header).ok()?;
-        let end = block[..length].iter().rposition(|byte| *byte == b'\n')?;
+        let end = block[..length]
+            .iter()
+            .rposition(|byte| matches!(byte, b'\n' | b'\r'))?;
         block.truncate(end);
         Some(block)
     };
@@ -299,4 +301,31 @@ fn history(place: &WatchedStart) -> io::Result<History> {
         }
     }
     Ok(history)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_gone_on_with_whichever_byte_ends_its_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("stdout.log");
+        for end in ["\n", "\r", "\r\n"] {
+            let text = format!("step loss{end}1 0.5{end}");
+            std::fs::write(&log, &text).unwrap();
+            let position = Position {
+                offset: text.len() as u64,
+                table: Some(TableAt {
+                    header: 0,
+                    columns: Some(2),
+                }),
+                ..Position::default()
+            };
+            let mut finder = Finder::new(&Reading::default()).0;
+            let mut context = context(&mut finder, &position, &log);
+            let found = finder.find(b"2 0.25", &mut context);
+            assert_eq!(found.step, Some(2.0), "{end:?}");
+        }
+    }
 }

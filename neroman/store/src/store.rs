@@ -60,7 +60,7 @@ pub struct OpenOutcome {
 pub struct Store {
     state: Db,
     series: Db,
-    /// The highest number that a series got from this process.
+    /// The highest number that a series had since the file was opened.
     numbered: i64,
     home: Home,
     deployment: DeploymentId,

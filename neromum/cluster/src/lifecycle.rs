@@ -85,7 +85,7 @@ impl Adoption {
 }
 
 impl Submission {
-    /// The submission of this plan, of which the scheduler knows nothing yet.
+    /// A submission made from this plan, before its first call to the scheduler.
     pub fn of(plan: &Plan, files: Files, name: JobName) -> Self {
         let tasks = plan.tasks.iter();
         let runs = tasks.clone().flat_map(|task| &task.runs);

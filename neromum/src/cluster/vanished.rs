@@ -136,8 +136,8 @@ impl Cluster {
         )
     }
 
-    /// Decides about tasks that vanished without a trace. A controller that was
-    /// started since may have lost them, and so may one that gave their job's id twice.
+    /// Decides about tasks that vanished without a trace. A controller may have lost tasks if it
+    /// was started after they were submitted, or if it gave their job's id twice.
     /// `up_max`: it has been up for no longer.
     pub(super) fn controller_is_up(
         agent: &mut Agent<Self>,

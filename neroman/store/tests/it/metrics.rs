@@ -203,8 +203,8 @@ fn a_reader_goes_on_where_it_was_and_verifies_what_was_added() {
     read.extend(reader.read_on(&series, &mut cursor).unwrap());
     assert_eq!(read, store.points(&series).unwrap());
     assert_eq!(reader.read_on(&series, &mut cursor).unwrap(), []);
-    // A picture in memory is of this series alone, not of one that is folded anew, whichever
-    // process gave the number.
+    // The daemon remembers pictures by the number of a series, so a series that is folded anew has
+    // another number, also after a restart.
     drop(store);
     let mut store = Store::open(&home).unwrap();
     store.forget_series(RunKey(2)).unwrap();

@@ -131,8 +131,8 @@ impl Submission {
             .collect()
     }
 
-    /// Notes until when tasks have time of which every run is to end and one still runs. `grace`:
-    /// time of a run from the polite signal to the final one.
+    /// Sets the deadline of each task whose runs are all to end while one of them still runs.
+    /// `grace`: time of a run from the polite signal to the final one.
     pub fn note_overdue(
         &mut self,
         now: Instant,

@@ -25,7 +25,7 @@ use crate::step::steps;
 use crate::tests::reach::world::read_again;
 use crate::tests::{Lab, definition};
 
-/// The state with so many experiments, of which none was started.
+/// A state with this many experiments; none of them has a run yet.
 fn base(count: usize) -> State {
     static BASES: [OnceLock<State>; EXPERIMENTS_MAX as usize + 1] =
         [const { OnceLock::new() }; EXPERIMENTS_MAX as usize + 1];

@@ -127,9 +127,11 @@ pub const HAND_OVER_MAX: usize = 10_000;
 /// burst of tiny runs shares its syncs, and a single run never waits.
 pub const SYNC_BURST: usize = 3;
 /// See [`SYNC_BURST`]. While runs wait for a slot, followers are sent changes no
-/// more often than this, either, unless a watcher has news: each message costs
-/// neroman a transaction.
+/// more often than this, either: each message costs neroman a transaction.
 pub const SYNC_GROUP: Duration = Duration::from_millis(20);
+/// News of watchers alone are sent no more often than this. Runs that began
+/// together are sampled together; a person who follows lines sees no pause.
+pub const NEWS_GROUP: Duration = Duration::from_millis(50);
 
 /// Time for which a task of a scheduler waits for a file that cannot be used,
 /// when nothing else is left to do.

@@ -4,6 +4,7 @@
 //! there is room again.
 
 mod follower;
+mod pace;
 mod stream;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -21,6 +22,7 @@ use crate::ledger::Kept;
 use crate::runs::control::newest_cancel;
 use crate::runs::{gone, segments, spec};
 use follower::{Follower, Sent};
+use pace::Pace;
 use stream::Flow;
 pub use stream::FollowStream;
 
@@ -36,8 +38,7 @@ pub struct Followers {
     unread: HashSet<RunToken>,
     /// Whether a look at runs that cannot be taken up is under way.
     looks: bool,
-    /// Time at which changes were sent last; `None` when they must not wait.
-    sent: Option<tokio::time::Instant>,
+    pace: Pace,
 }
 
 /// Result of taking up a run that is not in the ledger.
@@ -61,6 +62,7 @@ impl Followers {
 
     /// A follower has room again; the pump at the end of the turn fills it.
     pub fn room(&mut self, id: u64) {
+        self.pace.hurry();
         if let Some(follower) = self.list.iter().find(|follower| follower.id == id) {
             follower.flow.set_starved(false);
         }
@@ -82,11 +84,6 @@ impl Followers {
         for follower in &mut self.list {
             follower.mark(token);
         }
-    }
-
-    /// Lets changes leave at the end of this turn.
-    pub(super) fn hurry(&mut self) {
-        self.sent = None;
     }
 
     /// Whether there is something to send.
@@ -132,6 +129,7 @@ impl<D: Driver> Agent<D> {
             entry.version = entry.version.wrapping_add(1);
         }
         D::changed(self, token);
+        self.followers.pace.state_changed();
         self.mark(token);
     }
 
@@ -182,6 +180,7 @@ impl<D: Driver> Agent<D> {
     }
 
     pub(super) fn follow_more(&mut self, id: u64, request: FollowRequest) {
+        self.followers.pace.state_changed();
         self.close(&request.closed);
         for position in request.positions {
             self.position(id, position);
@@ -360,18 +359,6 @@ impl<D: Driver> Agent<D> {
         }
     }
 
-    /// Whether changes gather for a moment before they are sent; see
-    /// [`config::SYNC_GROUP`].
-    fn reports_gather(&mut self) -> bool {
-        let now = tokio::time::Instant::now();
-        let next = self.followers.sent.map(|sent| sent + config::SYNC_GROUP);
-        self.timers.reports = next.filter(|next| *next > now && self.core.waiting() > 0);
-        if self.timers.reports.is_none() {
-            self.followers.sent = Some(now);
-        }
-        self.timers.reports.is_some()
-    }
-
     pub(super) fn drop_entry(&mut self, token: RunToken) {
         self.entries.remove(&token);
         for follower in &mut self.followers.list {
@@ -381,8 +368,13 @@ impl<D: Driver> Agent<D> {
 
     /// Sends followers what they lack, as far as there is room.
     pub(super) fn pump(&mut self) {
-        let nothing = self.followers.fresh.is_empty() && !self.followers.have_changes();
-        if nothing || self.reports_gather() {
+        if self.followers.fresh.is_empty() && !self.followers.have_changes() {
+            return;
+        }
+        let now = tokio::time::Instant::now();
+        let runs_wait = self.core.waiting() > 0;
+        self.timers.reports = self.followers.pace.gather_until(now, runs_wait);
+        if self.timers.reports.is_some() {
             return;
         }
         let mut again = false;
@@ -432,7 +424,6 @@ impl<D: Driver> Agent<D> {
         }
         if again {
             // The next turn goes on; others get their turn in between.
-            self.followers.hurry();
             let _ = self.done.send(Done::FollowRoom);
         }
         for token in std::mem::take(&mut self.followers.fresh) {

@@ -306,11 +306,7 @@ impl<D: Driver> Agent<D> {
             Message::FollowMore(follower, request) => self.follow_more(follower, request),
             Message::FollowRoom(follower) => self.followers.room(follower),
             Message::FollowGone(follower) => self.followers.gone(follower),
-            Message::Attached(news) => {
-                // A person may be looking at these lines.
-                self.followers.hurry();
-                self.watcher(news);
-            }
+            Message::Attached(news) => self.watcher(news),
             Message::Launcher(news) => self.launcher(news),
             Message::Until(token, until, answer) => self.until(token, until, answer),
             Message::Connection(change) => self.connections += change,

@@ -1,0 +1,77 @@
+//! When changes leave for the followers: at once after a rest, else together with
+//! what gathers meanwhile.
+
+use tokio::time::{Duration, Instant};
+
+use crate::config;
+
+/// What decides how long changes gather.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    /// Time at which changes were sent last; `None` when they must not wait.
+    sent: Option<Instant>,
+    /// Whether more than news of watchers waits to be sent.
+    state_changed: bool,
+}
+
+impl Pace {
+    /// Lets what waits leave at the end of this turn.
+    pub(super) fn hurry(&mut self) {
+        self.sent = None;
+    }
+
+    /// The state of a run changed, or a follower asks for one.
+    pub(super) fn state_changed(&mut self) {
+        self.state_changed = true;
+    }
+
+    /// Time until which changes gather; `None` when they are sent now.
+    pub(super) fn gather_until(&mut self, now: Instant, runs_wait: bool) -> Option<Instant> {
+        let pause = match (self.state_changed, runs_wait) {
+            (false, _) => config::NEWS_GROUP,
+            (true, true) => config::SYNC_GROUP,
+            (true, false) => Duration::ZERO,
+        };
+        let until = self.sent.map(|sent| sent + pause);
+        let until = until.filter(|until| *until > now);
+        if until.is_none() {
+            *self = Self {
+                sent: Some(now),
+                state_changed: false,
+            };
+        }
+        until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn news_of_watchers_gather_and_changes_of_state_leave_at_once() {
+        let (mut pace, start) = (Pace::default(), Instant::now());
+        let mut sent = |at: u64, state: bool, runs_wait: bool| {
+            if state {
+                pace.state_changed();
+            }
+            pace.gather_until(start + ms(at), runs_wait)
+        };
+        assert_eq!(sent(0, false, false), None, "the first after a rest");
+        for at in 1..50 {
+            let gathered = sent(at, false, false);
+            assert_eq!(gathered, Some(start + config::NEWS_GROUP), "at {at} ms");
+        }
+        assert_eq!(sent(50, false, false), None, "all that gathered");
+        assert_eq!(sent(51, true, false), None, "a run ended");
+        assert_eq!(sent(52, true, true), Some(start + ms(71)), "others wait");
+        assert_eq!(sent(71, false, true), None);
+        assert_eq!(sent(72, false, true), Some(start + ms(121)));
+        pace.hurry();
+        assert_eq!(pace.gather_until(start + ms(73), false), None);
+    }
+}

@@ -442,7 +442,10 @@ impl Mum for Service {
         request: Request<v1::ProbeRequest>,
     ) -> Result<Response<v1::ProbeReply>, Status> {
         self.speaks("probe").await;
+        // The first line names the node.
         let command = request.into_inner().command;
+        let (_, command) = command.split_once('\n').expect("two lines");
+        let command = command.to_owned();
         let answer = self.inner(|inner| {
             inner.probed.push(command.clone());
             inner.answers.get(&command).cloned()

@@ -223,8 +223,9 @@ async fn ask(node: NodeHandle, command: String) -> ProbeOutput {
 async fn printed(node: &NodeHandle, command: &str) -> Result<String, String> {
     let channel = node.channel(PATIENCE).await;
     let channel = channel.map_err(|failure| failure.to_string())?;
+    let name = node.name.replace('\'', r"'\''");
     let request = v1::ProbeRequest {
-        command: command.to_owned(),
+        command: format!("export NERO_NODE='{name}'\n{command}"),
     };
     let reply = mum_client(channel).probe(request).await;
     let reply = reply.map_err(|status| match status.code() {

@@ -457,7 +457,7 @@ impl<'s> Importer<'s> {
     fn requires(&mut self, name: &str, experiment: &Experiment, text: &mut String) -> String {
         let mut parts = Vec::new();
         for one in &experiment.requirements {
-            match self.required(one) {
+            match self.required(experiment, one) {
                 Ok(part) => parts.push(part),
                 Err(why) => {
                     let (of, id) = (quoted(name), quoted(&one.id));
@@ -468,7 +468,7 @@ impl<'s> Importer<'s> {
         parts.join(" && ")
     }
 
-    fn required(&mut self, one: &Requirement) -> Result<String, String> {
+    fn required(&mut self, experiment: &Experiment, one: &Requirement) -> Result<String, String> {
         let groups = self.spec.probes.get(&one.id).ok_or("nobody defines it")?;
         if groups.iter().any(|group| group.local) {
             return Err("its commands run on this machine for each server".to_owned());
@@ -476,6 +476,7 @@ impl<'s> Importer<'s> {
         let commands: Vec<&str> = (groups.iter())
             .flat_map(|group| group.commands.iter().map(String::as_str))
             .collect();
+        let command = self.probe(experiment, &one.id, &commands);
         let Comparison { operator, value } = &one.comparison;
         let value = match value {
             Literal::Int(number) | Literal::Float(number) if number.is_finite() => {
@@ -489,13 +490,35 @@ impl<'s> Importer<'s> {
             | Literal::Null
             | Literal::Other => return Err("its value is one of Python alone".to_owned()),
         };
-        let name = probe_name(&one.id);
-        let mut command = probe(&commands);
-        if self.is_local() {
-            command = format!("{}\n{command}", self.own_folder());
-        }
-        self.probes.insert(name.clone(), command);
+        let name = self.probe_name(&one.id, command);
         Ok(format!("{name} {operator} {value}"))
+    }
+
+    /// The line of shell of a probe. One that the spec defines may use whatever the commands of its
+    /// experiment have: variables, names of experiment and server, bash.
+    fn probe(&self, experiment: &Experiment, id: &str, commands: &[&str]) -> String {
+        let command = mean(commands);
+        if !self.spec.remarks.probes.iter().any(|own| own == id) {
+            return command;
+        }
+        let group = CommandGroup {
+            local: false,
+            commands: vec![command],
+        };
+        let here = self.spec.servers.first().filter(|_| self.is_local());
+        let script = self.script(experiment, &group, here);
+        format!("exec bash -c {}", in_quotes(&script))
+    }
+
+    /// The name of a probe with this line of shell.
+    fn probe_name(&mut self, id: &str, command: String) -> String {
+        let plain = plain_name(id);
+        let further = (2..).map(|number| format!("{plain}_{number}"));
+        let mut names = std::iter::once(plain.clone()).chain(further);
+        let fits = |name: &String| self.probes.get(name).is_none_or(|one| *one == command);
+        let name = names.find(fits).expect("numbers do not end");
+        self.probes.insert(name.clone(), command);
+        name
     }
 
     /// The line that goes to where commands of this machine begin.
@@ -601,8 +624,8 @@ fn node_name(server: &Server) -> String {
     name.collect()
 }
 
-/// The name of a probe that `requires` takes.
-fn probe_name(id: &str) -> String {
+/// An id as `requires` takes a name.
+fn plain_name(id: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let plain: String = id.chars().map(|c| if fits(c) { c } else { '_' }).collect();
     let is_word = plain.starts_with(|c: char| c.is_ascii_alphabetic());
@@ -615,7 +638,7 @@ fn probe_name(id: &str) -> String {
 
 /// Commands whose output is the mean of the lines that they print, where all are numbers, as
 /// there: `nvidia-smi` prints a line for each card.
-fn probe(commands: &[&str]) -> String {
+fn mean(commands: &[&str]) -> String {
     format!(
         "printed=$({{\n{}\n}}) || exit\nprintf '%s\\n' \"$printed\" | \
          awk 'NF {{ if ($0 !~ /^[ \\t]*[-+]?[0-9.]+([eE][-+]?[0-9]+)?[ \\t]*$/) t = 1; \

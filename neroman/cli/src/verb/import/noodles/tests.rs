@@ -146,7 +146,7 @@ fn places_requirements_and_errors_keep_their_meaning() {
 #[test]
 fn a_probe_of_any_lines_is_their_mean_or_their_text() {
     let asked = |commands: &[&str]| {
-        let (code, printed, _) = bash(&["sh", "-c", &probe(commands)], &[]);
+        let (code, printed, _) = bash(&["sh", "-c", &mean(commands)], &[]);
         (code, printed)
     };
     let is = |code, text: &str| (code, text.to_owned());
@@ -167,6 +167,34 @@ fn bash(arguments: &[&str], variables: &[(&str, &str)]) -> (i32, String, String)
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     let code = output.status.code().unwrap();
     (code, text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_probe_has_the_variables_of_its_experiment_and_bash() {
+    let spec = "servers: [{name: s, hostname: s}, {name: t, hostname: t}]\n\
+        experiment_default: {envs: {MARK: /mark_$EXPERIMENT}}\nexperiments:\n\
+        - {name: a, envs: {EXPERIMENT: \"it's\"}, requirements: {run: [free: ==1, cpu_load: <2]}, commands: {run: 'true'}}\n\
+        - {name: b, envs: {EXPERIMENT: two}, requirements: {run: [free: ==1]}, commands: {run: 'true'}}\n\
+        - {name: c, envs: {EXPERIMENT: two}, requirements: {run: [free: ==1, where: ==s]}, commands: {run: 'true'}}\n\
+        requirements: {free: '[[ x == x ]] && echo $MARK', where: 'echo $NOODLES_SERVER_NAME'}\n";
+    let (loaded, imported) = read(spec, "run");
+    let mut asked = Vec::new();
+    for definition in &loaded.definitions {
+        for probe in definition
+            .probes
+            .iter()
+            .filter(|one| one.name != "cpu_load")
+        {
+            asked.push(bash(&["sh", "-c", &probe.command], &[("NERO_NODE", "t")]).1);
+        }
+    }
+    assert_eq!(asked, ["/mark_it's\n", "/mark_two\n", "/mark_two\n", "t\n"]);
+    let own = ["  free: ", "  free_2: ", "  where: "];
+    assert!(
+        own.iter()
+            .all(|name| imported.text.matches(name).count() == 1)
+    );
+    assert!(!imported.text.contains("free_3"), "{}", imported.text);
 }
 
 #[test]

@@ -73,6 +73,16 @@ async fn what_concerns_one_experiment_walks_over_no_others() {
     rig.until(8, "had a point", |view| !view.metrics.is_empty())
         .await;
     met_no_others("a point of a live run");
+    rig.mum.cut(false);
+    let next = journal::Metrics {
+        steps: vec![2.0],
+        values: vec![0.25],
+        ..metrics
+    };
+    rig.mum.record(&token, RecordKind::Metrics, &next);
+    rig.until(8, "had a second point", |view| view.metrics[0].last == 0.25)
+        .await;
+    met_no_others("a node that connects anew");
     rig.abort("8").await;
     rig.mum.cancelled(&token).await;
     met_no_others("an abort");

@@ -37,6 +37,7 @@ struct Share {
     deferred: bool,
     apart: bool,
     open: bool,
+    left: bool,
     cores: f64,
     node: Option<String>,
     ended: bool,
@@ -51,6 +52,7 @@ impl Share {
             deferred: run.deferred().is_some(),
             apart: run.waits_apart(),
             open: run.open(),
+            left: !run.left_behind().is_empty(),
             cores: (run.node()).map_or_else(
                 || run.made.takes.cores(),
                 |node| run.made.takes.on(node).cores(),
@@ -66,6 +68,7 @@ impl Share {
             && self.unplaced == run.unplaced()
             && self.deferred == run.deferred().is_some()
             && self.open == run.open()
+            && self.left != run.left_behind().is_empty()
             && self.ended == run.has_ended()
             && self.node.as_deref() == run.node()
     }
@@ -163,8 +166,8 @@ impl State {
         numbers.filter_map(|number| self.experiments.get(number))
     }
 
-    /// The experiments with a run that is live, may still get records, or for which a node is
-    /// looked for.
+    /// The experiments with a run that is live, may still get records, for which a node is looked
+    /// for, or that a node is to be told to end.
     pub fn active(&self) -> impl Iterator<Item = &Arc<Experiment>> {
         self.those(&self.active)
     }

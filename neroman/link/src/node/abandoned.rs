@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Whether a node may still have runs that were given up there.
 pub(super) fn any(node: &str, state: &State) -> bool {
-    let mut runs = state.experiments.iter().flat_map(|one| one.runs.iter());
+    let mut runs = state.active().flat_map(|one| one.runs.iter());
     runs.any(|run| run.is_left_on(node))
 }
 
@@ -35,8 +35,7 @@ pub(super) async fn end(
     closed: &mpsc::Sender<Vec<Vec<u8>>>,
 ) -> Result<bool, Failure> {
     let runs: Vec<(RunId, v1::RunRef)> = state
-        .experiments
-        .iter()
+        .active()
         .flat_map(|experiment| experiment.runs.iter())
         .filter(|run| run.is_left_on(node))
         .map(|run| (run.made.id, run_ref(run)))

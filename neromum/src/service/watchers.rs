@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nero_model::RunToken;
-use nero_node::agent::{AgentHandle, AppendedRecords, WatcherNews};
+use nero_node::agent::{AgentHandle, AppendedRecords, Room, WatcherNews};
 use nero_wire::hello;
 use nero_wire::v1::kids_server::Kids;
 use nero_wire::v1::watcher_message::Message as WatcherSays;
-use nero_wire::v1::{Role, WatcherCommand, WatcherHello, WatcherMessage};
+use nero_wire::v1::{Appended, Role, WatcherCommand, WatcherHello, WatcherMessage};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
@@ -89,23 +89,81 @@ impl Service {
     }
 }
 
-/// Passes a watcher's messages on until it leaves.
-async fn listen(agent: AgentHandle, watcher: WatcherLink, mut messages: Streaming<WatcherMessage>) {
-    while let Ok(Some(message)) = messages.message().await {
-        // Output is read from the log itself; inotify reports its growth.
-        let Some(WatcherSays::Appended(appended)) = message.message else {
-            continue;
-        };
-        let news = WatcherNews::Appended(AppendedRecords {
+/// Passes on what a watcher appends until it leaves.
+async fn listen(agent: AgentHandle, watcher: WatcherLink, messages: Streaming<WatcherMessage>) {
+    let messages = messages.map_while(Result::ok);
+    // Output is read from the log itself; inotify reports its growth.
+    let appended = messages.filter_map(|message| match message.message {
+        Some(WatcherSays::Appended(appended)) => Some(appended),
+        Some(WatcherSays::Hello(_) | WatcherSays::Output(_)) | None => None,
+    });
+    let tell = |room: Room<'_>, appended: Appended| {
+        room.watcher(WatcherNews::Appended(AppendedRecords {
             id: watcher.id,
             token: watcher.token,
             incarnation: watcher.incarnation,
             segment: watcher.segment,
             offset: appended.offset,
             data: appended.data.into(),
-        });
-        if agent.watcher(news).await.is_err() {
-            return;
+        }));
+    };
+    pass_on(appended, || agent.room(), tell).await;
+}
+
+/// Tells each item; of those that come while there is no room the newest alone. What lacks before
+/// it is read from the disk, so that a neromum which is behind keeps no output in memory.
+async fn pass_on<T, Room, Gone, Awaited: Future<Output = Result<Room, Gone>>>(
+    mut items: impl tokio_stream::Stream<Item = T> + Unpin,
+    room: impl Fn() -> Awaited,
+    tell: impl Fn(Room, T),
+) {
+    while let Some(mut newest) = items.next().await {
+        // It keeps its place among those that wait.
+        let mut awaited = std::pin::pin!(room());
+        let room = loop {
+            tokio::select! {
+                biased;
+                room = &mut awaited => break room,
+                newer = items.next() => match newer {
+                    Some(newer) => newest = newer,
+                    // The agent looks at what a watcher that is gone left.
+                    None => return,
+                },
+            }
+        };
+        match room {
+            Ok(room) => tell(room, newest),
+            Err(_) => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn while_there_is_no_room_the_newest_alone_is_kept() {
+        let (write, read) = mpsc::channel(8);
+        let (room, mut told) = mpsc::channel(1);
+        let tell = |room: mpsc::Permit<'_, u32>, item| room.send(item);
+        let items = ReceiverStream::new(read);
+        let mut passing = Box::pin(pass_on(items, || room.reserve(), tell));
+        let mut come = async |items: &[u32]| {
+            for item in items {
+                write.send(*item).await.unwrap();
+            }
+            // It takes what there is.
+            let taken = tokio::time::timeout(std::time::Duration::ZERO, &mut passing).await;
+            assert!(taken.is_err(), "it waits for more");
+        };
+        come(&[1]).await;
+        come(&[2]).await;
+        come(&[3, 4, 5]).await;
+        assert_eq!(told.recv().await, Some(1));
+        come(&[]).await;
+        assert_eq!(told.recv().await, Some(5));
+        come(&[6]).await;
+        assert_eq!(told.recv().await, Some(6));
     }
 }

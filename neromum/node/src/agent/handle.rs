@@ -136,6 +136,17 @@ pub struct AgentHandle {
     mailbox: mpsc::Sender<Message>,
 }
 
+/// Room for one message of a watcher.
+#[derive(Debug)]
+pub struct Room<'a>(mpsc::Permit<'a, Message>);
+
+impl Room<'_> {
+    /// Sends it.
+    pub fn watcher(self, news: WatcherNews) {
+        self.0.send(Message::Attached(news));
+    }
+}
+
 /// The agent is gone: neromum is leaving.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("neromum is leaving; try again")]
@@ -272,6 +283,15 @@ impl AgentHandle {
     /// An event of an attached watcher.
     pub async fn watcher(&self, news: WatcherNews) -> Result<(), AgentGone> {
         self.tell(Message::Attached(news)).await
+    }
+
+    /// Waits until the mailbox has room.
+    pub async fn room(&self) -> Result<Room<'_>, AgentGone> {
+        self.mailbox
+            .reserve()
+            .await
+            .map(Room)
+            .map_err(|_| AgentGone)
     }
 
     /// An event of a launcher.

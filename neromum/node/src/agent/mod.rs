@@ -67,7 +67,7 @@ pub use driver::{Bare, Driver};
 pub use entry::Entry;
 pub use follow::FollowStream;
 pub use hand_over::{Placer, Placing};
-pub use handle::{AgentGone, AgentHandle};
+pub use handle::{AgentGone, AgentHandle, Room};
 use handle::{Done, Mail, Message};
 
 /// Settings and resources of the agent.

@@ -76,3 +76,16 @@ pub struct Exec {
     #[arg(value_name = "CMD", required = true, last = true)]
     pub command: Vec<String>,
 }
+
+/// `path`.
+#[derive(Debug, Args)]
+pub struct Paths {
+    /// Experiments, as `neroman help selectors` explains
+    #[arg(required = true, value_name = "SEL", add = picked())]
+    pub picked: Vec<String>,
+    /// The working folder on the node instead of the results
+    #[arg(long, alias = "remote")]
+    pub work: bool,
+    #[command(flatten)]
+    pub json: Json,
+}

@@ -1,9 +1,9 @@
-//! What a person says and sets of experiments, beside their sources.
+//! What a person says and sets of experiments, beside their sources, and what is hidden.
 
 use clap::Args;
 
 use super::Json;
-use super::complete::{param_name, param_to_set, picked};
+use super::complete::{param_name, param_to_set, picked, picked_or_removed};
 
 /// `set`.
 #[derive(Debug, Args)]
@@ -72,6 +72,26 @@ pub struct Tag {
         allow_hyphen_values = true
     )]
     pub tags: Vec<String>,
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// `rm`.
+#[derive(Debug, Args)]
+pub struct Remove {
+    /// Experiments; one with a live run stays. Their results stay, and no other
+    /// experiment ever gets their numbers
+    #[arg(required = true, value_name = "SEL", add = picked_or_removed())]
+    pub picked: Vec<String>,
+    /// Bring back what was removed
+    #[arg(long)]
+    pub undo: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    pub yes: bool,
     /// Show what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,

@@ -1,4 +1,4 @@
-//! `add`, and `run`, which adds what is typed.
+//! `add`, `run`, which adds what is typed, and `template`.
 
 use clap::Args;
 
@@ -60,4 +60,21 @@ pub struct RunCommand {
         allow_hyphen_values = true
     )]
     pub command: Vec<String>,
+}
+
+/// `template`.
+#[derive(Debug, Args)]
+pub struct Template {
+    /// The name of the experiment
+    #[arg(required_unless_present = "schema")]
+    pub name: Option<String>,
+    /// The command; `{x}` is a place for the parameter x. Options go behind `--`
+    #[arg(value_name = "CMD", required_unless_present = "schema")]
+    pub command: Vec<String>,
+    /// Print the JSON schema of neronet.yaml, for editors
+    #[arg(long, conflicts_with_all = ["name", "command", "dry_run"])]
+    pub schema: bool,
+    /// Print the file instead of writing it
+    #[arg(long)]
+    pub dry_run: bool,
 }

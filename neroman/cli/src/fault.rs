@@ -28,6 +28,11 @@ pub mod code {
     /// Ended by Ctrl-C.
     pub const INTERRUPTED: u8 = 130;
 
+    /// The exit code of a verb that did what was asked for, or failed.
+    pub fn ok_if(done: bool) -> u8 {
+        if done { OK } else { FAILED }
+    }
+
     /// The exit code of a verb on several things; each item tells whether it
     /// failed because its node is out of reach. Other failures count more.
     pub fn of_failures(away: impl IntoIterator<Item = bool>) -> u8 {

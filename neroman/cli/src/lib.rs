@@ -156,7 +156,10 @@ async fn all(session: &mut Session, verbs: Vec<read::Read>) -> u8 {
     for (at, read) in verbs.into_iter().enumerate() {
         let (json, ended) = match read {
             read::Read::Help(text) => (false, session.out.text(&text).map(|()| code::OK)),
-            read::Read::Do(typed) => (typed.json, verb::run(session, &typed).await),
+            read::Read::Do(typed) => {
+                session.out.as_json = typed.json;
+                (typed.json, verb::run(session, &typed).await)
+            }
         };
         let ended = match ended {
             Ok(ended) => ended,

@@ -57,6 +57,7 @@ impl Session {
         Self {
             out: Out {
                 screen: Screen::find(),
+                as_json: false,
             },
             facts,
             client: None,
@@ -79,9 +80,7 @@ impl Session {
     /// A session over the same link, for a call beside this one's.
     pub fn beside(&self) -> Self {
         Self {
-            out: Out {
-                screen: self.out.screen,
-            },
+            out: self.out,
             facts: self.facts,
             client: self.client.clone(),
             changing: Rc::clone(&self.changing),
@@ -180,9 +179,7 @@ impl Session {
     /// # Errors
     /// As [`Session::client`].
     pub async fn silence(&mut self, whose: Whose) -> Result<Silence, Fault> {
-        let out = Out {
-            screen: self.out.screen,
-        };
+        let out = self.out;
         Ok(self.client().await?.silence(out, whose))
     }
 

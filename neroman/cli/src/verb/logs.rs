@@ -20,7 +20,6 @@ use super::wait::{is_news, notice_text};
 use crate::args::Logs;
 use crate::connect::{Next, READ_DEADLINE, Whose};
 use crate::fault::{Fault, Stop, code};
-use crate::say::Out;
 use crate::session::{Session, selection};
 
 pub use printer::Printer;
@@ -290,10 +289,7 @@ async fn one(
 ) -> Result<OutputPlace, Stop> {
     let of = of(printer.name());
     'log: loop {
-        // An own `Out`, apart from the client, which may be replaced.
-        let out = Out {
-            screen: session.out.screen,
-        };
+        let out = session.out;
         let whose = Whose::Picked(selection(std::slice::from_ref(&asked.what)));
         let mut silence = session.silence(whose).await?;
         let client = session.client().await?;

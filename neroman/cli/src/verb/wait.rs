@@ -7,14 +7,12 @@ use nero_model::safe::Safe;
 use nero_views::{json, object, text, totals};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{ExperimentView, ListRequest, NodeNotice, Selection, WaitRequest};
-use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::logs;
 use crate::args::Wait;
 use crate::connect::{Next, READ_DEADLINE};
 use crate::fault::{Fault, Stop, code};
-use crate::say::Out;
 use crate::session::{Session, selection};
 
 /// Runs the verb.
@@ -27,7 +25,7 @@ pub async fn run(session: &mut Session, args: &Wait) -> Result<u8, Stop> {
         let mut heard = WaitEvents::default();
         let progress = session.out.screen.can_ask;
         follow(session, picked, args.any, progress, &mut heard).await?;
-        return say(session, &heard, false, args.json.json);
+        return print(session, &heard, false);
     };
     // The selector may pick other experiments later, as `running` does.
     let begun = list(session, picked.clone()).await?;
@@ -40,7 +38,7 @@ pub async fn run(session: &mut Session, args: &Wait) -> Result<u8, Stop> {
         let views = begun.into_iter();
         let views = views.filter(|view| !is_done || has_ended(view));
         heard.ended = views.map(|view| ((view.id, view.run), view)).collect();
-        return say(session, &heard, is_late, args.json.json);
+        return print(session, &heard, is_late);
     }
     let progress = session.out.screen.can_ask;
     let following = follow(session, picked, args.any, progress, &mut heard);
@@ -73,7 +71,7 @@ pub async fn run(session: &mut Session, args: &Wait) -> Result<u8, Stop> {
             heard.ended.entry(key).or_insert_with(|| view.clone());
         }
     }
-    say(session, &heard, is_late, args.json.json)
+    print(session, &heard, is_late)
 }
 
 /// A selector of those of the experiments that still exist: an id that picks nothing
@@ -99,7 +97,6 @@ pub async fn list(session: &mut Session, picked: Selection) -> Result<Vec<Experi
 pub async fn until_ended(
     session: &mut Session,
     picked: Selection,
-    as_json: bool,
     said: &[String],
 ) -> Result<u8, Stop> {
     let mut heard = WaitEvents {
@@ -108,7 +105,7 @@ pub async fn until_ended(
     };
     let progress = session.out.screen.can_ask;
     follow(session, picked, false, progress, &mut heard).await?;
-    say(session, &heard, false, as_json)
+    print(session, &heard, false)
 }
 
 /// Waits until what is picked has ended; prints notes alone.
@@ -136,34 +133,27 @@ pub async fn until_ended_with_logs(
         Ok(())
     };
     tokio::try_join!(logs::follow(session, &names, open), waiting)?;
-    say(session, &heard, false, false)
+    print(session, &heard, false)
 }
 
-fn say(session: &Session, heard: &WaitEvents, is_late: bool, as_json: bool) -> Result<u8, Stop> {
+fn print(session: &Session, heard: &WaitEvents, is_late: bool) -> Result<u8, Stop> {
     let ended = &heard.ended;
     // An experiment without a run has nothing to wait for; `wait all` counts the
     // others.
     let mut with_runs = ended.values().filter(|view| view.run != 0).peekable();
     let is_something = ended.is_empty() || with_runs.peek().is_some();
     let all_finished = is_something && with_runs.all(|view| view.state == "finished");
-    if as_json {
-        let views: Vec<_> = ended.values().map(json::experiment).collect();
-        session.out.json(&json::document(json!({
-            "experiments": views,
-            "finished": all_finished,
-            "timed_out": is_late,
-            "notices": heard.notices.iter().map(notice_json).collect::<Vec<_>>(),
-            "notes": heard.notes,
-        })))?;
-    } else {
-        let views: Vec<&ExperimentView> = ended.values().collect();
-        session.out.text(&as_text(&views))?;
-    }
-    Ok(if all_finished && !is_late {
-        code::OK
-    } else {
-        code::FAILED
-    })
+    let fields = || {
+        object!(heard =>
+            experiments: ended.values().map(json::experiment).collect::<Vec<_>>(),
+            finished: all_finished, timed_out: is_late,
+            notices: [one => node, back, since: text::iso_time(one.since_ms), why?, runs],
+            notes,
+        )
+    };
+    let text = || as_text(&ended.values().collect::<Vec<_>>());
+    session.out.reply(&[], fields, text)?;
+    Ok(code::ok_if(all_finished && !is_late))
 }
 
 fn is_live(view: &ExperimentView) -> bool {
@@ -198,9 +188,7 @@ async fn follow(
         settle: false,
         any,
     };
-    let out = Out {
-        screen: session.out.screen,
-    };
+    let out = session.out;
     'asking: loop {
         let client = session.client().await?;
         let mut events = client
@@ -277,10 +265,6 @@ pub fn notice_text(notice: &NodeNotice) -> String {
         ));
     }
     Safe::line(&said).to_string()
-}
-
-fn notice_json(notice: &NodeNotice) -> Value {
-    object!(notice => node, back, since: text::iso_time(notice.since_ms), why?, runs)
 }
 
 /// The hints about a reason, to stand after it.

@@ -90,7 +90,10 @@ struct ScreenContent {
 impl ScreenContent {
     fn new(screen: Screen, args: &Status) -> Self {
         Self {
-            out: Out { screen },
+            out: Out {
+                screen,
+                as_json: args.json.json,
+            },
             json: args.json.json,
             totals: None,
             rows: Vec::new(),

@@ -2,11 +2,12 @@
 //! experiment it lists them and asks; it aborts exactly the listed ones.
 
 use nero_model::safe::Safe;
-use nero_views::{json, object, text};
+use nero_views::json::run_id;
+use nero_views::{object, text};
 use nero_wire::v1::abort_reply::{One, Outcome};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{AbortReply, AbortRequest};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::rehearsal::{ending, is_one_id, narrow, skips};
 use crate::args::Abort;
@@ -37,12 +38,9 @@ pub async fn run(session: &mut Session, args: &Abort) -> Result<u8, Stop> {
         }
     }
     let reply = call(session, asked).await?;
-    if args.json.json {
-        session.out.json(&as_json(&reply, args.dry_run))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session.out.text(&as_text(&reply, args.dry_run))?;
-    }
+    let fields = || as_json(&reply, args.dry_run);
+    let text = || as_text(&reply, args.dry_run);
+    session.out.reply(&reply.notes, fields, text)?;
     Ok(code::OK)
 }
 
@@ -122,17 +120,11 @@ fn unconfirmed(reply: &AbortReply) -> Vec<&One> {
 }
 
 fn as_json(reply: &AbortReply, dry_run: bool) -> Value {
-    let one = |one: &One| {
-        object!(one =>
-            id: one.experiment, name,
-            run: json::run_id(one.experiment, one.run),
-            outcome, why?,
-        )
-    };
-    json::document(json!({
-        "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),
-        "touched": touched(reply).len(),
-        "notes": reply.notes,
-        "dry_run": dry_run,
-    }))
+    object!(reply =>
+        experiments: [one =>
+            id: one.experiment, name, run: run_id(one.experiment, one.run), outcome, why?
+        ],
+        touched: touched(reply).len(),
+        notes, dry_run: dry_run,
+    )
 }

@@ -3,7 +3,7 @@
 
 use std::io::{self, Read as _};
 
-use nero_views::{json, object, text};
+use nero_views::{object, text};
 use nero_wire::v1::add_reply::One;
 use nero_wire::v1::add_reply::one::What;
 use nero_wire::v1::man_client::ManClient;
@@ -53,15 +53,10 @@ pub async fn run(session: &mut Session, args: &Add) -> Result<u8, Stop> {
     let reply = session
         .change(Change::Last, request, ManClient::add)
         .await?;
-    if args.json.json {
-        session.out.json(&as_json(&reply, args.dry_run))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session.out.notes(&taken(&reply.folders));
-        session
-            .out
-            .text(&as_text(&session.out.screen, &reply, args.dry_run))?;
-    }
+    let out = &session.out;
+    let notes = [reply.notes.clone(), taken(&reply.folders)].concat();
+    let text = || as_text(&out.screen, &reply, args.dry_run);
+    out.reply(&notes, || as_json(&reply, args.dry_run), text)?;
     Ok(code::OK)
 }
 
@@ -190,21 +185,16 @@ pub fn taken_json(folders: &[FolderTaken]) -> Value {
 }
 
 fn as_json(reply: &AddReply, dry_run: bool) -> Value {
-    let one = |one: &One| {
-        object!(one =>
-            id: one.experiment, name, collection?,
-            what: word(one.what()),
-            changes, notes,
-        )
-    };
-    let mut document = json::document(object!(reply =>
-        experiments: reply.experiments.iter().map(one).collect::<Vec<_>>(),
+    let mut fields = object!(reply =>
+        experiments: [one =>
+            id: one.experiment, name, collection?, what: word(one.what()), changes, notes
+        ],
         notes, range?,
         folders: taken_json(&reply.folders),
         dry_run: dry_run,
-    ));
+    );
     if !reply.rows.is_empty() {
-        document["rows"] = json!(reply.rows);
+        fields["rows"] = json!(reply.rows);
     }
-    document
+    fields
 }

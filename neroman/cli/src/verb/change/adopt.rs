@@ -5,7 +5,7 @@ use nero_views::{json, object};
 use nero_wire::v1::adopt_reply::One;
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{AdoptReply, AdoptRequest};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::args::Adopt;
 use crate::connect::Change;
@@ -28,14 +28,14 @@ pub async fn run(session: &mut Session, args: &Adopt) -> Result<u8, Stop> {
         .change(Change::Last, asked, ManClient::adopt)
         .await?;
     let notes = notes(&reply);
-    if args.json.json {
-        session.out.json(&as_json(&reply, &notes))?;
-    } else {
-        session.out.text(&as_text(&reply))?;
+    session
+        .out
+        .reply(&[], || as_json(&reply, &notes), || as_text(&reply))?;
+    if !session.out.as_json {
         session.out.notes(&notes);
     }
     let refused = reply.jobs.iter().any(|one| !one.problem.is_empty());
-    Ok(if refused { code::FAILED } else { code::OK })
+    Ok(code::ok_if(!refused))
 }
 
 fn notes(reply: &AdoptReply) -> Vec<String> {
@@ -92,21 +92,17 @@ fn as_json(reply: &AdoptReply, notes: &[String]) -> Value {
         ("", true) => "known",
         (_, _) => "refused",
     };
-    let one = |one: &One| {
-        let is_there = one.problem.is_empty();
-        object!(one =>
+    let is_there = |one: &One| one.problem.is_empty();
+    object!(reply =>
+        jobs: [one =>
             job: one.asked,
             outcome: outcome(one),
             why: json::some(&one.problem),
-            id: is_there.then_some(one.experiment),
+            id: is_there(one).then_some(one.experiment),
             name?,
-            run: is_there.then(|| json::run_id(one.experiment, one.run)),
+            run: is_there(one).then(|| json::run_id(one.experiment, one.run)),
             log?,
-        )
-    };
-    json::document(json!({
-        "jobs": reply.jobs.iter().map(one).collect::<Vec<_>>(),
-        "scheduler": json::some(&reply.scheduler),
-        "notes": notes,
-    }))
+        ],
+        scheduler?, notes: notes,
+    )
 }

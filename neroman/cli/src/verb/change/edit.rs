@@ -2,10 +2,8 @@
 
 use nero_model::safe::Safe;
 use nero_views::{json, object, text};
-use nero_wire::v1::edit_reply::One;
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{Assignment, EditReply, EditRequest};
-use serde_json::{Value, json};
 
 use crate::args::{Copy, Set};
 use crate::connect::Change;
@@ -33,7 +31,7 @@ pub async fn set(session: &mut Session, args: &Set) -> Result<u8, Stop> {
     };
     let reply = call(session, asked).await?;
     let done = if args.dry_run { "would set" } else { "set" };
-    say(session, &reply, done, args.dry_run, args.json.json)
+    print(session, &reply, done, args.dry_run)
 }
 
 /// Runs `copy`.
@@ -52,7 +50,7 @@ pub async fn copy(session: &mut Session, args: &Copy) -> Result<u8, Stop> {
     } else {
         "copied to"
     };
-    say(session, &reply, done, args.dry_run, args.json.json)
+    print(session, &reply, done, args.dry_run)
 }
 
 /// Reads `k=v`.
@@ -74,21 +72,19 @@ async fn call(session: &mut Session, asked: EditRequest) -> Result<EditReply, Fa
     session.change(Change::Other, asked, ManClient::edit).await
 }
 
-fn say(
-    session: &Session,
-    reply: &EditReply,
-    done: &str,
-    dry_run: bool,
-    as_json: bool,
-) -> Result<u8, Stop> {
-    if as_json {
-        session.out.json(&json_of(reply, dry_run))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session.out.text(&as_text(reply, done))?;
-    }
-    let is_something = !reply.experiments.is_empty();
-    Ok(if is_something { code::OK } else { code::FAILED })
+fn print(session: &Session, reply: &EditReply, done: &str, dry_run: bool) -> Result<u8, Stop> {
+    let fields = || {
+        object!(reply =>
+            experiments: [one =>
+                id: one.experiment, name, changes, overrides: json::overrides(&one.overrides)
+            ],
+            notes, dry_run: dry_run,
+        )
+    };
+    session
+        .out
+        .reply(&reply.notes, fields, || as_text(reply, done))?;
+    Ok(code::ok_if(!reply.experiments.is_empty()))
 }
 
 fn as_text(reply: &EditReply, done: &str) -> String {
@@ -117,18 +113,4 @@ fn as_text(reply: &EditReply, done: &str) -> String {
     }
     shown.push('\n');
     shown
-}
-
-fn json_of(reply: &EditReply, dry_run: bool) -> Value {
-    let one = |one: &One| {
-        object!(one =>
-            id: one.experiment, name, changes,
-            overrides: json::overrides(&one.overrides),
-        )
-    };
-    json::document(json!({
-        "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),
-        "notes": reply.notes,
-        "dry_run": dry_run,
-    }))
 }

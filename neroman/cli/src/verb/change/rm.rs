@@ -1,11 +1,9 @@
 //! `rm SEL`: hides experiments; `--undo` brings them back. With more than one
 //! experiment it lists them and asks; it removes exactly the listed ones.
 
-use nero_views::{json, object, text};
+use nero_views::{object, text};
 use nero_wire::v1::man_client::ManClient;
-use nero_wire::v1::remove_reply::One;
 use nero_wire::v1::{RemoveReply, RemoveRequest};
-use serde_json::Value;
 
 use super::rehearsal::{ending, is_one_id, narrow, skips};
 use crate::args::Remove;
@@ -34,14 +32,17 @@ pub async fn run(session: &mut Session, args: &Remove) -> Result<u8, Stop> {
         }
     }
     let reply = call(session, asked).await?;
-    if args.json.json {
-        session.out.json(&as_json(&reply, args))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session.out.text(&as_text(&reply, args))?;
-    }
+    let fields = || {
+        object!(reply =>
+            experiments: [one => id: one.experiment, name, skipped?],
+            touched: touched(&reply).len(),
+            notes, undo: args.undo, dry_run: args.dry_run,
+        )
+    };
+    let text = || as_text(&reply, args);
+    session.out.reply(&reply.notes, fields, text)?;
     let done = !touched(&reply).is_empty() || args.dry_run;
-    Ok(if done { code::OK } else { code::FAILED })
+    Ok(code::ok_if(done))
 }
 
 async fn call(session: &mut Session, asked: RemoveRequest) -> Result<RemoveReply, Fault> {
@@ -82,13 +83,4 @@ fn as_text(reply: &RemoveReply, args: &Remove) -> String {
         ));
     }
     text
-}
-
-fn as_json(reply: &RemoveReply, args: &Remove) -> Value {
-    let one = |one: &One| object!(one => id: one.experiment, name, skipped?);
-    json::document(object!(args =>
-        experiments: reply.experiments.iter().map(one).collect::<Vec<_>>(),
-        touched: touched(reply).len(),
-        notes: reply.notes, undo, dry_run,
-    ))
 }

@@ -60,12 +60,9 @@ pub async fn run(session: &mut Session, args: &RunCommand) -> Result<u8, Stop> {
         ..StartRequest::default()
     };
     let reply = start::send(session, asked).await?;
-    if args.json.json && args.detach {
-        session.out.json(&start::as_json(&reply, false))?;
-    } else if !args.json.json {
-        session.out.notes(&reply.notes);
-        session.out.notes(&add::taken(&reply.folders));
-        session.out.text(&start::as_text(&reply, false, "start"))?;
+    let as_json = session.out.as_json;
+    if args.detach || !as_json {
+        start::print(session, &reply, false, "start")?;
     }
     let live = added.rows.len() - start::started(&reply).count().min(added.rows.len());
     if live > 0 {
@@ -81,11 +78,11 @@ pub async fn run(session: &mut Session, args: &RunCommand) -> Result<u8, Stop> {
         text: text::ids(&added.rows),
         ..Selection::default()
     };
-    if !args.json.json {
+    if !as_json {
         let runs = runs(&added.rows, &reply);
         return wait::until_ended_with_logs(session, picked, &runs).await;
     }
-    wait::until_ended(session, picked, true, &reply.notes).await
+    wait::until_ended(session, picked, &reply.notes).await
 }
 
 /// The runs of these experiments: those that were made just now, else the newest.

@@ -80,14 +80,7 @@ pub async fn launch(
         asked.request = request();
         reply = send(session, asked).await?;
     }
-    if launch.json.json {
-        session.out.json(&as_json(&reply, launch.dry_run))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session.out.notes(&taken(&reply.folders));
-        session.out.text(&scripts_as_text(&reply))?;
-        session.out.text(&as_text(&reply, launch.dry_run, verb))?;
-    }
+    print(session, &reply, launch.dry_run, verb)?;
     let started: Vec<u64> = started(&reply).map(|one| one.experiment).collect();
     if launch.dry_run {
         Ok(code::OK)
@@ -98,7 +91,7 @@ pub async fn launch(
             text: text::ids(&started),
             ..Selection::default()
         };
-        wait::until_ended(session, picked, launch.json.json, &reply.notes).await
+        wait::until_ended(session, picked, &reply.notes).await
     } else {
         Ok(code::OK)
     }
@@ -109,6 +102,17 @@ pub async fn send(session: &mut Session, asked: StartRequest) -> Result<StartRep
     started.await
 }
 
+/// Prints the outcome.
+///
+/// # Errors
+/// When the output cannot be written.
+pub fn print(session: &Session, reply: &StartReply, dry_run: bool, verb: &str) -> Result<(), Stop> {
+    let notes = [reply.notes.clone(), taken(&reply.folders)].concat();
+    let text = || scripts_as_text(reply) + &as_text(reply, dry_run, verb);
+    let out = &session.out;
+    out.reply(&notes, || as_json(reply, dry_run), text)
+}
+
 pub fn started(reply: &StartReply) -> impl Iterator<Item = &One> {
     reply
         .experiments
@@ -117,12 +121,12 @@ pub fn started(reply: &StartReply) -> impl Iterator<Item = &One> {
 }
 
 /// The lines for eyes.
-pub fn as_text(reply: &StartReply, dry_run: bool, verb: &str) -> String {
+fn as_text(reply: &StartReply, dry_run: bool, verb: &str) -> String {
     let mut text = String::new();
     let made: Vec<&One> = started(reply).collect();
     if made.len() <= NAMED_MAX {
         for one in &made {
-            let name = nero_model::safe::Safe::line(&one.name);
+            let name = Safe::line(&one.name);
             match json::run_id(one.experiment, one.run) {
                 Some(run) => text.push_str(&format!("{run}  {name}\n")),
                 None => text.push_str(&format!("{}  {name}\n", one.experiment)),
@@ -170,27 +174,22 @@ fn script_as_json(one: &BatchScript) -> Value {
     object!(one => node, experiments, command?, script?, problem?)
 }
 
-pub fn as_json(reply: &StartReply, dry_run: bool) -> Value {
-    let one = |one: &One| {
-        object!(one =>
-            id: one.experiment, name,
-            run: json::run_id(one.experiment, one.run),
-            skipped?,
-        )
-    };
+fn as_json(reply: &StartReply, dry_run: bool) -> Value {
     let started = started(reply).count();
-    let mut document = json::document(object!(reply =>
-        experiments: reply.experiments.iter().map(one).collect::<Vec<_>>(),
+    let mut fields = object!(reply =>
+        experiments: [one =>
+            id: one.experiment, name, run: json::run_id(one.experiment, one.run), skipped?
+        ],
         started: started,
         skipped: reply.experiments.len() - started,
         notes,
         folders: taken_json(&reply.folders),
         batch?, dry_run: dry_run,
-    ));
+    );
     if !reply.scripts.is_empty() {
-        document["scripts"] = reply.scripts.iter().map(script_as_json).collect();
+        fields["scripts"] = reply.scripts.iter().map(script_as_json).collect();
     }
-    document
+    fields
 }
 
 /// Whether an operand of `start` is a file or folder and no selector. A word

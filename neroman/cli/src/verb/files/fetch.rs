@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use crate::args::Fetch;
 use crate::connect::{CHANGE_DEADLINE, Next, Whose};
 use crate::fault::{Stop, code};
-use crate::say::Out;
 use crate::say::progress::Meter;
 use crate::session::{Session, refuse_empty, selection};
 
@@ -27,9 +26,7 @@ pub async fn run(session: &mut Session, args: &Fetch) -> Result<u8, Stop> {
     };
     let mut done: BTreeMap<(u64, u32), One> = BTreeMap::new();
     'asking: loop {
-        let out = Out {
-            screen: session.out.screen,
-        };
+        let out = session.out;
         let mut meter = Meter::new();
         let mut notes = Vec::new();
         let whose = match args.picked.as_slice() {

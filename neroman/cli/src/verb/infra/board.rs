@@ -44,7 +44,10 @@ impl Board {
             failed: None,
         };
         Self {
-            out: Out { screen },
+            out: Out {
+                screen,
+                as_json: is_json,
+            },
             is_json,
             done,
             hosts: members.iter().map(host).collect(),

@@ -56,9 +56,7 @@ pub async fn follow<Q: Clone>(
     ) -> Result<Response<Streaming<NodeEvent>>, Status>,
 ) -> Result<u8, Stop> {
     'asking: loop {
-        let out = Out {
-            screen: session.out.screen,
-        };
+        let out = session.out;
         let mut meter = Meter::new();
         let mut heard = NodeEvents::default();
         let client = session.client().await?;

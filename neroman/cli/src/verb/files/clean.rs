@@ -8,7 +8,7 @@ use nero_views::{json, object, text};
 use nero_wire::v1::clean_ask_reply::{OnNode, One};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{CleanAskReply, CleanAskRequest, Selection};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::args::Clean;
 use crate::connect::{Change, Whose};
@@ -65,11 +65,9 @@ pub async fn run(session: &mut Session, args: &Clean) -> Result<u8, Stop> {
         }
         join_failed(&mut reply, shown);
     }
-    if args.json.json {
-        session.out.json(&as_json(&reply, args.dry_run))?;
-    } else {
-        session.out.text(&as_text(&reply, args.dry_run))?;
-    }
+    let fields = || as_json(&reply, args.dry_run);
+    let text = || as_text(&reply, args.dry_run);
+    session.out.reply(&[], fields, text)?;
     let failed = reply.nodes.iter().filter(|node| !node.failed.is_empty());
     Ok(code::of_failures(failed.map(|node| node.away)))
 }
@@ -224,19 +222,14 @@ fn line(node: &OnNode, dry_run: bool) -> String {
 }
 
 fn as_json(reply: &CleanAskReply, dry_run: bool) -> Value {
-    let run = |one: &One| {
-        object!(one =>
-            id: one.experiment,
-            run: json::run_id(one.experiment, one.run),
+    object!(reply =>
+        runs: [one =>
+            id: one.experiment, run: json::run_id(one.experiment, one.run),
             node, bytes, skipped?, not_home, not_home_files, not_home_bytes,
-        )
-    };
-    let node = |node: &OnNode| object!(node => node, freed_bytes, store_bytes, failed?, notes);
-    json::document(json!({
-        "runs": reply.runs.iter().map(run).collect::<Vec<_>>(),
-        "nodes": reply.nodes.iter().map(node).collect::<Vec<_>>(),
-        "dry_run": dry_run,
-    }))
+        ],
+        nodes: [node => node, freed_bytes, store_bytes, failed?, notes],
+        dry_run: dry_run,
+    )
 }
 
 #[cfg(test)]

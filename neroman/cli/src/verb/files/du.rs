@@ -6,7 +6,7 @@ use nero_wire::v1::disk_usage_reply::Run;
 use nero_wire::v1::du_reply::OnNode;
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{DiskUsageReply, DuReply, DuRequest};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::args::Du;
 use crate::connect::{CHANGE_DEADLINE, Whose};
@@ -26,11 +26,8 @@ pub async fn run(session: &mut Session, args: &Du) -> Result<u8, Stop> {
     let reply = silence
         .over(session.call(CHANGE_DEADLINE, asked, ManClient::du))
         .await?;
-    if args.json.json {
-        session.out.json(&as_json(&reply))?;
-    } else {
-        session.out.text(&as_text(&session.out.screen, &reply))?;
-    }
+    let out = &session.out;
+    out.reply(&[], || as_json(&reply), || as_text(&out.screen, &reply))?;
     let failed = reply.nodes.iter().filter(|node| !node.failed.is_empty());
     Ok(code::of_failures(failed.map(|node| node.away)))
 }
@@ -92,30 +89,25 @@ fn run_line(node: &str, run: &Run) -> String {
 }
 
 fn as_json(reply: &DuReply) -> Value {
-    let run = |run: &Run| {
-        let id = run.run.clone().unwrap_or_default();
-        object!(run =>
-            id: id.experiment,
-            run: json::run_id(id.experiment, id.number),
-            bytes, live, folder,
+    let id = |run: &Run| run.run.clone().unwrap_or_default();
+    let usage = |usage: &DiskUsageReply| {
+        object!(usage =>
+            runs_bytes, store_bytes, store_files, store_unused_bytes, trash_bytes,
+            agents_bytes, agents_unused_bytes, images_bytes, free_bytes, total_bytes,
+            runs: [run =>
+                id: id(run).experiment, run: json::run_id(id(run).experiment, id(run).number),
+                bytes, live, folder,
+            ],
         )
     };
-    let node = |node: &OnNode| {
-        let usage = node.usage.as_ref().map(|usage| {
-            object!(usage =>
-                runs_bytes, store_bytes, store_files, store_unused_bytes, trash_bytes,
-                agents_bytes, agents_unused_bytes, images_bytes, free_bytes, total_bytes,
-                runs: usage.runs.iter().map(run).collect::<Vec<_>>(),
-            )
-        });
-        object!(node => node, usage: usage, failed?, as_of: text::iso_time(node.as_of_ms))
-    };
-    json::document(json!({
-        "nodes": reply.nodes.iter().map(node).collect::<Vec<_>>(),
-        "home": {
-            "store_bytes": reply.home_store_bytes,
-            "results_bytes": reply.home_results_bytes,
-            "database_bytes": reply.home_database_bytes,
-        },
-    }))
+    object!(reply =>
+        nodes: [node =>
+            node, usage: node.usage.as_ref().map(usage), failed?,
+            as_of: text::iso_time(node.as_of_ms),
+        ],
+        home: object!(reply =>
+            store_bytes: reply.home_store_bytes, results_bytes: reply.home_results_bytes,
+            database_bytes: reply.home_database_bytes,
+        ),
+    )
 }

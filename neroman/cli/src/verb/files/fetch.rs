@@ -52,7 +52,7 @@ pub async fn run(session: &mut Session, args: &Fetch) -> Result<u8, Stop> {
                         if done.get(&run).is_some_and(|known| known.failed.is_empty()) {
                             continue;
                         }
-                        if !args.json.json {
+                        if !out.as_json {
                             out.text(&line(&one, args.dry_run))?;
                         }
                         done.insert(run, one);
@@ -64,12 +64,8 @@ pub async fn run(session: &mut Session, args: &Fetch) -> Result<u8, Stop> {
         }
         meter.clear();
         let done: Vec<One> = done.into_values().collect();
-        if args.json.json {
-            out.json(&as_json(&done, &notes, args.dry_run))?;
-        } else {
-            out.notes(&notes);
-            out.text(&counts(&done, args.dry_run))?;
-        }
+        let fields = || as_json(&done, &notes, args.dry_run);
+        out.reply(&notes, fields, || counts(&done, args.dry_run))?;
         return Ok(ended(&done, !args.include.is_empty()));
     }
 }
@@ -137,14 +133,10 @@ fn counts(done: &[One], dry_run: bool) -> String {
 fn as_json(done: &[One], notes: &[String], dry_run: bool) -> Value {
     let one = |one: &One| {
         object!(one =>
-            id: one.experiment,
-            run: json::run_id(one.experiment, one.run),
+            id: one.experiment, run: json::run_id(one.experiment, one.run),
             folder?, files, bytes, unchanged, notes, failed?,
         )
     };
-    json::document(json!({
-        "runs": done.iter().map(one).collect::<Vec<_>>(),
-        "notes": notes,
-        "dry_run": dry_run,
-    }))
+    let runs: Vec<_> = done.iter().map(one).collect();
+    json!({"runs": runs, "notes": notes, "dry_run": dry_run})
 }

@@ -1,7 +1,7 @@
 //! `rule backtest`: what a rule would have done to past runs.
 
 use nero_model::safe::Safe;
-use nero_views::{json, object, text};
+use nero_views::{object, text};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::rule_backtest_reply::Run;
 use nero_wire::v1::{RuleBacktestReply, RuleBacktestRequest};
@@ -23,12 +23,8 @@ pub async fn run(session: &mut Session, args: &BacktestArgs) -> Result<u8, Stop>
         best: args.best.clone().unwrap_or_default(),
     };
     let reply = session.read(asked, ManClient::rule_backtest).await?;
-    if args.json.json {
-        session.out.json(&json::document(as_json(&reply)))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session.out.text(&as_text(&session.out.screen, &reply))?;
-    }
+    let (out, fields) = (&session.out, || as_json(&reply));
+    out.reply(&reply.notes, fields, || as_text(&out.screen, &reply))?;
     Ok(code::OK)
 }
 
@@ -43,24 +39,19 @@ fn id(run: &Run) -> String {
 
 fn as_json(reply: &RuleBacktestReply) -> serde_json::Value {
     let seconds = |ms: u64| ms as f64 / 1000.0;
-    let runs = reply.runs.iter().map(|run| {
-        object!(run =>
-            id: run.experiment,
-            run: id(run),
-            name, state,
+    let direction = if reply.more_is_better { "max" } else { "min" };
+    object!(reply =>
+        rule: reply.text, ends, best?,
+        direction: (!reply.best.is_empty()).then_some(direction),
+        runs: [run =>
+            id: run.experiment, run: id(run), name, state,
             runtime_s: seconds(run.ran_ms),
             fired_s: run.fired_ms.map(seconds),
             step: run.step.filter(|_| run.fired_ms.is_some()),
             values?,
             best: run.best.filter(|best| best.is_finite()),
             good, lost, problem?,
-        )
-    });
-    let direction = if reply.more_is_better { "max" } else { "min" };
-    object!(reply =>
-        rule: reply.text, ends, best?,
-        direction: (!reply.best.is_empty()).then_some(direction),
-        runs: runs.collect::<Vec<_>>(),
+        ],
         notes,
     )
 }

@@ -11,7 +11,6 @@ use nero_wire::v1::rule_state::Ran;
 use nero_wire::v1::{
     self, RuleAddRequest, RuleChangeReply, RuleListRequest, RuleRemoveRequest, RuleState,
 };
-use serde_json::json;
 
 use crate::args::Rule;
 use crate::connect::Change;
@@ -23,34 +22,28 @@ use crate::session::{Session, author, request, selection};
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Rule) -> Result<u8, Stop> {
     match args {
-        Rule::List { picked, json } => list(session, picked, json.json).await,
-        Rule::Why { picked, json } => why::run(session, picked, json.json).await,
-        Rule::Add { picked, rule, json } => add(session, picked, rule, json.json).await,
+        Rule::List { picked, .. } => list(session, picked).await,
+        Rule::Why { picked, .. } => why::run(session, picked).await,
+        Rule::Add { picked, rule, .. } => add(session, picked, rule).await,
         Rule::Backtest(args) => backtest::run(session, args).await,
-        Rule::Rm { picked, rule, json } => remove(session, picked, *rule, json.json).await,
+        Rule::Rm { picked, rule, .. } => remove(session, picked, *rule).await,
     }
 }
 
-async fn list(session: &mut Session, picked: &[String], as_json: bool) -> Result<u8, Stop> {
+async fn list(session: &mut Session, picked: &[String]) -> Result<u8, Stop> {
     let asked = RuleListRequest {
         selection: Some(selection(picked)),
     };
     let reply = session.read(asked, ManClient::rule_list).await?;
-    if as_json {
-        let rules: Vec<_> = reply.rules.iter().map(json::rule).collect();
-        session.out.json(&json::document(
-            json!({"rules": rules, "notes": reply.notes}),
-        ))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session
-            .out
-            .text(&as_text(&session.out.screen, &reply.rules, true))?;
-    }
+    let out = &session.out;
+    let rules = || reply.rules.iter().map(json::rule).collect::<Vec<_>>();
+    let fields = || object!(reply => rules: rules(), notes);
+    let text = || as_text(&out.screen, &reply.rules, true);
+    out.reply(&reply.notes, fields, text)?;
     Ok(code::OK)
 }
 
-async fn add(session: &mut Session, picked: &str, rule: &str, as_json: bool) -> Result<u8, Stop> {
+async fn add(session: &mut Session, picked: &str, rule: &str) -> Result<u8, Stop> {
     let (action, text) = split(rule)?;
     let asked = RuleAddRequest {
         request: request(),
@@ -62,10 +55,10 @@ async fn add(session: &mut Session, picked: &str, rule: &str, as_json: bool) -> 
     let reply = session
         .change(Change::Other, asked, ManClient::rule_add)
         .await?;
-    changed(session, &reply, "added", as_json)
+    changed(session, &reply, "added")
 }
 
-async fn remove(session: &mut Session, picked: &str, rule: u64, as_json: bool) -> Result<u8, Stop> {
+async fn remove(session: &mut Session, picked: &str, rule: u64) -> Result<u8, Stop> {
     let asked = RuleRemoveRequest {
         request: request(),
         selection: Some(selection(&[picked.to_owned()])),
@@ -74,7 +67,7 @@ async fn remove(session: &mut Session, picked: &str, rule: u64, as_json: bool) -
     let reply = session
         .change(Change::Other, asked, ManClient::rule_remove)
         .await?;
-    changed(session, &reply, "removed", as_json)
+    changed(session, &reply, "removed")
 }
 
 /// `abort: loss > 5` in its two parts.
@@ -120,30 +113,11 @@ pub fn split(rule: &str) -> Result<(&str, &str), Fault> {
     Ok((action, text))
 }
 
-fn changed(
-    session: &mut Session,
-    reply: &RuleChangeReply,
-    done: &str,
-    as_json: bool,
-) -> Result<u8, Stop> {
-    if as_json {
-        let changed: Vec<_> = reply
-            .changed
-            .iter()
-            .map(|one| object!(one => id: one.experiment, rule, note?))
-            .collect();
-        session.out.json(&json::document(
-            json!({"changed": changed, "notes": reply.notes}),
-        ))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session.out.text(&changed_text(reply, done))?;
-    }
-    Ok(if reply.changed.is_empty() {
-        code::FAILED
-    } else {
-        code::OK
-    })
+fn changed(session: &Session, reply: &RuleChangeReply, done: &str) -> Result<u8, Stop> {
+    let fields = || object!(reply => changed: [one => id: one.experiment, rule, note?], notes);
+    let text = || changed_text(reply, done);
+    session.out.reply(&reply.notes, fields, text)?;
+    Ok(code::ok_if(!reply.changed.is_empty()))
 }
 
 fn changed_text(reply: &RuleChangeReply, done: &str) -> String {

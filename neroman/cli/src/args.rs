@@ -28,7 +28,7 @@ pub use files::{Clean, Du, Exec, Fetch, Paths, Shell as ShellOn};
 pub use infra::{InfraUp, InfraVerb};
 pub use live::{Abort, Adopt, Launch, Pause, Restart, Start, Wait};
 pub use mail::MailVerb;
-pub use node::{NodeAdd, NodeJoin, NodeVerb, NodeWelcome, Warden, YesNo};
+pub use node::{NodeAdd, NodeEnd, NodeJoin, NodeTakeOver, NodeVerb, NodeWelcome, Warden, YesNo};
 pub use noodles::{Import, Noodles};
 pub use numbers::{Band, Curves, Metrics, OtherSystem, PlotAxis, Results};
 pub use own::{Copy, Note, Remove, Set, Tag};
@@ -280,7 +280,7 @@ pub enum Verb {
 }
 
 /// Machine-readable output.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Copy, Debug, Default, Args)]
 pub struct Json {
     /// Print JSON
     #[arg(long)]

@@ -124,6 +124,14 @@ impl Fault {
         self
     }
 
+    /// Sets the next step for the user, if one is known.
+    pub fn maybe_hint(self, hint: Option<impl Into<String>>) -> Self {
+        match hint {
+            Some(hint) => self.hint(hint),
+            None => self,
+        }
+    }
+
     /// The error that the daemon returned.
     pub fn from_status(status: &Status) -> Self {
         match Failure::decode(status.details()) {

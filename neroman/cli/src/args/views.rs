@@ -6,7 +6,7 @@ use super::Json;
 use super::complete::{picked, status_word, value_name};
 
 /// `status`.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct Status {
     /// Experiments (all unless given); `nodes`, or the name of a node or group
     #[arg(value_name = "SEL|nodes|NODE", add = status_word())]

@@ -11,13 +11,7 @@ use crate::session::{Session, author, request};
 use crate::verb::change::abort;
 
 /// Runs the verb.
-pub async fn run(
-    session: &mut Session,
-    name: &str,
-    purge: bool,
-    yes: bool,
-    is_json: bool,
-) -> Result<u8, Stop> {
+pub async fn run(session: &mut Session, name: &str, purge: bool, yes: bool) -> Result<u8, Stop> {
     let known = on_node::ask(session, true).await?;
     let members = members(&known, name)?;
     refuse_default(&known, name, &members)?;
@@ -31,7 +25,7 @@ pub async fn run(
         purge,
     };
     let requests = members.iter().map(request).collect();
-    let board = Board::new(session.out.screen, is_json, "put away", &members);
+    let board = Board::new(session.out, "put away", &members);
     let mut board = on_each(session, board, requests, ManClient::node_put_away).await?;
     for (host, member) in board.hosts.iter_mut().zip(&members) {
         if let Some(fault) = host.failed.as_mut()
@@ -46,7 +40,7 @@ pub async fn run(
             );
         }
     }
-    sum_up(session, &board, name, is_json)
+    sum_up(&board, name)
 }
 
 /// The configuration would name what is gone.

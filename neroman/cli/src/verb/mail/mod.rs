@@ -18,13 +18,13 @@ use crate::session::{Session, home};
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &MailVerb) -> Result<u8, Stop> {
     match args {
-        MailVerb::List(json) => list::list(session, json.json).await,
-        MailVerb::Retry(json) => list::retry(session, json.json).await,
-        MailVerb::Test { to, json } => test(&session.out, to.as_deref(), json.json).await,
+        MailVerb::List(_) => list::list(session).await,
+        MailVerb::Retry(_) => list::retry(session).await,
+        MailVerb::Test { to, .. } => test(&session.out, to.as_deref()).await,
     }
 }
 
-async fn test(out: &Out, to: Option<&str>, as_json: bool) -> Result<u8, Stop> {
+async fn test(out: &Out, to: Option<&str>) -> Result<u8, Stop> {
     let config = Config::read(&home()?.config).map_err(|error| {
         let fault = Fault::usage("the configuration cannot be used").because(&error);
         match error.hint() {
@@ -44,22 +44,22 @@ async fn test(out: &Out, to: Option<&str>, as_json: bool) -> Result<u8, Stop> {
     let mut sent = Vec::new();
     for recipient in recipients {
         let outcome = send(&config, mail, recipient).await?;
-        if !as_json && let SendResult::Accepted(words) = &outcome {
+        if !out.as_json
+            && let SendResult::Accepted(words) = &outcome
+        {
             out.line(&format!("{recipient}: {} took it: {words}", taker(mail)))?;
         }
         sent.push((recipient, outcome));
     }
-    if as_json {
-        let sent: Vec<Value> = sent
-            .iter()
-            .map(|(to, outcome)| document(to, outcome))
-            .collect();
+    if out.as_json {
+        let sent = sent.iter().map(|(to, outcome)| document(to, outcome));
+        let sent: Vec<Value> = sent.collect();
         out.json(&json::document(json!({"sent": sent})))?;
     }
     let failed = sent.iter().find(|(_, outcome)| !is_accepted(outcome));
     match failed {
         None => Ok(code::OK),
-        Some(_) if as_json => Ok(code::FAILED),
+        Some(_) if out.as_json => Ok(code::FAILED),
         Some((to, outcome)) => Err(failure(mail, to, outcome).into()),
     }
 }

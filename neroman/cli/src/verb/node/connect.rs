@@ -12,13 +12,13 @@ use crate::verb::exec::os_words;
 
 /// `node connect`. Without a terminal for questions, the daemon itself tries a
 /// way that ssh does not open, and reports why it does not open.
-pub async fn run(session: &mut Session, how: How, name: &str) -> Result<u8, Stop> {
+pub async fn run(session: &mut Session, name: &str) -> Result<u8, Stop> {
     if session.out.screen.can_ask {
         open(session, name).await?;
-        return follow(session, how, name).await;
+        return follow(session, name).await;
     }
     let closed = by_ssh(session, name).await?.is_some();
-    let mut ended = follow(session, how, name).await;
+    let mut ended = follow(session, name).await;
     if let Err(Stop::Fault(why)) = &mut ended
         && closed
         && why.remedy == Remedy::Terminal
@@ -29,11 +29,11 @@ pub async fn run(session: &mut Session, how: How, name: &str) -> Result<u8, Stop
 }
 
 /// Has the daemon connect, and prints its steps.
-pub async fn follow(session: &mut Session, how: How, name: &str) -> Result<u8, Stop> {
+pub async fn follow(session: &mut Session, name: &str) -> Result<u8, Stop> {
     let asked = NodeConnectRequest {
         name: name.to_owned(),
     };
-    events::follow(session, how, asked, ManClient::node_connect).await
+    events::follow(session, How::Troubles, asked, ManClient::node_connect).await
 }
 
 /// Opens the way, unless it is open already.

@@ -6,7 +6,7 @@ use nero_wire::v1::finding::Level;
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::node_event::Event;
 use nero_wire::v1::{Finding, NodeEvent, NodeView};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -27,13 +27,6 @@ pub enum How {
     Only(&'static str),
     /// One document.
     Json,
-}
-
-impl How {
-    /// This, unless JSON was asked for.
-    pub fn or_json(self, as_json: bool) -> Self {
-        if as_json { Self::Json } else { self }
-    }
 }
 
 /// The events so far, for `--json`.
@@ -57,6 +50,7 @@ pub async fn follow<Q: Clone>(
 ) -> Result<u8, Stop> {
     'asking: loop {
         let out = session.out;
+        let how = if out.as_json { How::Json } else { how };
         let mut meter = Meter::new();
         let mut heard = NodeEvents::default();
         let client = session.client().await?;
@@ -71,11 +65,11 @@ pub async fn follow<Q: Clone>(
                 Next::End => break,
             }
         }
-        let bad = heard.findings.iter().any(|one| one.level() == Level::Bad);
         if how == How::Json {
             out.json(&document(&heard))?;
         }
-        return Ok(if bad { code::FAILED } else { code::OK });
+        let bad = heard.findings.iter().any(|one| one.level() == Level::Bad);
+        return Ok(code::ok_if(!bad));
     }
 }
 
@@ -184,9 +178,9 @@ pub fn finding_as_json(one: &Finding) -> Value {
 }
 
 fn document(heard: &NodeEvents) -> Value {
-    json::document(json!({
-        "lines": heard.lines,
-        "findings": heard.findings.iter().map(finding_as_json).collect::<Vec<_>>(),
-        "node": heard.node.as_ref().map(json::node),
-    }))
+    json::document(object!(heard =>
+        lines,
+        findings: heard.findings.iter().map(finding_as_json).collect::<Vec<_>>(),
+        node: heard.node.as_ref().map(json::node),
+    ))
 }

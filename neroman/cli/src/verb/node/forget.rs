@@ -5,8 +5,8 @@ use nero_views::{json, object, text};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::node_gone_reply::{One, Outcome};
 use nero_wire::v1::{NodeGoneReply, NodeGoneRequest, NodeRemoveReply, NodeRemoveRequest};
-use serde_json::json;
 
+use crate::args::NodeEnd;
 use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, author, request};
@@ -15,29 +15,18 @@ use crate::session::{Session, author, request};
 const NAMED_MAX: usize = 20;
 
 /// `node rm`.
-pub async fn remove(
-    session: &mut Session,
-    name: &str,
-    yes: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> Result<u8, Stop> {
-    let asked = NodeRemoveRequest {
-        request: request(),
-        name: name.to_owned(),
-        dry_run: true,
-        yes,
-    };
-    let mut reply = call_remove(session, asked.clone()).await?;
+pub async fn remove(session: &mut Session, args: &NodeEnd) -> Result<u8, Stop> {
+    let NodeEnd {
+        name, yes, dry_run, ..
+    } = args;
+    let mut reply = call_remove(session, name, true, *yes).await?;
+    let name = Safe::line(name);
     if !dry_run {
-        let question = format!(
-            "forget node {}? {} stay there",
-            Safe::line(name),
-            text::plural(
-                usize::try_from(reply.runs).unwrap_or(usize::MAX),
-                "run folder"
-            ),
+        let folders = text::plural(
+            usize::try_from(reply.runs).unwrap_or(usize::MAX),
+            "run folder",
         );
+        let question = format!("forget node {name}? {folders} stay there");
         if !yes
             && reply.runs > 0
             && session.out.screen.can_ask
@@ -46,102 +35,67 @@ pub async fn remove(
             session.out.note("nothing was done");
             return Ok(code::FAILED);
         }
-        let asked = NodeRemoveRequest {
-            request: request(),
-            dry_run: false,
-            ..asked
-        };
-        reply = call_remove(session, asked).await?;
+        reply = call_remove(session, &args.name, false, *yes).await?;
     }
-    let done = if dry_run { "would forget" } else { "forgot" };
-    if as_json {
-        session.out.json(&json::document(
-            object!(reply => node: name, runs, live, notes, dry_run: dry_run),
-        ))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session.out.line(&format!("{done} {}", Safe::line(name)))?;
-    }
+    let done = if *dry_run { "would forget" } else { "forgot" };
+    let fields = || object!(reply => node: args.name, runs, live, notes, dry_run: dry_run);
+    session
+        .out
+        .reply(&reply.notes, fields, || format!("{done} {name}\n"))?;
     Ok(code::OK)
 }
 
 /// Whether no run that was handed to a node has still to end there.
 pub async fn may_forget(session: &mut Session, name: &str) -> Result<(), Fault> {
-    let asked = NodeRemoveRequest {
-        request: request(),
-        name: name.to_owned(),
-        dry_run: true,
-        yes: true,
-    };
-    call_remove(session, asked).await.map(drop)
+    call_remove(session, name, true, true).await.map(drop)
 }
 
 /// Removes a node that was kept a moment ago.
-pub async fn quietly(session: &mut Session, name: &str) -> Result<(), Stop> {
-    let asked = NodeRemoveRequest {
-        request: request(),
-        name: name.to_owned(),
-        dry_run: false,
-        yes: true,
-    };
-    call_remove(session, asked).await?;
-    Ok(())
+pub async fn quietly(session: &mut Session, name: &str) -> Result<(), Fault> {
+    call_remove(session, name, false, true).await.map(drop)
 }
 
 async fn call_remove(
     session: &mut Session,
-    asked: NodeRemoveRequest,
+    name: &str,
+    dry_run: bool,
+    yes: bool,
 ) -> Result<NodeRemoveReply, Fault> {
+    let asked = NodeRemoveRequest {
+        request: request(),
+        name: name.to_owned(),
+        dry_run,
+        yes,
+    };
     session
         .change(Change::Other, asked, ManClient::node_remove)
         .await
 }
 
 /// `node gone`.
-pub async fn gone(
-    session: &mut Session,
-    name: &str,
-    yes: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> Result<u8, Stop> {
-    let asked = NodeGoneRequest {
-        request: request(),
-        name: name.to_owned(),
-        dry_run: true,
-        author: author(),
-    };
-    let mut reply = call_gone(session, asked.clone()).await?;
+pub async fn gone(session: &mut Session, args: &NodeEnd) -> Result<u8, Stop> {
+    let NodeEnd {
+        name, yes, dry_run, ..
+    } = args;
+    let mut reply = call_gone(session, name, true).await?;
     if !dry_run {
         if !yes && !may_go_on(session, name, &reply).await? {
             session.out.note("nothing was done");
             return Ok(code::FAILED);
         }
-        let asked = NodeGoneRequest {
-            request: request(),
-            dry_run: false,
-            ..asked
-        };
-        reply = call_gone(session, asked).await?;
+        reply = call_gone(session, name, false).await?;
     }
-    if as_json {
-        let one = |one: &One| {
-            json!({
-                "id": one.experiment,
-                "run": json::run_id(one.experiment, one.run),
-                "outcome": one.outcome,
-            })
-        };
-        session.out.json(&json::document(json!({
-            "node": name,
-            "runs": reply.runs.iter().map(one).collect::<Vec<_>>(),
-            "notes": reply.notes,
-            "dry_run": dry_run,
-        })))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session.out.text(&as_text(name, &reply, dry_run))?;
-    }
+    let fields = || {
+        object!(reply =>
+            node: name,
+            runs: [one =>
+                id: one.experiment, run: json::run_id(one.experiment, one.run), outcome
+            ],
+            notes, dry_run: dry_run,
+        )
+    };
+    let text = || as_text(name, &reply, *dry_run);
+    session.out.reply(&reply.notes, fields, text)?;
     Ok(code::OK)
 }
 
@@ -172,7 +126,17 @@ async fn may_go_on(session: &Session, name: &str, reply: &NodeGoneReply) -> Resu
     session.out.ask(&question).await
 }
 
-async fn call_gone(session: &mut Session, asked: NodeGoneRequest) -> Result<NodeGoneReply, Fault> {
+async fn call_gone(
+    session: &mut Session,
+    name: &str,
+    dry_run: bool,
+) -> Result<NodeGoneReply, Fault> {
+    let asked = NodeGoneRequest {
+        request: request(),
+        name: name.to_owned(),
+        dry_run,
+        author: author(),
+    };
     session
         .change(Change::Other, asked, ManClient::node_gone)
         .await

@@ -1,9 +1,9 @@
 //! `node list` and `status nodes`: the machines and how they do.
 
-use nero_views::{json, text};
+use nero_views::{json, object, text};
 use nero_wire::v1::man_client::ManClient;
-use nero_wire::v1::{NodeView, NodesReply, NodesRequest, Remedy};
-use serde_json::json;
+use nero_wire::v1::{NodeNames, NodeView, NodesReply, NodesRequest, Remedy};
+use serde_json::{Map, Value, json};
 
 use crate::fault::{Stop, code};
 use crate::say::Screen;
@@ -11,31 +11,34 @@ use crate::say::table::{self, Cell, Column};
 use crate::session::Session;
 
 /// Asks the nodes and shows them.
-pub async fn show(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
+pub async fn show(session: &mut Session) -> Result<u8, Stop> {
     let reply = session
         .read(NodesRequest::default(), ManClient::nodes)
         .await?;
     session.warn_of_broken_config();
-    if as_json {
-        let nodes: Vec<_> = reply.nodes.iter().map(json::node).collect();
-        let mut groups: Vec<_> = reply.groups.iter().collect();
-        groups.sort_by_key(|(name, _)| name.as_str());
-        let unbalanced = groups.iter().filter(|(_, nodes)| nodes.unbalanced);
-        let unbalanced: Vec<&String> = unbalanced.map(|(name, _)| *name).collect();
-        let groups: serde_json::Map<String, serde_json::Value> = groups
-            .into_iter()
-            .map(|(name, nodes)| (name.clone(), json!(nodes.names)))
-            .collect();
-        session.out.json(&json::document(json!({
-            "nodes": nodes,
-            "groups": groups,
-            "unbalanced": unbalanced,
-            "default_node": json::some(&reply.default_node),
-        })))?;
-    } else {
-        session.out.text(&as_text(&session.out.screen, &reply))?;
-    }
+    let out = &session.out;
+    out.reply(&[], || as_json(&reply), || as_text(&out.screen, &reply))?;
     Ok(code::OK)
+}
+
+fn as_json(reply: &NodesReply) -> Value {
+    let groups = sorted_groups(reply);
+    let unbalanced = groups.iter().filter(|(_, nodes)| nodes.unbalanced);
+    let names = groups
+        .iter()
+        .map(|(name, nodes)| ((*name).clone(), json!(nodes.names)));
+    object!(reply =>
+        nodes: reply.nodes.iter().map(json::node).collect::<Vec<_>>(),
+        groups: names.collect::<Map<_, _>>(),
+        unbalanced: unbalanced.map(|(name, _)| name).collect::<Vec<_>>(),
+        default_node?,
+    )
+}
+
+fn sorted_groups(reply: &NodesReply) -> Vec<(&String, &NodeNames)> {
+    let mut groups: Vec<_> = reply.groups.iter().collect();
+    groups.sort_by_key(|(name, _)| name.as_str());
+    groups
 }
 
 /// The table, and below it the remarks that do not fit.
@@ -47,9 +50,7 @@ pub fn as_text(screen: &Screen, reply: &NodesReply) -> String {
             said.push_str(&format!("{}\n", nero_model::safe::Safe::line(&line)));
         }
     }
-    let mut groups: Vec<_> = reply.groups.iter().collect();
-    groups.sort_by_key(|(name, _)| name.as_str());
-    for (name, nodes) in groups {
+    for (name, nodes) in sorted_groups(reply) {
         let stay = if nodes.unbalanced {
             " (balance: off, so runs stay where they wait)"
         } else {

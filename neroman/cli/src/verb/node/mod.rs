@@ -33,41 +33,21 @@ pub async fn run(session: &mut Session, args: &NodeVerb) -> Result<u8, Stop> {
         NodeVerb::Add(args) => add(session, args).await,
         NodeVerb::Join(args) => join::run(session, args).await,
         NodeVerb::Welcome(args) => welcome::run(session, args).await,
-        NodeVerb::List(json) => list(session, json.json).await,
-        NodeVerb::Status { name, json } => status::of_node(session, name, json).await,
-        NodeVerb::Doctor { name, short, json } => {
+        NodeVerb::List(_) => list(session).await,
+        NodeVerb::Status { name, .. } => status::of_node(session, name).await,
+        NodeVerb::Doctor { name, short, .. } => {
             let asked = NodeDoctorRequest { name: name.clone() };
             let how = if *short {
                 How::Only(TOOLKITS)
             } else {
-                How::Everything.or_json(json.json)
+                How::Everything
             };
             events::follow(session, how, asked, ManClient::node_doctor).await
         }
-        NodeVerb::Connect { name, json } => {
-            connect::run(session, How::Troubles.or_json(json.json), name).await
-        }
-        NodeVerb::Rm {
-            name,
-            yes,
-            dry_run,
-            json,
-        } => forget::remove(session, name, *yes, *dry_run, json.json).await,
-        NodeVerb::Gone {
-            name,
-            yes,
-            dry_run,
-            json,
-        } => forget::gone(session, name, *yes, *dry_run, json.json).await,
-        NodeVerb::TakeOver {
-            name,
-            deployment,
-            dry_run,
-            json,
-        } => {
-            let how = How::Troubles.or_json(json.json);
-            take_over::run(session, how, name, deployment.as_deref(), *dry_run).await
-        }
+        NodeVerb::Connect { name, .. } => connect::run(session, name).await,
+        NodeVerb::Rm(args) => forget::remove(session, args).await,
+        NodeVerb::Gone(args) => forget::gone(session, args).await,
+        NodeVerb::TakeOver(args) => take_over::run(session, args).await,
     }
 }
 
@@ -98,8 +78,8 @@ async fn add(session: &mut Session, args: &NodeAdd) -> Result<u8, Stop> {
         warden: args.warden.map_or("", Warden::as_str).to_owned(),
         ..NodeAddRequest::default()
     };
-    let how = How::Troubles.or_json(args.json.json);
-    let failed = match try_add(session, how, asked.clone()).await {
+    let tried = events::follow(session, How::Troubles, asked.clone(), ManClient::node_add);
+    let failed = match tried.await {
         Err(Stop::Fault(fault)) if needs_terminal(&fault, args) => *fault,
         other => return other,
     };
@@ -107,7 +87,7 @@ async fn add(session: &mut Session, args: &NodeAdd) -> Result<u8, Stop> {
         "`neroman node add {} {} --without-test`",
         args.name, args.address
     );
-    if !session.out.screen.can_ask || how == How::Json {
+    if !session.out.screen.can_ask || session.out.as_json {
         let hint = format!(
             "in a terminal this command asks for it; else {typed} keeps the node, \
              and `neroman node connect {}` asks later",
@@ -128,7 +108,7 @@ async fn add(session: &mut Session, args: &NodeAdd) -> Result<u8, Stop> {
     let client = session.client().await?;
     drain(client, kept).await?;
     let opened = match connect::open(session, &args.name).await {
-        Ok(()) => connect::follow(session, how, &args.name).await,
+        Ok(()) => connect::follow(session, &args.name).await,
         Err(stop) => Err(stop),
     };
     if opened.is_err() && forget::quietly(session, &args.name).await.is_err() {
@@ -138,10 +118,6 @@ async fn add(session: &mut Session, args: &NodeAdd) -> Result<u8, Stop> {
         ));
     }
     opened
-}
-
-async fn try_add(session: &mut Session, how: How, asked: NodeAddRequest) -> Result<u8, Stop> {
-    events::follow(session, how, asked, ManClient::node_add).await
 }
 
 /// Whether the user has to type something before the node can be tried.

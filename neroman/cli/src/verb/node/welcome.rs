@@ -20,7 +20,6 @@ use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::mpsc;
 
-use super::events::How;
 use super::join::{MARK, make_key};
 use super::private::PrivateFolder;
 use super::{connect, drain};
@@ -112,7 +111,7 @@ async fn serve(
     lines.recv().await.ok_or_else(gone)?;
     keep(session, guest).await?;
     let control = open(session, guest, folder.path()).await?;
-    connect::follow(session, How::Troubles, &guest.name).await?;
+    connect::follow(session, &guest.name).await?;
     tell(&json!({"ready": guest.name}));
     Ok(tokio::select! {
         () = until_end(&control) => code::NO_NODE,

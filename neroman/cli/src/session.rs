@@ -246,6 +246,18 @@ pub fn home() -> Result<Home, Fault> {
     })
 }
 
+/// The configuration.
+///
+/// # Errors
+/// Its mistakes.
+pub fn read_config(home: &Home) -> Result<Config, Fault> {
+    Config::read(&home.config).map_err(|error| {
+        Fault::usage("the configuration cannot be used")
+            .because(&error)
+            .maybe_hint(error.hint())
+    })
+}
+
 /// A selector as it was typed; several words are a union.
 pub fn selection(words: &[String]) -> Selection {
     let zone = zone();

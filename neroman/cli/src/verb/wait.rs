@@ -267,28 +267,19 @@ pub fn notice_text(notice: &NodeNotice) -> String {
     Safe::line(&said).to_string()
 }
 
-/// The hints about a reason, to stand after it.
-fn hints(view: &ExperimentView) -> String {
-    let hints = view.hints.iter().map(|hint| format!("; {hint}"));
-    hints.collect()
-}
-
 /// The experiments that did not finish, grouped, and the counts.
 pub fn as_text(views: &[&ExperimentView]) -> String {
     let mut text = String::new();
-    let mut groups: Vec<(String, Vec<&ExperimentView>)> = Vec::new();
-    for view in views.iter().filter(|view| view.state != "finished") {
-        let why = match text::why(&view.state, &view.reason, &view.stderr_line).as_str() {
-            "" => view.state.clone(),
-            why => format!("{}: {why}", view.state),
-        };
-        let why = format!("{why}{}", hints(view));
-        match groups.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, those)) => those.push(view),
-            None => groups.push((why, vec![view])),
+    let why = |view: &ExperimentView| {
+        let hints = view.hints.iter().map(|hint| format!("; {hint}"));
+        let hints: String = hints.collect();
+        match text::why(&view.state, &view.reason, &view.stderr_line).as_str() {
+            "" => format!("{}{hints}", view.state),
+            why => format!("{}: {why}{hints}", view.state),
         }
-    }
-    for (why, those) in groups {
+    };
+    let unfinished = views.iter().filter(|view| view.state != "finished");
+    for (why, those) in text::grouped(unfinished.map(|view| (why(view), view))) {
         let ids: Vec<u64> = those.iter().map(|view| view.id).collect();
         let which = match those.as_slice() {
             [only] => format!(

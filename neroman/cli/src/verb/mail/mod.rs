@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::args::MailVerb;
 use crate::fault::{Fault, Stop, code};
 use crate::say::Out;
-use crate::session::{Session, home};
+use crate::session::{Session, home, read_config};
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &MailVerb) -> Result<u8, Stop> {
@@ -25,13 +25,7 @@ pub async fn run(session: &mut Session, args: &MailVerb) -> Result<u8, Stop> {
 }
 
 async fn test(out: &Out, to: Option<&str>) -> Result<u8, Stop> {
-    let config = Config::read(&home()?.config).map_err(|error| {
-        let fault = Fault::usage("the configuration cannot be used").because(&error);
-        match error.hint() {
-            Some(hint) => fault.hint(hint),
-            None => fault,
-        }
-    })?;
+    let config = read_config(&home()?)?;
     let Some(mail) = &config.mail else {
         let hint = "`neroman config set user.email ADDRESS`, then `neroman config set mail.smtp \
                     SERVER`; `neroman help mail` has the rest";

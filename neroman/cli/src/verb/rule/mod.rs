@@ -122,14 +122,8 @@ fn changed(session: &Session, reply: &RuleChangeReply, done: &str) -> Result<u8,
 
 fn changed_text(reply: &RuleChangeReply, done: &str) -> String {
     let mut text = String::new();
-    let mut notes: Vec<(&str, Vec<u64>)> = Vec::new();
-    for one in reply.changed.iter().filter(|one| !one.note.is_empty()) {
-        match notes.iter_mut().find(|(note, _)| *note == one.note) {
-            Some((_, those)) => those.push(one.experiment),
-            None => notes.push((&one.note, vec![one.experiment])),
-        }
-    }
-    for (note, those) in notes {
+    let noted = reply.changed.iter().filter(|one| !one.note.is_empty());
+    for (note, those) in text::grouped(noted.map(|one| (&one.note, one.experiment))) {
         text.push_str(&format!("{}: {}\n", text::ids(&those), Safe::line(note)));
     }
     let mut rules: Vec<u64> = reply.changed.iter().map(|one| one.rule).collect();
@@ -153,19 +147,12 @@ pub fn as_text(screen: &Screen, rules: &[RuleState], with_experiments: bool) -> 
     if rules.is_empty() {
         return "no rules\n".into();
     }
-    let mut groups: Vec<(Vec<&RuleState>, String)> = Vec::new();
-    for state in rules {
+    let groups = text::grouped(rules.iter().map(|state| {
         let rule = state.rule.clone().unwrap_or_default();
-        let key = format!(
-            "{}\0{}\0{}\0{}\0{}",
-            rule.action, rule.text, rule.id, state.fired, state.problem
-        );
-        match groups.iter_mut().find(|(_, known)| *known == key) {
-            Some((those, _)) => those.push(state),
-            None => groups.push((vec![state], key)),
-        }
-    }
-    let groups = groups.into_iter().map(|(those, _)| {
+        let key = (rule.action, rule.text, rule.id, state.fired, &state.problem);
+        (key, state)
+    }));
+    let groups = groups.into_iter().map(|(_, those)| {
         let rule = those[0].rule.clone().unwrap_or_default();
         (those, rule)
     });

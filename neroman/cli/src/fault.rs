@@ -2,6 +2,8 @@
 //!
 //! This is the edge: a verb returns [`Stop`], and nothing below prints it.
 
+use std::path::Path;
+
 use nero_model::plain::plain_owned;
 use nero_model::safe::Safe;
 use nero_views::results::NoRows;
@@ -90,6 +92,11 @@ impl Fault {
     /// Wrong usage.
     pub fn usage(what: impl Into<String>) -> Self {
         Self::new(code::USAGE, what)
+    }
+
+    /// A file that cannot be read, written, made or used, as the verb tells.
+    pub fn cannot(verb: &str, path: &Path) -> Self {
+        Self::new(code::FAILED, format!("cannot {verb} {}", path.display()))
     }
 
     /// The own daemon cannot be reached.

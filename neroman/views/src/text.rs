@@ -192,15 +192,14 @@ pub fn ranges(list: &[u64]) -> Vec<(u64, u64)> {
 
 /// Ids as they are typed: `17,44-46`.
 pub fn ids(list: &[u64]) -> String {
-    let shown: Vec<String> = ranges(list)
+    let shown = ranges(list)
         .into_iter()
         .map(|(first, last)| match last - first {
             0 => first.to_string(),
             1 => format!("{first},{last}"),
             _ => format!("{first}-{last}"),
-        })
-        .collect();
-    shown.join(",")
+        });
+    join(shown, ",")
 }
 
 /// Counts words in the order in which they first come.
@@ -223,13 +222,22 @@ pub fn grouped<K: PartialEq, T>(items: impl IntoIterator<Item = (K, T)>) -> Vec<
     groups
 }
 
+/// The words in a row, with `between` between two of them.
+pub fn join<W: AsRef<str>>(words: impl IntoIterator<Item = W>, between: &str) -> String {
+    let mut text = String::new();
+    for (at, word) in words.into_iter().enumerate() {
+        text.push_str(if at > 0 { between } else { "" });
+        text.push_str(word.as_ref());
+    }
+    text
+}
+
 /// `3 running, 2 finished`.
 pub fn counted(counts: &[(usize, String)]) -> String {
-    let shown: Vec<String> = counts
-        .iter()
-        .map(|(count, word)| format!("{count} {word}"))
-        .collect();
-    shown.join(", ")
+    join(
+        counts.iter().map(|(count, word)| format!("{count} {word}")),
+        ", ",
+    )
 }
 
 /// `1 run`, `2 runs`.

@@ -229,9 +229,8 @@ async fn status(session: &mut Session) -> Result<u8, Stop> {
 
 fn logs(session: &Session, lines: usize) -> Result<u8, Stop> {
     let path = home()?.daemon_log();
-    let tail = last_lines(&path, 0, lines).map_err(|error| {
-        Fault::new(code::FAILED, format!("cannot read {}", path.display())).because(&error)
-    })?;
+    let tail = last_lines(&path, 0, lines)
+        .map_err(|error| Fault::cannot("read", &path).because(&error))?;
     session.out.raw(&tail)?;
     Ok(code::OK)
 }

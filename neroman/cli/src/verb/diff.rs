@@ -36,13 +36,9 @@ pub async fn run(session: &mut Session, args: &args::Diff) -> Result<u8, Stop> {
         Vec::new()
     };
     let diff = Diff::of(&one, &other, &parts);
-    if args.json.json {
-        session.out.json(&diff.json())?;
-    } else {
-        session
-            .out
-            .text(&as_text(&session.out.screen, &runs, &diff))?;
-    }
+    let out = &session.out;
+    let text = || as_text(&out.screen, &runs, &diff);
+    out.reply(&[], || diff.json(), text)?;
     Ok(code::OK)
 }
 

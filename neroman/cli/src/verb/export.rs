@@ -261,22 +261,16 @@ fn report(
     made: &ArchiveContent,
     runs: usize,
 ) -> Result<(), Stop> {
-    if args.json.json {
-        let document =
-            object!(made => file: args.output, runs: runs, files, bytes, left_out, notes);
-        return session.out.json(&json::document(document));
-    }
-    session.out.notes(&made.notes);
-    for one in &made.left_out {
-        session.out.note(&format!("left out: {one}"));
-    }
-    let files = usize::try_from(made.files).unwrap_or(usize::MAX);
-    session.out.line(&format!(
-        "{} · {} · {}",
-        text::plural(runs, "run"),
-        text::plural(files, "file"),
-        text::bytes(made.bytes)
-    ))
+    let out = &session.out;
+    let fields = || object!(made => file: args.output, runs: runs, files, bytes, left_out, notes);
+    let text = || {
+        for one in &made.left_out {
+            out.note(&format!("left out: {one}"));
+        }
+        let (runs, files) = (text::plural(runs, "run"), text::plural(made.files, "file"));
+        format!("{runs} · {files} · {}\n", text::bytes(made.bytes))
+    };
+    out.reply(&made.notes, fields, text)
 }
 
 /// The archive while it is written.
@@ -339,9 +333,7 @@ impl Archive<'_> {
 
     /// Adds the files of a folder, in the order of their names; no links.
     fn add_folder(&mut self, folder: &Path, name: &str) -> Result<(), Fault> {
-        let failed = |error: &io::Error| {
-            Fault::new(code::FAILED, format!("cannot read {}", folder.display())).because(error)
-        };
+        let failed = |error: &io::Error| Fault::cannot("read", folder).because(error);
         let entries = fs::read_dir(folder).map_err(|error| failed(&error))?;
         let entries = entries.collect::<io::Result<Vec<_>>>();
         let mut entries = entries.map_err(|error| failed(&error))?;
@@ -364,9 +356,7 @@ impl Archive<'_> {
     }
 
     fn add_file(&mut self, path: &Path, name: &str) -> Result<(), Fault> {
-        let failed = |error: &io::Error| {
-            Fault::new(code::FAILED, format!("cannot read {}", path.display())).because(error)
-        };
+        let failed = |error: &io::Error| Fault::cannot("read", path).because(error);
         let mut source = File::open(path).map_err(|error| failed(&error))?;
         self.begin(name, false)?;
         let mut file = CleanFile::new(self.scrubber);
@@ -439,5 +429,5 @@ impl<'a> CodeFile<'a> {
 }
 
 fn cannot(path: &Path, error: &dyn std::error::Error) -> Fault {
-    Fault::new(code::FAILED, format!("cannot write {}", path.display())).because(error)
+    Fault::cannot("write", path).because(error)
 }

@@ -30,12 +30,8 @@ pub async fn run(session: &mut Session, args: &Show) -> Result<u8, Stop> {
         zone: zone(),
     };
     let reply = session.read(asked, ManClient::show).await?;
-    if args.json.json {
-        session.out.json(&as_json(&reply))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session.out.text(&as_text(&session.out.screen, &reply))?;
-    }
+    let (out, fields) = (&session.out, || as_json(&reply));
+    out.reply(&reply.notes, fields, || as_text(&out.screen, &reply))?;
     Ok(code::OK)
 }
 
@@ -427,39 +423,27 @@ fn last(bytes: &[u8], count: usize) -> Vec<Vec<u8>> {
 
 fn as_json(reply: &ShowReply) -> Value {
     let view = reply.experiment.clone().unwrap_or_default();
-    let runs: Vec<Value> = reply
-        .runs
-        .iter()
-        .map(|run| json::run(view.id, run))
-        .collect();
-    let outputs: Vec<Value> = reply
-        .outputs
-        .iter()
-        .map(|output| {
-            object!(output =>
-                path, fetch?,
-                max_bytes: (output.max_bytes != 0).then_some(output.max_bytes),
-            )
-        })
-        .collect();
-    json::document(object!(reply =>
+    let run = |run| json::run(view.id, run);
+    let known = |bytes: u64| (bytes != 0).then_some(bytes);
+    object!(reply =>
         experiment: json::experiment(&view),
-        run: reply.run.as_ref().map(|run| json::run(view.id, run)),
-        runs: runs, command: reply.argv,
+        run: reply.run.as_ref().map(run),
+        runs: reply.runs.iter().map(run).collect::<Vec<_>>(),
+        command: reply.argv,
         env: json::environment(&reply.env),
         facts,
         resources: asked::as_json(reply),
-        outputs: outputs,
+        outputs: [one => path, fetch?, max_bytes: known(one.max_bytes)],
         rules: reply.rules.iter().map(json::rule).collect::<Vec<_>>(),
         tree?, git?, missing?, history, work?,
         user_cpu_s: json::number(reply.user_cpu_s),
         system_cpu_s: json::number(reply.system_cpu_s),
-        peak_rss_bytes: (reply.peak_rss_bytes != 0).then_some(reply.peak_rss_bytes),
+        peak_rss_bytes: known(reply.peak_rss_bytes),
         gpu_use: reply.gpu_use.map(|used| object!(used =>
             utilisation, memory_bytes, power_w, temperature_c,
         )),
         stdout_tail: String::from_utf8_lossy(&reply.stdout_tail),
         stderr_tail: String::from_utf8_lossy(&reply.stderr_tail),
         notes,
-    ))
+    )
 }

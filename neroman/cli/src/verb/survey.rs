@@ -50,13 +50,10 @@ pub async fn run(session: &mut Session, args: &Metrics, what: &str) -> Result<u8
                 .into());
         }
     };
-    if args.json.json {
-        session.out.json(&as_json(&surveyed))?;
-    } else {
-        session.out.text(&as_text(&session.out.screen, &surveyed))?;
-    }
+    let (out, fields) = (&session.out, || as_json(&surveyed));
+    out.reply(&[], fields, || as_text(&out.screen, &surveyed))?;
     let is_empty = surveyed.iter().all(|one| one.survey.seen().is_empty());
-    Ok(if is_empty { code::FAILED } else { code::OK })
+    Ok(code::ok_if(!is_empty))
 }
 
 /// A finder that also reads by the patterns and recipes of `--match`.
@@ -202,17 +199,14 @@ fn as_text<'a>(screen: &Screen, surveyed: &'a [LogSurvey]) -> String {
         let Some(told) = one.survey.progress() else {
             continue;
         };
-        let lines = usize::try_from(told.lines).unwrap_or(usize::MAX);
-        let of = match one.log {
-            "" => String::new(),
-            log => format!(" of {log}"),
-        };
-        page.push_str(&format!(
-            "\nprogress by {} in {}{of}: {} … {}\n",
+        let (kind, lines, of) = (
             kind(told.source),
-            text::plural(lines, "line"),
-            text::percent(told.shares.0),
-            text::percent(told.shares.1)
+            text::plural(told.lines, "line"),
+            of(one.log),
+        );
+        let (first, last) = (text::percent(told.shares.0), text::percent(told.shares.1));
+        page.push_str(&format!(
+            "\nprogress by {kind} in {lines}{of}: {first} … {last}\n"
         ));
     }
     for one in surveyed {
@@ -238,11 +232,7 @@ fn listed(log: &str, lines: u64, what: &str, first: &[MissedLine]) -> String {
     if lines == 0 {
         return String::new();
     }
-    let count = text::plural(usize::try_from(lines).unwrap_or(usize::MAX), "line");
-    let of = match log {
-        "" => String::new(),
-        log => format!(" of {log}"),
-    };
+    let (count, of) = (text::plural(lines, "line"), of(log));
     let what = match lines {
         1 => what.replace("were", "was"),
         _ => what.to_owned(),
@@ -255,6 +245,13 @@ fn listed(log: &str, lines: u64, what: &str, first: &[MissedLine]) -> String {
         page.push_str("  …\n");
     }
     page
+}
+
+fn of(log: &str) -> String {
+    match log {
+        "" => String::new(),
+        log => format!(" of {log}"),
+    }
 }
 
 /// What tells the progress.
@@ -271,8 +268,7 @@ fn as_json(surveyed: &[LogSurvey]) -> Value {
     let metrics = surveyed.iter().flat_map(|one| {
         one.survey.seen().iter().map(move |seen| {
             object!(seen =>
-                log: log(one),
-                name, points,
+                log: log(one), name, points,
                 steps: [json::number(seen.steps.0), json::number(seen.steps.1)],
                 values: [json::number(seen.values.0), json::number(seen.values.1)],
                 line, text,
@@ -280,31 +276,26 @@ fn as_json(surveyed: &[LogSurvey]) -> Value {
         })
     });
     let lines_of = |lines: fn(&Survey) -> &[MissedLine]| -> Vec<Value> {
-        let of_one = |one: &LogSurvey| -> Vec<Value> {
-            let lines = lines(&one.survey).iter();
-            lines
-                .map(|line| object!(line => log: log(one), line, text))
-                .collect()
-        };
-        surveyed.iter().flat_map(of_one).collect()
+        let all = surveyed.iter();
+        let all = all.flat_map(|one| lines(&one.survey).iter().map(move |line| (one, line)));
+        all.map(|(one, line)| object!(line => log: log(one), line, text))
+            .collect()
     };
     let progress = surveyed.iter().filter_map(|one| {
         let told = one.survey.progress()?;
-        Some(json!({
-            "log": log(one),
-            "source": kind(told.source),
-            "lines": told.lines,
-            "shares": [json::number(told.shares.0), json::number(told.shares.1)],
-        }))
+        Some(object!(told =>
+            log: log(one), source: kind(told.source), lines,
+            shares: [json::number(told.shares.0), json::number(told.shares.1)],
+        ))
     });
     let count =
         |lines: fn(&Survey) -> u64| -> u64 { surveyed.iter().map(|one| lines(&one.survey)).sum() };
-    json::document(json!({
+    json!({
         "metrics": metrics.collect::<Vec<_>>(),
         "missed": lines_of(Survey::missed),
         "missed_lines": count(Survey::missed_lines),
         "partly_read": lines_of(Survey::partly_read),
         "partly_read_lines": count(Survey::partly_read_lines),
         "progress": progress.collect::<Vec<_>>(),
-    }))
+    })
 }

@@ -79,7 +79,7 @@ pub async fn run(session: &mut Session, args: &Wait) -> Result<u8, Stop> {
 fn any_of(ids: &[u64]) -> String {
     let ranges = text::ranges(ids).into_iter();
     let each = ranges.map(|(first, last)| format!("id>={first} && id<={last}"));
-    each.collect::<Vec<_>>().join(",")
+    text::join(each, ",")
 }
 
 pub async fn list(session: &mut Session, picked: Selection) -> Result<Vec<ExperimentView>, Fault> {
@@ -245,24 +245,21 @@ pub fn is_news(notice: &NodeNotice, said: &[NodeNotice]) -> bool {
 pub fn notice_text(notice: &NodeNotice) -> String {
     let mut said = format!("note: node {} is ", notice.node);
     said.push_str(if notice.back { "back" } else { "out of reach" });
-    match (notice.since_ms, notice.back) {
-        (0, _) => {}
-        (at, true) => said.push_str(&format!(
-            ", nothing was heard since {}",
-            text::local_time(at)
-        )),
-        (at, false) => said.push_str(&format!(" since {}", text::local_time(at))),
+    if notice.since_ms != 0 {
+        said.push_str(if notice.back {
+            ", nothing was heard"
+        } else {
+            ""
+        });
+        said.push_str(&format!(" since {}", text::local_time(notice.since_ms)));
     }
     if !notice.why.is_empty() {
         said.push_str(&format!(" ({})", notice.why));
     }
     if !notice.back {
-        let runs = usize::try_from(notice.runs).unwrap_or(usize::MAX);
-        let are = if runs == 1 { "is" } else { "are" };
-        said.push_str(&format!(
-            "; {} there {are} not seen",
-            text::plural(runs, "run")
-        ));
+        let are = if notice.runs == 1 { "is" } else { "are" };
+        let runs = text::plural(notice.runs, "run");
+        said.push_str(&format!("; {runs} there {are} not seen"));
     }
     Safe::line(&said).to_string()
 }
@@ -290,23 +287,22 @@ pub fn as_text(views: &[&ExperimentView]) -> String {
             _ => text::ids(&ids),
         };
         let line = format!("{which}  {why}");
-        text.push_str(&format!("{}\n", nero_model::safe::Safe::line(&line)));
+        text.push_str(&format!("{}\n", Safe::line(&line)));
     }
     // A finished experiment may have warnings: its results may wait for room.
     for group in totals::of(views.iter().copied()).warnings {
         let line = format!("warning {}: {}", group.ids, group.text);
-        text.push_str(&format!("{}\n", nero_model::safe::Safe::line(&line)));
+        text.push_str(&format!("{}\n", Safe::line(&line)));
     }
     let counts = text::count(views.iter().map(|view| view.state.as_str()));
-    let counts: Vec<String> = counts
-        .iter()
-        .map(|(count, word)| format!("{word} {count}"))
-        .collect();
+    let counts = text::join(
+        counts.iter().map(|(count, word)| format!("{word} {count}")),
+        " · ",
+    );
     let line = if counts.is_empty() {
-        "the selector picks nothing".to_owned()
+        "the selector picks nothing"
     } else {
-        counts.join(" · ")
+        &counts
     };
-    text.push_str(&format!("{}\n", nero_model::safe::Safe::line(&line)));
-    text
+    text + &format!("{}\n", Safe::line(line))
 }

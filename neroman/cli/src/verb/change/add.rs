@@ -165,7 +165,7 @@ fn lines(screen: &Screen, those: &[&One]) -> String {
 /// One line per folder: what travels with its runs, and what does not.
 pub fn taken(folders: &[FolderTaken]) -> Vec<String> {
     let line = |one: &FolderTaken| {
-        let files = text::plural(usize::try_from(one.files).unwrap_or(usize::MAX), "file");
+        let files = text::plural(one.files, "file");
         let mut line = format!("each run takes {files} along, {}", text::bytes(one.bytes));
         if folders.len() > 1 {
             line = format!("{}: {line}", one.folder);

@@ -86,20 +86,15 @@ fn line(one: &One, dry_run: bool) -> String {
     let run = format!("{}.{}", one.experiment, one.run);
     let mut said = if one.failed.is_empty() {
         let verb = if dry_run { "would fetch" } else { "fetched" };
-        let files = usize::try_from(one.files).unwrap_or(usize::MAX);
-        let mut line = format!(
-            "{run}  {verb} {}, {}",
-            text::plural(files, "file"),
-            text::bytes(one.bytes)
-        );
+        let (files, bytes) = (text::plural(one.files, "file"), text::bytes(one.bytes));
+        let mut line = format!("{run}  {verb} {files}, {bytes}");
         if one.unchanged > 0 {
             line.push_str(&format!(" · {} unchanged", one.unchanged));
         }
         if !one.folder.is_empty() {
             line.push_str(&format!("  {}", Safe::line(&one.folder)));
         }
-        line.push('\n');
-        line
+        line + "\n"
     } else {
         format!("{run}  failed: {}\n", Safe::line(&one.failed))
     };
@@ -113,21 +108,17 @@ fn counts(done: &[One], dry_run: bool) -> String {
     let failed = done.iter().filter(|one| !one.failed.is_empty()).count();
     let sum = |of: fn(&One) -> u64| done.iter().map(of).sum::<u64>();
     let verb = if dry_run { "would fetch" } else { "fetched" };
-    let files = usize::try_from(sum(|one| one.files)).unwrap_or(usize::MAX);
-    let mut said = format!(
-        "{verb} {}, {} of {}",
-        text::plural(files, "file"),
-        text::bytes(sum(|one| one.bytes)),
-        text::plural(done.len() - failed, "run")
-    );
+    let files = text::plural(sum(|one| one.files), "file");
+    let bytes = text::bytes(sum(|one| one.bytes));
+    let runs = text::plural(done.len() - failed, "run");
+    let mut said = format!("{verb} {files}, {bytes} of {runs}");
     if failed > 0 {
         said.push_str(&format!(" · failed {failed}"));
     }
     if done.is_empty() {
         said.push_str(" · no run was picked");
     }
-    said.push('\n');
-    said
+    said + "\n"
 }
 
 fn as_json(done: &[One], notes: &[String], dry_run: bool) -> Value {

@@ -51,15 +51,12 @@ fn as_text(screen: &Screen, reply: &MailListReply) -> String {
         said.push_str(&table::list(screen, COLUMNS, &reply.deliveries));
     }
     if reply.notices > 0 {
-        let count = usize::try_from(reply.notices).unwrap_or(usize::MAX);
+        let events = text::plural(reply.notices, "event");
         let why = match reply.waits.as_str() {
             "" => String::new(),
             waits => format!(": {}", Safe::line(waits)),
         };
-        said.push_str(&format!(
-            "{} to be told{why}\n",
-            text::plural(count, "event")
-        ));
+        said.push_str(&format!("{events} to be told{why}\n"));
     }
     if reply.off {
         said.push_str("nobody is told of anything: config.yaml has neither `mail`, `notify.webhook` nor `notify.command`\n");

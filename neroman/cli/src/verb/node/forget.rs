@@ -22,10 +22,7 @@ pub async fn remove(session: &mut Session, args: &NodeEnd) -> Result<u8, Stop> {
     let mut reply = call_remove(session, name, true, *yes).await?;
     let name = Safe::line(name);
     if !dry_run {
-        let folders = text::plural(
-            usize::try_from(reply.runs).unwrap_or(usize::MAX),
-            "run folder",
-        );
+        let folders = text::plural(reply.runs, "run folder");
         let question = format!("forget node {name}? {folders} stay there");
         if !yes
             && reply.runs > 0
@@ -143,23 +140,19 @@ async fn call_gone(
 }
 
 fn as_text(name: &str, reply: &NodeGoneReply, dry_run: bool) -> String {
-    let mut counts: Vec<(usize, &One)> = Vec::new();
-    for one in &reply.runs {
-        // An older daemon gives the word alone.
-        let same = |other: &One| match (one.became(), other.became()) {
-            (Outcome::Unspecified, Outcome::Unspecified) => one.outcome == other.outcome,
-            (this, other) => this == other,
-        };
-        match counts.iter_mut().find(|(_, other)| same(other)) {
-            Some((count, _)) => *count += 1,
-            None => counts.push((1, one)),
-        }
-    }
+    // An older daemon gives the word alone.
+    let key = |one: &One| match one.became() {
+        Outcome::Unspecified => (Outcome::Unspecified, one.outcome.clone()),
+        outcome => (outcome, String::new()),
+    };
     let begin = if dry_run { "would be gone" } else { "gone" };
-    let mut said = format!("{} {begin}", Safe::line(name));
-    for (count, one) in counts {
-        said.push_str(&format!(" · {count} {}", Safe::line(&one.outcome)));
+    let mut text = format!("{} {begin}", Safe::line(name));
+    for (_, those) in text::grouped(reply.runs.iter().map(|one| (key(one), one))) {
+        text.push_str(&format!(
+            " · {} {}",
+            those.len(),
+            Safe::line(&those[0].outcome)
+        ));
     }
-    said.push('\n');
-    said
+    text + "\n"
 }

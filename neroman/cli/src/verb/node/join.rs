@@ -275,9 +275,7 @@ impl OwnSshd {
             let options = options.write(true).create(true).truncate(true).mode(0o600);
             options.open(&path)?.write_all(text.as_bytes())
         };
-        write().map_err(|error| {
-            Fault::new(code::FAILED, format!("cannot write {}", path.display())).because(&error)
-        })
+        write().map_err(|error| Fault::cannot("write", &path).because(&error))
     }
 }
 

@@ -583,9 +583,7 @@ pub fn make_folder(path: &Path) -> Result<(), Fault> {
         .recursive(true)
         .mode(0o700)
         .create(path);
-    made.map_err(|error| {
-        Fault::new(code::FAILED, format!("cannot make {}", path.display())).because(&error)
-    })
+    made.map_err(|error| Fault::cannot("make", path).because(&error))
 }
 
 /// Python's `isoformat` of local time.

@@ -92,10 +92,8 @@ impl Drive<'_> {
             }
         };
         let read = |path: &Path, from: u64| {
-            shell::text(path, from).map_err(|error| {
-                let what = format!("cannot read {}", path.display());
-                Fault::new(code::FAILED, what).because(&error)
-            })
+            let read = shell::text(path, from);
+            read.map_err(|error| Fault::cannot("read", path).because(&error))
         };
         let mut known = self.journal.past("run")?;
         if known.is_none() && was_begun {

@@ -125,10 +125,7 @@ impl FlowJournal {
             .file
             .write_all(line.as_bytes())
             .and_then(|()| self.file.sync_data());
-        written.map_err(|error| {
-            let what = format!("cannot write {}", self.path.display());
-            Fault::new(code::FAILED, what).because(&error)
-        })
+        written.map_err(|error| Fault::cannot("write", &self.path).because(&error))
     }
 }
 

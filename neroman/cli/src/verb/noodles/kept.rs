@@ -407,7 +407,5 @@ pub(super) fn private(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
         file.write_all(bytes)?;
         file.sync_data()
     });
-    written.map_err(|error| {
-        Fault::new(code::FAILED, format!("cannot write {}", path.display())).because(&error)
-    })
+    written.map_err(|error| Fault::cannot("write", path).because(&error))
 }

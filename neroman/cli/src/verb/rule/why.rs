@@ -65,12 +65,12 @@ fn as_text(screen: &Screen, reply: &RuleWhyReply) -> String {
             Safe::line(&rule.text),
         );
         if state.fired > 0 {
-            text.push_str(&format!(
-                "  fired {}, last {}: {}\n",
-                text::plural(usize::try_from(state.fired).unwrap_or(0), "time"),
+            let times = text::plural(state.fired, "time");
+            let (last, values) = (
                 text::local_time(state.last_fired_ms),
-                Safe::line(&state.last_values)
-            ));
+                Safe::line(&state.last_values),
+            );
+            text.push_str(&format!("  fired {times}, last {last}: {values}\n"));
         }
         if !state.problem.is_empty() {
             text.push_str(&format!("  {}\n", Safe::line(&state.problem)));

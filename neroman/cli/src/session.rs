@@ -160,17 +160,17 @@ impl Session {
         self.client().await?.call(deadline, request, send).await
     }
 
-    /// As [`Client::change`].
+    /// As [`Client::change`], for what changes anything but runs.
     ///
     /// # Errors
     /// The daemon's error, or why it cannot be reached.
     pub async fn change<Q: Clone, P>(
         &mut self,
-        change: Change,
         request: Q,
         send: impl AsyncFn(&mut ManClient<Channel>, Request<Q>) -> Result<Response<P>, Status>,
     ) -> Result<P, Fault> {
-        self.client().await?.change(change, request, send).await
+        let client = self.client().await?;
+        client.change(Change::Other, request, send).await
     }
 
     /// Makes a watch over the next calls that reports which of these nodes do

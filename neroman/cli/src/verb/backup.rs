@@ -15,7 +15,6 @@ use serde_json::Value;
 use zip::ZipArchive;
 
 use crate::args::Backup;
-use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, absolute, home};
 
@@ -38,9 +37,7 @@ pub async fn run(session: &mut Session, args: &Backup) -> Result<u8, Stop> {
     let file = absolute(&args.file)?;
     check_ours(Path::new(&file))?;
     let asked = BackupRequest { file };
-    let reply = session
-        .change(Change::Other, asked, ManClient::backup)
-        .await?;
+    let reply = session.change(asked, ManClient::backup).await?;
     let told = Contents {
         files: reply.files,
         bytes: reply.bytes,

@@ -11,7 +11,6 @@ use serde_json::Value;
 
 use super::rehearsal::{ending, is_one_id, narrow, skips};
 use crate::args::Abort;
-use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, author, request, selection};
 
@@ -64,7 +63,7 @@ pub async fn one(session: &mut Session, picked: &str) -> Result<(), Stop> {
 /// # Errors
 /// The daemon refuses, or is not there.
 pub async fn call(session: &mut Session, asked: AbortRequest) -> Result<AbortReply, Fault> {
-    session.change(Change::Other, asked, ManClient::abort).await
+    session.change(asked, ManClient::abort).await
 }
 
 /// The experiments that an abort touches.

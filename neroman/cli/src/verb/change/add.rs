@@ -51,6 +51,8 @@ pub async fn run(session: &mut Session, args: &Add) -> Result<u8, Stop> {
         node: String::new(),
     };
     let reply = session
+        .client()
+        .await?
         .change(Change::Last, request, ManClient::add)
         .await?;
     let out = &session.out;

@@ -25,6 +25,8 @@ pub async fn run(session: &mut Session, args: &Adopt) -> Result<u8, Stop> {
         log: args.log.clone().unwrap_or_default(),
     };
     let reply = session
+        .client()
+        .await?
         .change(Change::Last, asked, ManClient::adopt)
         .await?;
     let notes = notes(&reply);

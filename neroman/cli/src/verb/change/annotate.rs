@@ -6,7 +6,6 @@ use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{AnnotateReply, AnnotateRequest};
 
 use crate::args::{Note, Tag};
-use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, request, selection};
 
@@ -60,9 +59,7 @@ fn signed(tags: &[String]) -> Result<(Vec<String>, Vec<String>), Fault> {
 }
 
 async fn call(session: &mut Session, asked: AnnotateRequest) -> Result<AnnotateReply, Fault> {
-    session
-        .change(Change::Other, asked, ManClient::annotate)
-        .await
+    session.change(asked, ManClient::annotate).await
 }
 
 fn print(session: &Session, reply: &AnnotateReply, done: &str, dry_run: bool) -> Result<u8, Stop> {

@@ -6,7 +6,6 @@ use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{Assignment, EditReply, EditRequest};
 
 use crate::args::{Copy, Set};
-use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, request, selection};
 
@@ -69,7 +68,7 @@ pub fn assignments(words: &[String]) -> Result<Vec<Assignment>, Fault> {
 }
 
 async fn call(session: &mut Session, asked: EditRequest) -> Result<EditReply, Fault> {
-    session.change(Change::Other, asked, ManClient::edit).await
+    session.change(asked, ManClient::edit).await
 }
 
 fn print(session: &Session, reply: &EditReply, done: &str, dry_run: bool) -> Result<u8, Stop> {

@@ -10,7 +10,6 @@ use serde_json::Value;
 
 use super::rehearsal::{ending, is_one_id, narrow, skips};
 use crate::args::Pause;
-use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, author, selection};
 
@@ -65,7 +64,7 @@ pub async fn run(session: &mut Session, args: &Pause, which: PauseChange) -> Res
 }
 
 async fn call(session: &mut Session, asked: PauseRequest) -> Result<PauseReply, Fault> {
-    session.change(Change::Other, asked, ManClient::pause).await
+    session.change(asked, ManClient::pause).await
 }
 
 fn with(reply: &PauseReply, outcome: Outcome) -> impl Iterator<Item = &One> {

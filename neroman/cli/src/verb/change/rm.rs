@@ -7,7 +7,6 @@ use nero_wire::v1::{RemoveReply, RemoveRequest};
 
 use super::rehearsal::{ending, is_one_id, narrow, skips};
 use crate::args::Remove;
-use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, request, selection};
 
@@ -46,9 +45,7 @@ pub async fn run(session: &mut Session, args: &Remove) -> Result<u8, Stop> {
 }
 
 async fn call(session: &mut Session, asked: RemoveRequest) -> Result<RemoveReply, Fault> {
-    session
-        .change(Change::Other, asked, ManClient::remove)
-        .await
+    session.change(asked, ManClient::remove).await
 }
 
 fn touched(reply: &RemoveReply) -> Vec<(u64, String)> {

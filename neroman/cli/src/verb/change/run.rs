@@ -42,7 +42,11 @@ pub async fn run(session: &mut Session, args: &RunCommand) -> Result<u8, Stop> {
         node: args.node.clone().unwrap_or_default(),
         ..AddRequest::default()
     };
-    let added = session.change(Change::Last, asked, ManClient::add).await?;
+    let added = session
+        .client()
+        .await?
+        .change(Change::Last, asked, ManClient::add)
+        .await?;
     session.out.notes(&added.notes);
     if args.dry_run {
         let text = add::as_text(&session.out.screen, &added, true);

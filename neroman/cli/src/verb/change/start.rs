@@ -98,7 +98,10 @@ pub async fn launch(
 }
 
 pub async fn send(session: &mut Session, asked: StartRequest) -> Result<StartReply, Fault> {
-    let started = session.change(Change::Last, asked, ManClient::start);
+    let started = session
+        .client()
+        .await?
+        .change(Change::Last, asked, ManClient::start);
     started.await
 }
 

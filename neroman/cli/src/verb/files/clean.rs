@@ -11,7 +11,7 @@ use nero_wire::v1::{CleanAskReply, CleanAskRequest, Selection};
 use serde_json::Value;
 
 use crate::args::Clean;
-use crate::connect::{Change, Whose};
+use crate::connect::Whose;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, refuse_empty, request, selection};
 use crate::verb::change::rehearsal::{ending, skips};
@@ -80,9 +80,7 @@ async fn call(session: &mut Session, asked: CleanAskRequest) -> Result<CleanAskR
         (node, _) => Whose::Node(node.to_owned()),
     };
     let mut silence = session.silence(whose).await?;
-    silence
-        .over(session.change(Change::Other, asked, ManClient::clean))
-        .await
+    silence.over(session.change(asked, ManClient::clean)).await
 }
 
 /// The selections of exactly the runs that were shown, in as many parts as

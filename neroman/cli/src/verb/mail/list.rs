@@ -8,7 +8,6 @@ use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{MailDelivery, MailListReply, MailListRequest, MailRetryRequest};
 use serde_json::Value;
 
-use crate::connect::Change;
 use crate::fault::{Stop, code};
 use crate::say::Screen;
 use crate::say::table::{self, Cell, Column};
@@ -32,9 +31,7 @@ pub(super) async fn retry(session: &mut Session) -> Result<u8, Stop> {
     let asked = MailRetryRequest {
         request: ids::random::<16>().to_vec(),
     };
-    let reply = session
-        .change(Change::Other, asked, ManClient::mail_retry)
-        .await?;
+    let reply = session.change(asked, ManClient::mail_retry).await?;
     let text = || match reply.deliveries {
         0 => "nothing waits\n".to_owned(),
         1 => format!("1 delivery is {TRIED}\n"),

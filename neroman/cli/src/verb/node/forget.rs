@@ -7,7 +7,6 @@ use nero_wire::v1::node_gone_reply::{One, Outcome};
 use nero_wire::v1::{NodeGoneReply, NodeGoneRequest, NodeRemoveReply, NodeRemoveRequest};
 
 use crate::args::NodeEnd;
-use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, author, request};
 
@@ -64,9 +63,7 @@ async fn call_remove(
         dry_run,
         yes,
     };
-    session
-        .change(Change::Other, asked, ManClient::node_remove)
-        .await
+    session.change(asked, ManClient::node_remove).await
 }
 
 /// `node gone`.
@@ -134,9 +131,7 @@ async fn call_gone(
         dry_run,
         author: author(),
     };
-    session
-        .change(Change::Other, asked, ManClient::node_gone)
-        .await
+    session.change(asked, ManClient::node_gone).await
 }
 
 fn as_text(name: &str, reply: &NodeGoneReply, dry_run: bool) -> String {

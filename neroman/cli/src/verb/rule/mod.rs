@@ -13,7 +13,6 @@ use nero_wire::v1::{
 };
 
 use crate::args::Rule;
-use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
 use crate::say::Screen;
 use crate::say::table::{self, Cell, Column};
@@ -52,9 +51,7 @@ async fn add(session: &mut Session, picked: &str, rule: &str) -> Result<u8, Stop
         text: text.to_owned(),
         author: author(),
     };
-    let reply = session
-        .change(Change::Other, asked, ManClient::rule_add)
-        .await?;
+    let reply = session.change(asked, ManClient::rule_add).await?;
     changed(session, &reply, "added")
 }
 
@@ -64,9 +61,7 @@ async fn remove(session: &mut Session, picked: &str, rule: u64) -> Result<u8, St
         selection: Some(selection(&[picked.to_owned()])),
         rule,
     };
-    let reply = session
-        .change(Change::Other, asked, ManClient::rule_remove)
-        .await?;
+    let reply = session.change(asked, ManClient::rule_remove).await?;
     changed(session, &reply, "removed")
 }
 

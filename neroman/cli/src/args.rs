@@ -287,6 +287,16 @@ pub struct Json {
     pub json: bool,
 }
 
+/// Options of a verb that can be tried out.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Trial {
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub json: Json,
+}
+
 /// `version`.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Version {

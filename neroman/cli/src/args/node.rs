@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{Json, node_name};
+use super::{Json, Trial, node_name};
 
 /// `node`.
 #[derive(Debug, Subcommand)]
@@ -83,11 +83,8 @@ pub struct NodeEnd {
     /// Do not ask
     #[arg(long, short)]
     pub yes: bool,
-    /// Show what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
     #[command(flatten)]
-    pub json: Json,
+    pub trial: Trial,
 }
 
 /// `node take-over`.
@@ -99,11 +96,8 @@ pub struct NodeTakeOver {
     /// The 8 characters of the deployment, when several lie there
     #[arg(long, value_name = "ID")]
     pub deployment: Option<String>,
-    /// Show what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
     #[command(flatten)]
-    pub json: Json,
+    pub trial: Trial,
 }
 
 /// `node join`.

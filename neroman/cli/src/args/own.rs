@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::Json;
+use super::Trial;
 use super::complete::{param_name, param_to_set, picked, picked_or_removed};
 
 /// `set`.
@@ -18,11 +18,8 @@ pub struct Set {
     /// Take the source's value again
     #[arg(long, value_name = "KEY", add = param_name())]
     pub unset: Vec<String>,
-    /// Show what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
     #[command(flatten)]
-    pub json: Json,
+    pub trial: Trial,
 }
 
 /// `copy`.
@@ -36,11 +33,8 @@ pub struct Copy {
     /// A value of the copy, as for `set`
     #[arg(long, value_name = "KEY=VALUE", add = param_to_set())]
     pub set: Vec<String>,
-    /// Show what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
     #[command(flatten)]
-    pub json: Json,
+    pub trial: Trial,
 }
 
 /// `note`.
@@ -52,11 +46,8 @@ pub struct Note {
     /// The remark, in place of the one before; '' removes it
     #[arg(value_name = "TEXT", required = true)]
     pub text: Vec<String>,
-    /// Show what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
     #[command(flatten)]
-    pub json: Json,
+    pub trial: Trial,
 }
 
 /// `tag`.
@@ -72,11 +63,8 @@ pub struct Tag {
         allow_hyphen_values = true
     )]
     pub tags: Vec<String>,
-    /// Show what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
     #[command(flatten)]
-    pub json: Json,
+    pub trial: Trial,
 }
 
 /// `rm`.
@@ -92,9 +80,6 @@ pub struct Remove {
     /// Do not ask
     #[arg(long, short)]
     pub yes: bool,
-    /// Show what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
     #[command(flatten)]
-    pub json: Json,
+    pub trial: Trial,
 }

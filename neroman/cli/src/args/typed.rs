@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::Json;
+use super::Trial;
 use super::complete::target_name;
 
 /// `add`.
@@ -24,11 +24,8 @@ pub struct Add {
     /// The +block of the folder's neronet.yaml that rows of parameters are experiments of
     #[arg(long, value_name = "BLOCK")]
     pub to: Option<String>,
-    /// Show what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
     #[command(flatten)]
-    pub json: Json,
+    pub trial: Trial,
 }
 
 /// `run`.
@@ -47,11 +44,8 @@ pub struct RunCommand {
     /// Take a large snapshot of the code without asking
     #[arg(long)]
     pub big: bool,
-    /// Show what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
     #[command(flatten)]
-    pub json: Json,
+    pub trial: Trial,
     /// The command; `{lr}` is the place of the parameter lr
     #[arg(
         required = true,

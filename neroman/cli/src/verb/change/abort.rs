@@ -21,10 +21,10 @@ pub async fn run(session: &mut Session, args: &Abort) -> Result<u8, Stop> {
         selection: Some(selection(&args.picked)),
         grace_ms: args.grace.unwrap_or(0),
         signal: args.signal.unwrap_or(0),
-        dry_run: args.dry_run,
+        dry_run: args.trial.dry_run,
         author: author(),
     };
-    if !args.yes && !args.dry_run && !is_one_id(&args.picked) {
+    if !args.yes && !args.trial.dry_run && !is_one_id(&args.picked) {
         let trial = AbortRequest {
             request: request(),
             dry_run: true,
@@ -37,8 +37,8 @@ pub async fn run(session: &mut Session, args: &Abort) -> Result<u8, Stop> {
         }
     }
     let reply = call(session, asked).await?;
-    let fields = || as_json(&reply, args.dry_run);
-    let text = || as_text(&reply, args.dry_run);
+    let fields = || as_json(&reply, args.trial.dry_run);
+    let text = || as_text(&reply, args.trial.dry_run);
     session.out.reply(&reply.notes, fields, text)?;
     Ok(code::OK)
 }

@@ -42,7 +42,7 @@ pub async fn run(session: &mut Session, args: &Add) -> Result<u8, Stop> {
         rows,
         rows_folder: folder,
         shell: for_jobs(),
-        dry_run: args.dry_run,
+        dry_run: args.trial.dry_run,
         with: match &args.with {
             Some(with) => absolute(with)?,
             None => String::new(),
@@ -57,8 +57,8 @@ pub async fn run(session: &mut Session, args: &Add) -> Result<u8, Stop> {
         .await?;
     let out = &session.out;
     let notes = [reply.notes.clone(), taken(&reply.folders)].concat();
-    let text = || as_text(&out.screen, &reply, args.dry_run);
-    out.reply(&notes, || as_json(&reply, args.dry_run), text)?;
+    let text = || as_text(&out.screen, &reply, args.trial.dry_run);
+    out.reply(&notes, || as_json(&reply, args.trial.dry_run), text)?;
     Ok(code::OK)
 }
 

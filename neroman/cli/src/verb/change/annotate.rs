@@ -15,7 +15,7 @@ pub async fn note(session: &mut Session, args: &Note) -> Result<u8, Stop> {
         request: request(),
         selection: Some(selection(std::slice::from_ref(&args.picked))),
         note: Some(args.text.join(" ")),
-        dry_run: args.dry_run,
+        dry_run: args.trial.dry_run,
         ..AnnotateRequest::default()
     };
     let reply = call(session, asked).await?;
@@ -24,7 +24,7 @@ pub async fn note(session: &mut Session, args: &Note) -> Result<u8, Stop> {
     } else {
         "noted at"
     };
-    print(session, &reply, done, args.dry_run)
+    print(session, &reply, done, args.trial.dry_run)
 }
 
 /// Runs `tag`.
@@ -35,11 +35,11 @@ pub async fn tag(session: &mut Session, args: &Tag) -> Result<u8, Stop> {
         selection: Some(selection(std::slice::from_ref(&args.picked))),
         add_tags,
         remove_tags,
-        dry_run: args.dry_run,
+        dry_run: args.trial.dry_run,
         ..AnnotateRequest::default()
     };
     let reply = call(session, asked).await?;
-    print(session, &reply, "retagged", args.dry_run)
+    print(session, &reply, "retagged", args.trial.dry_run)
 }
 
 /// The tags to add and those to take away.

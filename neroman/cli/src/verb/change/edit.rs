@@ -25,12 +25,16 @@ pub async fn set(session: &mut Session, args: &Set) -> Result<u8, Stop> {
         selection: Some(selection(std::slice::from_ref(&args.picked))),
         set: assignments(&args.values)?,
         unset: args.unset.clone(),
-        dry_run: args.dry_run,
+        dry_run: args.trial.dry_run,
         ..EditRequest::default()
     };
     let reply = call(session, asked).await?;
-    let done = if args.dry_run { "would set" } else { "set" };
-    print(session, &reply, done, args.dry_run)
+    let done = if args.trial.dry_run {
+        "would set"
+    } else {
+        "set"
+    };
+    print(session, &reply, done, args.trial.dry_run)
 }
 
 /// Runs `copy`.
@@ -40,16 +44,16 @@ pub async fn copy(session: &mut Session, args: &Copy) -> Result<u8, Stop> {
         selection: Some(selection(std::slice::from_ref(&args.picked))),
         set: assignments(&args.set)?,
         copy_as: args.name.clone(),
-        dry_run: args.dry_run,
+        dry_run: args.trial.dry_run,
         ..EditRequest::default()
     };
     let reply = call(session, asked).await?;
-    let done = if args.dry_run {
+    let done = if args.trial.dry_run {
         "would copy to"
     } else {
         "copied to"
     };
-    print(session, &reply, done, args.dry_run)
+    print(session, &reply, done, args.trial.dry_run)
 }
 
 /// Reads `k=v`.

@@ -42,10 +42,10 @@ pub async fn run(session: &mut Session, args: &Pause, which: PauseChange) -> Res
     let mut asked = PauseRequest {
         selection: Some(selection(&args.picked)),
         resume: which == PauseChange::Resume,
-        dry_run: args.dry_run,
+        dry_run: args.trial.dry_run,
         author: author(),
     };
-    if !args.yes && !args.dry_run && !is_one_id(&args.picked) {
+    if !args.yes && !args.trial.dry_run && !is_one_id(&args.picked) {
         let trial = PauseRequest {
             dry_run: true,
             ..asked.clone()
@@ -57,8 +57,8 @@ pub async fn run(session: &mut Session, args: &Pause, which: PauseChange) -> Res
         }
     }
     let reply = call(session, asked).await?;
-    let fields = || as_json(&reply, args.dry_run);
-    let text = || as_text(&reply, which, args.dry_run);
+    let fields = || as_json(&reply, args.trial.dry_run);
+    let text = || as_text(&reply, which, args.trial.dry_run);
     session.out.reply(&reply.notes, fields, text)?;
     Ok(code::ok_if(with(&reply, Outcome::Failed).next().is_none()))
 }

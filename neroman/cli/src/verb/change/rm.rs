@@ -16,9 +16,9 @@ pub async fn run(session: &mut Session, args: &Remove) -> Result<u8, Stop> {
         request: request(),
         selection: Some(selection(&args.picked)),
         undo: args.undo,
-        dry_run: args.dry_run,
+        dry_run: args.trial.dry_run,
     };
-    if !args.yes && !args.dry_run && !args.undo && !is_one_id(&args.picked) {
+    if !args.yes && !args.trial.dry_run && !args.undo && !is_one_id(&args.picked) {
         let trial = RemoveRequest {
             request: request(),
             dry_run: true,
@@ -35,12 +35,12 @@ pub async fn run(session: &mut Session, args: &Remove) -> Result<u8, Stop> {
         object!(reply =>
             experiments: [one => id: one.experiment, name, skipped?],
             touched: touched(&reply).len(),
-            notes, undo: args.undo, dry_run: args.dry_run,
+            notes, undo: args.undo, dry_run: args.trial.dry_run,
         )
     };
     let text = || as_text(&reply, args);
     session.out.reply(&reply.notes, fields, text)?;
-    let done = !touched(&reply).is_empty() || args.dry_run;
+    let done = !touched(&reply).is_empty() || args.trial.dry_run;
     Ok(code::ok_if(done))
 }
 
@@ -64,7 +64,7 @@ fn as_text(reply: &RemoveReply, args: &Remove) -> String {
     let (mut text, short) =
         skips(skipped.map(|one| (one.experiment, &*one.skipped_as, &*one.skipped)));
     let ids: Vec<u64> = touched(reply).iter().map(|(id, _)| *id).collect();
-    let done = match (args.undo, args.dry_run) {
+    let done = match (args.undo, args.trial.dry_run) {
         (false, false) => "removed",
         (false, true) => "would remove",
         (true, false) => "brought back",
@@ -73,7 +73,7 @@ fn as_text(reply: &RemoveReply, args: &Remove) -> String {
     text.push_str(&format!("{done} {}", ids.len()));
     let is_unexplained = reply.experiments.is_empty() && reply.notes.is_empty();
     text.push_str(&ending(&short, is_unexplained));
-    if !ids.is_empty() && !args.undo && !args.dry_run {
+    if !ids.is_empty() && !args.undo && !args.trial.dry_run {
         text.push_str(&format!(
             "for 30 days: neroman rm --undo {}\n",
             text::ids(&ids)

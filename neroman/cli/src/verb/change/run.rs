@@ -35,7 +35,7 @@ pub async fn run(session: &mut Session, args: &RunCommand) -> Result<u8, Stop> {
     let asked = AddRequest {
         request: request(),
         shell: for_jobs(),
-        dry_run: args.dry_run,
+        dry_run: args.trial.dry_run,
         command: command(&args.command, !params.is_empty()),
         rows: rows(&params)?,
         rows_folder: absolute(".")?,
@@ -48,7 +48,7 @@ pub async fn run(session: &mut Session, args: &RunCommand) -> Result<u8, Stop> {
         .change(Change::Last, asked, ManClient::add)
         .await?;
     session.out.notes(&added.notes);
-    if args.dry_run {
+    if args.trial.dry_run {
         let text = add::as_text(&session.out.screen, &added, true);
         session.out.text(&text)?;
         return Ok(code::OK);

@@ -34,7 +34,7 @@ pub async fn run(session: &mut Session, args: &Clean) -> Result<u8, Stop> {
         dry_run: true,
     };
     let mut reply = call(session, asked.clone()).await?;
-    if !args.dry_run {
+    if !args.trial.dry_run {
         if !args.yes && !may_go_on(session, args, &reply).await? {
             session.out.note("nothing was done");
             return Ok(code::FAILED);
@@ -65,8 +65,8 @@ pub async fn run(session: &mut Session, args: &Clean) -> Result<u8, Stop> {
         }
         join_failed(&mut reply, shown);
     }
-    let fields = || as_json(&reply, args.dry_run);
-    let text = || as_text(&reply, args.dry_run);
+    let fields = || as_json(&reply, args.trial.dry_run);
+    let text = || as_text(&reply, args.trial.dry_run);
     session.out.reply(&[], fields, text)?;
     let failed = reply.nodes.iter().filter(|node| !node.failed.is_empty());
     Ok(code::of_failures(failed.map(|node| node.away)))

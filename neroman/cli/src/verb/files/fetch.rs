@@ -22,7 +22,7 @@ pub async fn run(session: &mut Session, args: &Fetch) -> Result<u8, Stop> {
     let asked = FetchRequest {
         selection: Some(selection(&args.picked)),
         include: args.include.clone(),
-        dry_run: args.dry_run,
+        dry_run: args.trial.dry_run,
     };
     let mut done: BTreeMap<(u64, u32), One> = BTreeMap::new();
     'asking: loop {
@@ -53,7 +53,7 @@ pub async fn run(session: &mut Session, args: &Fetch) -> Result<u8, Stop> {
                             continue;
                         }
                         if !out.as_json {
-                            out.text(&line(&one, args.dry_run))?;
+                            out.text(&line(&one, args.trial.dry_run))?;
                         }
                         done.insert(run, one);
                     }
@@ -64,8 +64,8 @@ pub async fn run(session: &mut Session, args: &Fetch) -> Result<u8, Stop> {
         }
         meter.clear();
         let done: Vec<One> = done.into_values().collect();
-        let fields = || as_json(&done, &notes, args.dry_run);
-        out.reply(&notes, fields, || counts(&done, args.dry_run))?;
+        let fields = || as_json(&done, &notes, args.trial.dry_run);
+        out.reply(&notes, fields, || counts(&done, args.trial.dry_run))?;
         return Ok(ended(&done, !args.include.is_empty()));
     }
 }

@@ -15,10 +15,8 @@ const NAMED_MAX: usize = 20;
 
 /// `node rm`.
 pub async fn remove(session: &mut Session, args: &NodeEnd) -> Result<u8, Stop> {
-    let NodeEnd {
-        name, yes, dry_run, ..
-    } = args;
-    let mut reply = call_remove(session, name, true, *yes).await?;
+    let (name, yes, dry_run) = (&args.name, args.yes, args.trial.dry_run);
+    let mut reply = call_remove(session, name, true, yes).await?;
     let name = Safe::line(name);
     if !dry_run {
         let folders = text::plural(reply.runs, "run folder");
@@ -31,13 +29,12 @@ pub async fn remove(session: &mut Session, args: &NodeEnd) -> Result<u8, Stop> {
             session.out.note("nothing was done");
             return Ok(code::FAILED);
         }
-        reply = call_remove(session, &args.name, false, *yes).await?;
+        reply = call_remove(session, &args.name, false, yes).await?;
     }
-    let done = if *dry_run { "would forget" } else { "forgot" };
+    let done = if dry_run { "would forget" } else { "forgot" };
     let fields = || object!(reply => node: args.name, runs, live, notes, dry_run: dry_run);
-    session
-        .out
-        .reply(&reply.notes, fields, || format!("{done} {name}\n"))?;
+    let text = || format!("{done} {name}\n");
+    session.out.reply(&reply.notes, fields, text)?;
     Ok(code::OK)
 }
 
@@ -68,9 +65,7 @@ async fn call_remove(
 
 /// `node gone`.
 pub async fn gone(session: &mut Session, args: &NodeEnd) -> Result<u8, Stop> {
-    let NodeEnd {
-        name, yes, dry_run, ..
-    } = args;
+    let (name, yes, dry_run) = (&args.name, args.yes, args.trial.dry_run);
     let mut reply = call_gone(session, name, true).await?;
     if !dry_run {
         if !yes && !may_go_on(session, name, &reply).await? {
@@ -88,7 +83,7 @@ pub async fn gone(session: &mut Session, args: &NodeEnd) -> Result<u8, Stop> {
             notes, dry_run: dry_run,
         )
     };
-    let text = || as_text(name, &reply, *dry_run);
+    let text = || as_text(name, &reply, dry_run);
     session.out.reply(&reply.notes, fields, text)?;
     Ok(code::OK)
 }

@@ -20,10 +20,10 @@ pub async fn run(session: &mut Session, args: &NodeTakeOver) -> Result<u8, Stop>
         request: request(),
         name: args.name.clone(),
         deployment: args.deployment.clone().unwrap_or_default(),
-        dry_run: args.dry_run,
+        dry_run: args.trial.dry_run,
     };
     let ended = events::follow(session, How::Troubles, asked, ManClient::node_take_over).await?;
-    if ended == code::OK && !args.dry_run {
+    if ended == code::OK && !args.trial.dry_run {
         until_heard(session, &args.name).await?;
     }
     Ok(ended)

@@ -11,9 +11,9 @@ use nero_model::{Home, RequestId};
 use nero_wire::v1::Selection;
 use nero_wire::v1::man_client::ManClient;
 use tonic::transport::Channel;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 
-use crate::connect::{Change, Client, Program, READ_DEADLINE, Silence, Whose};
+use crate::connect::{Change, Client, Next, Program, READ_DEADLINE, Silence, Whose};
 use crate::facts::FactsFunction;
 use crate::fault::Fault;
 use crate::say::{Out, Screen};
@@ -160,7 +160,7 @@ impl Session {
         self.client().await?.call(deadline, request, send).await
     }
 
-    /// As [`Client::change`], for what changes anything but runs.
+    /// As [`Client::change`], for a change that adds and starts nothing.
     ///
     /// # Errors
     /// The daemon's error, or why it cannot be reached.
@@ -171,6 +171,41 @@ impl Session {
     ) -> Result<P, Fault> {
         let client = self.client().await?;
         client.change(Change::Other, request, send).await
+    }
+
+    /// Makes a call and hands over each message of its stream, until `take` returns false. After a
+    /// lost connection `take` gets `None`, and every message once more by a new call.
+    ///
+    /// # Errors
+    /// Those of `take`, the daemon's error, or why it cannot be reached.
+    pub async fn each<Q: Clone, M, E: From<Fault>>(
+        &mut self,
+        deadline: Duration,
+        request: Q,
+        send: impl AsyncFn(
+            &mut ManClient<Channel>,
+            Request<Q>,
+        ) -> Result<Response<Streaming<M>>, Status>,
+        mut take: impl AsyncFnMut(Option<M>) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        loop {
+            let client = self.client().await?;
+            let mut messages = client.call(deadline, request.clone(), &send).await?;
+            loop {
+                let message = match client.next(&mut messages).await? {
+                    Next::Message(message) => Some(message),
+                    Next::Lost => None,
+                    Next::End => return Ok(()),
+                };
+                let is_lost = message.is_none();
+                if !take(message).await? {
+                    return Ok(());
+                }
+                if is_lost {
+                    break;
+                }
+            }
+        }
     }
 
     /// Makes a watch over the next calls that reports which of these nodes do

@@ -21,7 +21,7 @@ use zip::write::SimpleFileOptions;
 use super::diff::shown;
 use super::results::{check_ours, wrote};
 use crate::args::Export;
-use crate::connect::{CHANGE_DEADLINE, Next};
+use crate::connect::CHANGE_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, selection};
 
@@ -153,18 +153,14 @@ async fn each_part(
         differing: false,
         file_bytes_max,
     };
-    let client = session.client().await?;
-    let mut stream = client.call(CHANGE_DEADLINE, asked, ManClient::code).await?;
-    loop {
-        match client.next(&mut stream).await? {
-            Next::Message(part) => take(part)?,
-            Next::End => return Ok(()),
-            Next::Lost => {
-                let fault = Fault::no_daemon("the daemon ended while it sent the code");
-                return Err(fault.hint("type the command again"));
-            }
-        }
-    }
+    let take = async |part: Option<CodePart>| match part {
+        Some(part) => take(part).map(|()| true),
+        None => Err(Fault::no_daemon("the daemon ended while it sent the code")
+            .hint("type the command again")),
+    };
+    session
+        .each(CHANGE_DEADLINE, asked, ManClient::code, take)
+        .await
 }
 
 /// What came into the archive.

@@ -10,11 +10,11 @@ use nero_metrics::survey::{MissedLine, Survey, SurveyedMetric};
 use nero_model::safe::Safe;
 use nero_views::{json, object, text};
 use nero_wire::v1::man_client::ManClient;
-use nero_wire::v1::{LogsRequest, ShowRequest};
+use nero_wire::v1::{LogChunk, LogsRequest, ShowRequest};
 use serde_json::{Value, json};
 
 use crate::args::Metrics;
-use crate::connect::{Next, READ_DEADLINE};
+use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::say::Screen;
 use crate::say::table::{self, Cell, Column};
@@ -155,23 +155,16 @@ async fn read_log(
         stderr,
         ..LogsRequest::default()
     };
-    let client = session.client().await?;
-    let mut chunks = client.call(READ_DEADLINE, asked, ManClient::logs).await?;
-    loop {
-        match client.next(&mut chunks).await? {
-            Next::Message(chunk) => {
-                survey.feed(&chunk.data);
-                if chunk.end {
-                    break;
-                }
-            }
-            Next::End => break,
-            Next::Lost => {
-                let fault = Fault::no_daemon(format!("the log of {what} ended early"));
-                return Err(fault.hint("ask again").into());
-            }
+    let take = async |chunk: Option<LogChunk>| match chunk {
+        Some(chunk) => {
+            survey.feed(&chunk.data);
+            Ok(!chunk.end)
         }
-    }
+        None => Err(Fault::no_daemon(format!("the log of {what} ended early")).hint("ask again")),
+    };
+    session
+        .each(READ_DEADLINE, asked, ManClient::logs, take)
+        .await?;
     survey.finish();
     Ok(())
 }

@@ -6,12 +6,12 @@ use nero_model::Phase;
 use nero_model::safe::Safe;
 use nero_views::{json, object, text, totals};
 use nero_wire::v1::man_client::ManClient;
-use nero_wire::v1::{ExperimentView, ListRequest, NodeNotice, Selection, WaitRequest};
+use nero_wire::v1::{ExperimentView, ListRequest, NodeNotice, Selection, WaitEvent, WaitRequest};
 use tokio::sync::watch;
 
 use super::logs;
 use crate::args::Wait;
-use crate::connect::{Next, READ_DEADLINE};
+use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, selection};
 
@@ -189,49 +189,37 @@ async fn follow(
         any,
     };
     let out = session.out;
-    'asking: loop {
-        let client = session.client().await?;
-        let mut events = client
-            .call(READ_DEADLINE, asked.clone(), ManClient::wait)
-            .await?;
-        loop {
-            match client.next(&mut events).await? {
-                Next::Message(event) => {
-                    for view in event.ended {
-                        heard.ended.insert((view.id, view.run), view);
-                    }
-                    if let Some(notice) = event.notice.filter(|one| is_news(one, &heard.notices)) {
-                        if progress {
-                            super::watch::clear_progress();
-                        }
-                        out.note(&notice_text(&notice));
-                        heard.notices.push(notice);
-                    }
-                    for note in event.notes {
-                        if heard.notes.contains(&note) {
-                            continue;
-                        }
-                        if progress {
-                            super::watch::clear_progress();
-                        }
-                        out.note(&format!("note: {}", Safe::line(&note)));
-                        heard.notes.push(note);
-                    }
-                    if progress && event.still_live > 0 {
-                        super::watch::progress(heard.ended.len(), event.still_live);
-                    }
-                    if event.done {
-                        break 'asking;
-                    }
-                }
-                Next::End => break 'asking,
-                Next::Lost => continue 'asking,
+    let clear = || {
+        if progress {
+            super::watch::clear_progress();
+        }
+    };
+    let take = async |event: Option<WaitEvent>| {
+        let event = event.unwrap_or_default();
+        for view in event.ended {
+            heard.ended.insert((view.id, view.run), view);
+        }
+        if let Some(notice) = event.notice.filter(|one| is_news(one, &heard.notices)) {
+            clear();
+            out.note(&notice_text(&notice));
+            heard.notices.push(notice);
+        }
+        for note in event.notes {
+            if !heard.notes.contains(&note) {
+                clear();
+                out.note(&format!("note: {}", Safe::line(&note)));
+                heard.notes.push(note);
             }
         }
-    }
-    if progress {
-        super::watch::clear_progress();
-    }
+        if progress && event.still_live > 0 {
+            super::watch::progress(heard.ended.len(), event.still_live);
+        }
+        Ok::<_, Stop>(!event.done)
+    };
+    session
+        .each(READ_DEADLINE, asked, ManClient::wait, take)
+        .await?;
+    clear();
     Ok(())
 }
 

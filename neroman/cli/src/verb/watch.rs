@@ -12,7 +12,7 @@ use nero_wire::v1::{BatchView, ExperimentView, Totals, WatchEvent, WatchRequest,
 use super::status::{asked_facts, column_names};
 
 use crate::args::Status;
-use crate::connect::{Next, READ_DEADLINE};
+use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::say::{Out, Screen, experiments, overview};
 use crate::session::{Session, selection};
@@ -46,25 +46,17 @@ pub async fn run(session: &mut Session, args: &Status, picked: &[String]) -> Res
         facts: asked_facts(args),
     };
     let mut shown = ScreenContent::new(session.out, args);
-    'asking: loop {
-        let client = session.client().await?;
-        let mut events = client
-            .call(READ_DEADLINE, asked.clone(), ManClient::watch)
-            .await?;
-        loop {
-            match client.next(&mut events).await? {
-                Next::Message(event) => {
-                    let live = event.live;
-                    shown.take(event)?;
-                    if live == 0 {
-                        break 'asking;
-                    }
-                }
-                Next::End => break 'asking,
-                Next::Lost => continue 'asking,
-            }
-        }
-    }
+    let take = async |event: Option<WatchEvent>| {
+        let Some(event) = event else {
+            return Ok::<_, Stop>(true);
+        };
+        let is_live = event.live > 0;
+        shown.take(event)?;
+        Ok(is_live)
+    };
+    session
+        .each(READ_DEADLINE, asked, ManClient::watch, take)
+        .await?;
     shown.end()?;
     Ok(code::OK)
 }

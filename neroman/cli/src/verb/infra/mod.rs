@@ -22,7 +22,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::on_node::{self, NamedNodes};
 use super::status;
 use crate::args::InfraVerb;
-use crate::connect::{CHANGE_DEADLINE, Next};
+use crate::connect::CHANGE_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::session::Session;
 use board::Board;
@@ -107,18 +107,12 @@ async fn follow<Q: Clone>(
         Request<Q>,
     ) -> Result<Response<Streaming<NodeEvent>>, Status>,
 ) -> Result<(), Stop> {
+    let take = async |event: Option<NodeEvent>| {
+        let taken = event.map(|event| board.borrow_mut().take(index, event));
+        taken.unwrap_or(Ok(())).map(|()| true)
+    };
     let mut session = session.beside();
-    'asking: loop {
-        let client = session.client().await?;
-        let mut events = client.call(CHANGE_DEADLINE, request.clone(), send).await?;
-        loop {
-            match client.next(&mut events).await? {
-                Next::Message(event) => board.borrow_mut().take(index, event)?,
-                Next::Lost => continue 'asking,
-                Next::End => return Ok(()),
-            }
-        }
-    }
+    session.each(CHANGE_DEADLINE, request, send, take).await
 }
 
 /// Prints what became of the hosts; the exit code.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::connect::{CHANGE_DEADLINE, Next};
+use crate::connect::CHANGE_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::say::Out;
 use crate::say::progress::Meter;
@@ -48,29 +48,25 @@ pub async fn follow<Q: Clone>(
         Request<Q>,
     ) -> Result<Response<Streaming<NodeEvent>>, Status>,
 ) -> Result<u8, Stop> {
-    'asking: loop {
-        let out = session.out;
-        let how = if out.as_json { How::Json } else { how };
-        let mut meter = Meter::new();
-        let mut heard = NodeEvents::default();
-        let client = session.client().await?;
-        let mut events = client.call(CHANGE_DEADLINE, asked.clone(), &send).await?;
-        loop {
-            match client.next(&mut events).await? {
-                Next::Message(NodeEvent { event: Some(event) }) => {
-                    take(&out, how, &mut meter, &mut heard, event)?;
-                }
-                Next::Message(NodeEvent { event: None }) => {}
-                Next::Lost => continue 'asking,
-                Next::End => break,
+    let out = session.out;
+    let how = if out.as_json { How::Json } else { how };
+    let (mut meter, mut heard) = (Meter::new(), NodeEvents::default());
+    let take = async |event: Option<NodeEvent>| {
+        match event {
+            Some(NodeEvent { event: Some(event) }) => {
+                take(&out, how, &mut meter, &mut heard, event)?;
             }
+            Some(NodeEvent { event: None }) => {}
+            None => (meter, heard) = (Meter::new(), NodeEvents::default()),
         }
-        if how == How::Json {
-            out.json(&document(&heard))?;
-        }
-        let bad = heard.findings.iter().any(|one| one.level() == Level::Bad);
-        return Ok(code::ok_if(!bad));
+        Ok::<_, Stop>(true)
+    };
+    session.each(CHANGE_DEADLINE, asked, send, take).await?;
+    if how == How::Json {
+        out.json(&document(&heard))?;
     }
+    let bad = heard.findings.iter().any(|one| one.level() == Level::Bad);
+    Ok(code::ok_if(!bad))
 }
 
 fn take(

@@ -15,7 +15,7 @@ use nero_wire::v1::node_event::Event;
 use nero_wire::v1::{NodeAddRequest, NodeDoctorRequest, NodeEvent, Remedy};
 
 use crate::args::{NodeAdd, NodeVerb, Warden, YesNo};
-use crate::connect::{CHANGE_DEADLINE, Client, Next};
+use crate::connect::CHANGE_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, request};
 use crate::verb::status;
@@ -105,8 +105,7 @@ async fn add(session: &mut Session, args: &NodeAdd) -> Result<u8, Stop> {
         without_test: true,
         ..asked.clone()
     };
-    let client = session.client().await?;
-    drain(client, kept).await?;
+    keep(session, kept).await?;
     let opened = match connect::open(session, &args.name).await {
         Ok(()) => connect::follow(session, &args.name).await,
         Err(stop) => Err(stop),
@@ -130,17 +129,12 @@ fn needs_terminal(fault: &Fault, args: &NodeAdd) -> bool {
 }
 
 /// Keeps the node without a word.
-async fn drain(client: &mut Client, asked: NodeAddRequest) -> Result<(), Stop> {
-    let mut events = client
-        .call(CHANGE_DEADLINE, asked, ManClient::node_add)
-        .await?;
-    loop {
-        match client.next(&mut events).await? {
-            Next::Message(NodeEvent {
-                event: Some(Event::Failed(failure)),
-            }) => return Err(Fault::from_failure(failure).into()),
-            Next::Message(_) => {}
-            Next::Lost | Next::End => return Ok(()),
-        }
-    }
+async fn keep(session: &mut Session, asked: NodeAddRequest) -> Result<(), Stop> {
+    let take = async |event: Option<NodeEvent>| match event.map(|one| one.event) {
+        Some(Some(Event::Failed(failure))) => Err(Fault::from_failure(failure).into()),
+        event => Ok(event.is_some()),
+    };
+    session
+        .each(CHANGE_DEADLINE, asked, ManClient::node_add, take)
+        .await
 }

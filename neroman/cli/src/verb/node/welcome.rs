@@ -14,20 +14,20 @@ use std::time::{Duration, Instant};
 use nero_config::Edit;
 use nero_model::names::JOINED;
 use nero_wire::v1::man_client::ManClient;
-use nero_wire::v1::{NodeAddRequest, NodeLoginRequest, NodesRequest};
+use nero_wire::v1::{NodeAddRequest, NodeLoginRequest};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::mpsc;
 
+use super::connect;
 use super::join::{MARK, make_key};
 use super::private::PrivateFolder;
-use super::{connect, drain};
 use crate::args::NodeWelcome;
-use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, home, request};
 use crate::verb::exec::os_words;
+use crate::verb::on_node;
 
 /// How long an earlier connection of the machine may take to end.
 const FREED: Duration = Duration::from_secs(30);
@@ -122,9 +122,7 @@ async fn serve(
 /// Keeps the machine as a node, unless it is one.
 async fn keep(session: &mut Session, guest: &Guest) -> Result<(), Stop> {
     let address = format!("{}@{}", guest.user, guest.host());
-    let client = session.client().await?;
-    let asked = NodesRequest { as_known: true };
-    let known = client.call(READ_DEADLINE, asked, ManClient::nodes).await?;
+    let known = on_node::ask(session, true).await?;
     let name = &guest.name;
     match known.nodes.iter().find(|node| node.name == *name) {
         Some(node) if node.address == address => return limit(guest),
@@ -156,7 +154,7 @@ async fn keep(session: &mut Session, guest: &Guest) -> Result<(), Stop> {
         cpus: guest.cpus.unwrap_or(0.0),
         ..NodeAddRequest::default()
     };
-    drain(client, asked).await?;
+    super::keep(session, asked).await?;
     limit(guest)
 }
 

@@ -10,13 +10,13 @@ use std::time::Duration;
 use nero_top::{Ask, Event, LogRequest};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{
-    CompleteRequest, ListRequest, LogsRequest, MetricsRequest, NodesRequest, RuleListRequest,
-    ShowRequest, complete_request,
+    CompleteRequest, ListRequest, LogChunk, LogsRequest, MetricsRequest, NodesRequest,
+    RuleListRequest, ShowRequest, complete_request,
 };
 use tokio::sync::mpsc;
 
 use super::line;
-use crate::connect::{Next, READ_DEADLINE};
+use crate::connect::READ_DEADLINE;
 use crate::fault::Fault;
 use crate::say::Screen;
 use crate::session::{Session, selection, zone};
@@ -244,41 +244,21 @@ async fn log(mut session: Session, of: LogRequest, events: mpsc::Sender<Event>) 
         lines: LOG_LINES,
         ..LogsRequest::default()
     };
-    loop {
-        match follow(&mut session, &asked, &of, &events).await {
-            Ok(true) => return,
-            Ok(false) => {}
-            Err(fault) => {
-                let text = format!("{}\n", in_one_line(&fault));
-                let _ = events.send(Event::Log(of, true, text.into_bytes())).await;
-                return;
-            }
-        }
-    }
-}
-
-/// Whether the log came to its end.
-async fn follow(
-    session: &mut Session,
-    asked: &LogsRequest,
-    of: &LogRequest,
-    events: &mpsc::Sender<Event>,
-) -> Result<bool, Fault> {
-    let client = session.client().await?;
-    let mut stream = client
-        .call(READ_DEADLINE, asked.clone(), ManClient::logs)
-        .await?;
     let mut begins = true;
-    loop {
-        match client.next(&mut stream).await? {
-            Next::Message(chunk) => {
-                let event = Event::Log(of.clone(), begins, chunk.data);
-                let _ = events.send(event).await;
-                begins = false;
-            }
-            Next::End => return Ok(true),
-            Next::Lost => return Ok(false),
+    let take = async |chunk: Option<LogChunk>| {
+        if let Some(chunk) = chunk {
+            let event = Event::Log(of.clone(), begins, chunk.data);
+            let _ = events.send(event).await;
+            begins = false;
+        } else {
+            begins = true;
         }
+        Ok::<_, Fault>(true)
+    };
+    let followed = session.each(READ_DEADLINE, asked, ManClient::logs, take);
+    if let Err(fault) = followed.await {
+        let text = format!("{}\n", in_one_line(&fault));
+        let _ = events.send(Event::Log(of, true, text.into_bytes())).await;
     }
 }
 

@@ -169,9 +169,8 @@ async fn all(session: &mut Session, verbs: Vec<read::Read>) -> u8 {
         if ended != code::OK {
             if at + 1 < count {
                 let skipped = nero_views::text::plural(count - at - 1, "step");
-                session
-                    .out
-                    .note(&format!("note: not done: {skipped} after this one"));
+                let note = format!("note: not done: {skipped} after this one");
+                session.out.note(&note);
             }
             return ended;
         }

@@ -256,14 +256,12 @@ impl Session {
 /// The first mistake of a configuration, and what holds meanwhile.
 fn broken(error: &ConfigError) -> String {
     let first = match error {
-        ConfigError::Mistakes { path, mistakes } if mistakes.list.len() > 1 => format!(
-            "{} ({}:{}:{}), and {} more",
-            mistakes.list[0].message,
-            path.display(),
-            mistakes.list[0].place.line,
-            mistakes.list[0].place.column,
-            mistakes.list.len() - 1
-        ),
+        ConfigError::Mistakes { path, mistakes } if mistakes.list.len() > 1 => {
+            let (first, more) = (&mistakes.list[0], mistakes.list.len() - 1);
+            let (path, place) = (path.display(), &first.place);
+            let place = format!("{path}:{}:{}", place.line, place.column);
+            format!("{} ({place}), and {more} more", first.message)
+        }
         other => other.to_string(),
     };
     format!("note: the configuration is broken, the last good one is in force: {first}")
@@ -305,6 +303,14 @@ pub fn selection(words: &[String]) -> Selection {
         text: words.join(","),
         utc_offset_s,
         zone,
+    }
+}
+
+/// A selector of exactly these experiments or runs.
+pub fn exactly(text: String) -> Selection {
+    Selection {
+        text,
+        ..Selection::default()
     }
 }
 

@@ -155,12 +155,12 @@ async fn stop(session: &mut Session) -> Result<u8, Stop> {
         match gone.await {
             Ok(Ok(true)) => {}
             Ok(Ok(false)) => {
-                return Err(Fault::no_daemon(format!(
-                    "the daemon (process {pid}) was told to leave and has not after {} s",
-                    STOP_DEADLINE.as_secs()
-                ))
-                .hint("`neroman daemon logs` shows what it does")
-                .into());
+                let after = STOP_DEADLINE.as_secs();
+                let what = format!(
+                    "the daemon (process {pid}) was told to leave and has not after {after} s"
+                );
+                let hint = "`neroman daemon logs` shows what it does";
+                return Err(Fault::no_daemon(what).hint(hint).into());
             }
             Ok(Err(error)) => return Err(unseen(&error).into()),
             Err(error) => return Err(unseen(&error).into()),

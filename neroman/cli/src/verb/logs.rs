@@ -141,10 +141,9 @@ async fn several(
     let mut worst = code::OK;
     for (at, (run, view)) in ran.iter().enumerate() {
         let gap = if at == 0 { "" } else { "\n" };
-        let name = Safe::line(&view.name);
-        session
-            .out
-            .line(&format!("{gap}==> {run} {name}, {} <==", view.state))?;
+        let (name, state) = (Safe::line(&view.name), &view.state);
+        let line = format!("{gap}==> {run} {name}, {state} <==");
+        session.out.line(&line)?;
         let asked = LogsRequest {
             what: run.clone(),
             lines: lines_of_each(asked),
@@ -157,9 +156,8 @@ async fn several(
         match ended {
             Ok(printed) => note_stderr(session, &printed, run),
             Err(Stop::Fault(fault)) => {
-                session
-                    .out
-                    .note(&format!("{run}: {}", fault.text().trim_end()));
+                let text = fault.text();
+                session.out.note(&format!("{run}: {}", text.trim_end()));
                 worst = worst.max(fault.exit_code);
             }
             Err(stop @ Stop::PipeClosed) => return Err(stop),
@@ -264,10 +262,8 @@ enum OutputPlace {
 fn note_stderr(session: &Session, printed: &OutputPlace, name: &str) {
     if let OutputPlace::OnStderr(run) = printed {
         let note = "it printed nothing on standard output, but on standard error";
-        let of = of(name);
-        session
-            .out
-            .note(&format!("note: {of}{note}: neroman logs {run} --stderr"));
+        let note = format!("note: {}{note}: neroman logs {run} --stderr", of(name));
+        session.out.note(&note);
     }
 }
 

@@ -1,6 +1,7 @@
 //! `status NODE`: a node, or the nodes of a group, and the experiments there.
 
 use nero_config::{Config, LOCAL, check_name};
+use nero_views::text;
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{ListRequest, NodesReply, NodesRequest};
 
@@ -46,11 +47,7 @@ impl NamedNodes {
         if !words.contains(&self.word) {
             words.push(self.word.clone());
         }
-        let each: Vec<String> = words
-            .iter()
-            .map(|word| format!("node==\"{word}\""))
-            .collect();
-        each.join(",")
+        text::join(words.iter().map(|word| format!("node==\"{word}\"")), ",")
     }
 }
 

@@ -65,9 +65,8 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
         if !reply.nothing_set_up {
             session.out.notes(&reply.notes);
             let now_ms = jiff::Timestamp::now().as_millisecond();
-            session
-                .out
-                .notes(&workbooks::lines(&reply.workbooks, now_ms));
+            let books = workbooks::lines(&reply.workbooks, now_ms);
+            session.out.notes(&books);
         }
         session.out.text(&text)?;
     }

@@ -266,14 +266,11 @@ pub fn as_text(views: &[&ExperimentView]) -> String {
     let unfinished = views.iter().filter(|view| view.state != "finished");
     for (why, those) in text::grouped(unfinished.map(|view| (why(view), view))) {
         let ids: Vec<u64> = those.iter().map(|view| view.id).collect();
-        let which = match those.as_slice() {
-            [only] => format!(
-                "{}  {}",
-                only.id,
-                text::full_name(&only.collection, &only.name)
-            ),
-            _ => text::ids(&ids),
-        };
+        let mut which = text::ids(&ids);
+        if let [only] = those.as_slice() {
+            let name = text::full_name(&only.collection, &only.name);
+            which.push_str(&format!("  {name}"));
+        }
         let line = format!("{which}  {why}");
         text.push_str(&format!("{}\n", Safe::line(&line)));
     }

@@ -68,10 +68,9 @@ pub async fn call(session: &mut Session, asked: AbortRequest) -> Result<AbortRep
 
 /// The experiments that an abort touches.
 pub fn touched(reply: &AbortReply) -> Vec<(u64, String)> {
-    reply
-        .experiments
-        .iter()
-        .filter(|one| one.became() != Outcome::Skipped)
+    let touched = reply.experiments.iter();
+    let touched = touched.filter(|one| one.became() != Outcome::Skipped);
+    touched
         .map(|one| (one.experiment, one.name.clone()))
         .collect()
 }
@@ -103,11 +102,8 @@ pub fn as_text(reply: &AbortReply, dry_run: bool) -> String {
     let is_unexplained = reply.experiments.is_empty() && reply.notes.is_empty();
     text.push_str(&ending(&short, is_unexplained));
     for one in unconfirmed {
-        let line = format!(
-            "  {}.{} {}: {}\n",
-            one.experiment, one.run, one.name, one.why
-        );
-        text.push_str(&line);
+        let run = format!("{}.{}", one.experiment, one.run);
+        text.push_str(&format!("  {run} {}: {}\n", one.name, one.why));
     }
     text
 }

@@ -3,6 +3,7 @@
 
 use std::io::{self, Read as _};
 
+use nero_model::safe::Safe;
 use nero_views::{object, text};
 use nero_wire::v1::add_reply::One;
 use nero_wire::v1::add_reply::one::What;
@@ -95,41 +96,37 @@ fn word(what: What) -> &'static str {
 /// are few, unchanged ones as a count.
 pub fn as_text(screen: &Screen, reply: &AddReply, dry_run: bool) -> String {
     let mut text = String::new();
-    for wanted in [What::Added, What::Changed, What::Gone, What::Unspecified] {
-        let those: Vec<&One> = of(reply, wanted).collect();
-        text.push_str(&lines(screen, &those));
+    let order = [
+        What::Added,
+        What::Changed,
+        What::Gone,
+        What::Unspecified,
+        What::Same,
+        What::Hidden,
+    ];
+    for wanted in order {
+        let those = reply.experiments.iter().filter(|one| one.what() == wanted);
+        let told = those.filter(|one| wanted != What::Same || !one.notes.is_empty());
+        text.push_str(&lines(screen, &told.collect::<Vec<_>>()));
     }
-    let noted: Vec<&One> = of(reply, What::Same)
-        .filter(|one| !one.notes.is_empty())
-        .collect();
-    text.push_str(&lines(screen, &noted));
-    let removed: Vec<&One> = of(reply, What::Hidden).collect();
-    text.push_str(&lines(screen, &removed));
     let counts = text::count(reply.experiments.iter().map(|one| word(one.what())));
-    let counts: Vec<String> = counts
-        .iter()
-        .map(|(count, word)| format!("{word} {count}"))
-        .collect();
+    let counts = text::join(
+        counts.iter().map(|(count, word)| format!("{word} {count}")),
+        " · ",
+    );
     let begin = if dry_run { "would have: " } else { "" };
     if counts.is_empty() {
         text.push_str("nothing found\n");
     } else {
-        text.push_str(&format!("{begin}{}\n", counts.join(" · ")));
+        text.push_str(&format!("{begin}{counts}\n"));
     }
     if !reply.range.is_empty() && !dry_run {
         text.push_str(&format!(
             "next: neroman start {}\n",
-            nero_model::safe::Safe::line(&reply.range)
+            Safe::line(&reply.range)
         ));
     }
     text
-}
-
-fn of(reply: &AddReply, what: What) -> impl Iterator<Item = &One> {
-    reply
-        .experiments
-        .iter()
-        .filter(move |one| one.what() == what)
 }
 
 fn lines(screen: &Screen, those: &[&One]) -> String {
@@ -155,11 +152,8 @@ fn lines(screen: &Screen, those: &[&One]) -> String {
     let header = vec![String::new(); 4];
     let (mut text, _) = table::print(&wide, &header, &rows);
     if those.len() > LINES_MAX {
-        text.push_str(&format!(
-            "{} … and {} more\n",
-            word(those[0].what()),
-            those.len() - LINES_MAX
-        ));
+        let (word, more) = (word(those[0].what()), those.len() - LINES_MAX);
+        text.push_str(&format!("{word} … and {more} more\n"));
     }
     text
 }

@@ -30,9 +30,8 @@ pub async fn run(session: &mut Session, args: &Adopt) -> Result<u8, Stop> {
         .change(Change::Last, asked, ManClient::adopt)
         .await?;
     let notes = notes(&reply);
-    session
-        .out
-        .reply(&[], || as_json(&reply, &notes), || as_text(&reply))?;
+    let fields = || as_json(&reply, &notes);
+    session.out.reply(&[], fields, || as_text(&reply))?;
     if !session.out.as_json {
         session.out.notes(&notes);
     }
@@ -42,11 +41,8 @@ pub async fn run(session: &mut Session, args: &Adopt) -> Result<u8, Stop> {
 
 fn notes(reply: &AdoptReply) -> Vec<String> {
     let mut notes = Vec::new();
-    if reply
-        .jobs
-        .iter()
-        .any(|one| one.problem.is_empty() && !one.known)
-    {
+    let is_new = |one: &One| one.problem.is_empty() && !one.known;
+    if reply.jobs.iter().any(is_new) {
         notes.push(LIMITS.to_owned());
         if reply.no_accounting {
             notes.push(format!(
@@ -66,24 +62,19 @@ fn as_text(reply: &AdoptReply) -> String {
                 "" => String::new(),
                 hint => format!("\n  {}", Safe::line(hint)),
             };
-            return format!(
-                "job {asked} not adopted: {}{hint}\n",
-                Safe::line(&one.problem)
-            );
+            let why = Safe::line(&one.problem);
+            return format!("job {asked} not adopted: {why}{hint}\n");
         }
         let (job, id) = (Safe::line(&one.job), one.experiment);
         if one.known {
             return format!("job {job} was adopted before: {id} {name}\n");
         }
         let log = match (&*one.log, &*one.no_log) {
-            ("", "") => "\n  without a log: `--log PATH` names one".to_owned(),
-            ("", why) => format!(
-                "\n  without a log: {}; `--log PATH` names one",
-                Safe::line(why)
-            ),
-            (log, _) => format!("\n  log {}", Safe::line(log)),
+            ("", "") => "without a log: `--log PATH` names one".to_owned(),
+            ("", why) => format!("without a log: {}; `--log PATH` names one", Safe::line(why)),
+            (log, _) => format!("log {}", Safe::line(log)),
         };
-        format!("job {job} adopted: {id} {name}{log}\n")
+        format!("job {job} adopted: {id} {name}\n  {log}\n")
     };
     reply.jobs.iter().map(line).collect()
 }

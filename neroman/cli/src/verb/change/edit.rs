@@ -84,9 +84,8 @@ fn print(session: &Session, reply: &EditReply, done: &str, dry_run: bool) -> Res
             notes, dry_run: dry_run,
         )
     };
-    session
-        .out
-        .reply(&reply.notes, fields, || as_text(reply, done))?;
+    let text = || as_text(reply, done);
+    session.out.reply(&reply.notes, fields, text)?;
     Ok(code::ok_if(!reply.experiments.is_empty()))
 }
 

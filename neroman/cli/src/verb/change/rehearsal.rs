@@ -6,6 +6,7 @@ use nero_wire::v1::Selection;
 
 use crate::fault::{Fault, Stop};
 use crate::say::Out;
+use crate::session::exactly;
 
 /// Experiments that are listed before the question.
 const LISTED_MAX: usize = 20;
@@ -66,10 +67,7 @@ pub async fn narrow(
     let goes_on = is_agreed(out, verb, noun, &list, explicit).await?;
     if out.screen.can_ask && list.len() > 1 {
         let ids: Vec<u64> = list.into_iter().map(|(id, _)| id).collect();
-        *selection = Some(Selection {
-            text: text::ids(&ids),
-            ..Selection::default()
-        });
+        *selection = Some(exactly(text::ids(&ids)));
     }
     Ok(goes_on)
 }

@@ -61,8 +61,8 @@ fn as_text(reply: &RemoveReply, args: &Remove) -> String {
         .experiments
         .iter()
         .filter(|one| !one.skipped.is_empty());
-    let (mut text, short) =
-        skips(skipped.map(|one| (one.experiment, &*one.skipped_as, &*one.skipped)));
+    let skipped = skipped.map(|one| (one.experiment, &*one.skipped_as, &*one.skipped));
+    let (mut text, short) = skips(skipped);
     let ids: Vec<u64> = touched(reply).iter().map(|(id, _)| *id).collect();
     let done = match (args.undo, args.trial.dry_run) {
         (false, false) => "removed",
@@ -74,10 +74,8 @@ fn as_text(reply: &RemoveReply, args: &Remove) -> String {
     let is_unexplained = reply.experiments.is_empty() && reply.notes.is_empty();
     text.push_str(&ending(&short, is_unexplained));
     if !ids.is_empty() && !args.undo && !args.trial.dry_run {
-        text.push_str(&format!(
-            "for 30 days: neroman rm --undo {}\n",
-            text::ids(&ids)
-        ));
+        let ids = text::ids(&ids);
+        text.push_str(&format!("for 30 days: neroman rm --undo {ids}\n"));
     }
     text
 }

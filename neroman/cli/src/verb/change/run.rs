@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 
 use nero_views::text;
 use nero_wire::v1::man_client::ManClient;
-use nero_wire::v1::{AddRequest, Selection, StartReply, StartRequest};
+use nero_wire::v1::{AddRequest, StartReply, StartRequest};
 
 use super::{add, start, template};
 use crate::args::RunCommand;
 use crate::connect::{Change, for_jobs};
 use crate::fault::{Fault, Stop, code};
-use crate::session::{Session, absolute, request, selection};
+use crate::session::{Session, absolute, exactly, request, selection};
 use crate::verb::wait;
 
 /// Most experiments of one command.
@@ -71,17 +71,13 @@ pub async fn run(session: &mut Session, args: &RunCommand) -> Result<u8, Stop> {
     let live = added.rows.len() - start::started(&reply).count().min(added.rows.len());
     if live > 0 {
         let those = text::plural(live, "experiment");
-        session
-            .out
-            .note(&format!("note: {those} of these runs already"));
+        let note = format!("note: {those} of these runs already");
+        session.out.note(&note);
     }
     if args.detach {
         return Ok(code::OK);
     }
-    let picked = Selection {
-        text: text::ids(&added.rows),
-        ..Selection::default()
-    };
+    let picked = exactly(text::ids(&added.rows));
     if !as_json {
         let runs = runs(&added.rows, &reply);
         return wait::until_ended_with_logs(session, picked, &runs).await;
@@ -103,7 +99,7 @@ fn runs(ids: &[u64], reply: &StartReply) -> BTreeMap<u64, String> {
 fn any_of(ids: &[u64]) -> String {
     let ranges = text::ranges(ids).into_iter();
     let each = ranges.map(|(first, last)| format!("(id>={first} && id<={last})"));
-    each.collect::<Vec<_>>().join(" || ")
+    text::join(each, " || ")
 }
 
 /// The command as one line. Without parameters braces are braces.
@@ -115,8 +111,7 @@ fn command(words: &[String], has_places: bool) -> String {
             word.replace('{', "{{").replace('}', "}}")
         }
     });
-    let words: Vec<String> = words.map(|word| template::quoted(&word)).collect();
-    words.join(" ")
+    text::join(words.map(|word| template::quoted(&word)), " ")
 }
 
 /// `lr=0.1,0.01`, `n=1:5`.

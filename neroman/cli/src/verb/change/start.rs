@@ -7,7 +7,7 @@ use nero_model::safe::Safe;
 use nero_views::{json, object, text};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::start_reply::One;
-use nero_wire::v1::{BatchScript, Selection, StartReply, StartRequest};
+use nero_wire::v1::{BatchScript, StartReply, StartRequest};
 use serde_json::Value;
 
 use super::add::{taken, taken_json};
@@ -15,7 +15,7 @@ use super::rehearsal::{ending, skips};
 use crate::args::{Launch, Start};
 use crate::connect::{Change, for_jobs};
 use crate::fault::{Fault, Stop, code};
-use crate::session::{Session, absolute, request, selection};
+use crate::session::{Session, absolute, exactly, request, selection};
 use crate::verb::wait;
 
 /// More started runs than this are only counted.
@@ -87,10 +87,7 @@ pub async fn launch(
     } else if started.is_empty() {
         Ok(code::FAILED)
     } else if launch.wait {
-        let picked = Selection {
-            text: text::ids(&started),
-            ..Selection::default()
-        };
+        let picked = exactly(text::ids(&started));
         wait::until_ended(session, picked, &reply.notes).await
     } else {
         Ok(code::OK)
@@ -158,17 +155,12 @@ fn scripts_as_text(reply: &StartReply) -> String {
     for one in &reply.scripts {
         let runs = text::plural(one.experiments.len(), "run");
         let which = text::ids(&one.experiments);
-        let node = Safe::line(&one.node);
-        if !one.problem.is_empty() {
-            let why = Safe::line(&one.problem);
-            all.push_str(&format!("# {node}: {runs} of {which}: {why}\n\n"));
-            continue;
-        }
-        let command = Safe::line(&one.command);
-        all.push_str(&format!(
-            "# {node}: {runs} of {which}, the batch script of\n# {command}\n{}\n",
-            Safe::lines(&one.script)
-        ));
+        all.push_str(&format!("# {}: {runs} of {which}", Safe::line(&one.node)));
+        let (command, script) = (Safe::line(&one.command), Safe::lines(&one.script));
+        all.push_str(&match one.problem.as_str() {
+            "" => format!(", the batch script of\n# {command}\n{script}\n"),
+            why => format!(": {}\n\n", Safe::line(why)),
+        });
     }
     all
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::args::Clean;
 use crate::connect::Whose;
 use crate::fault::{Fault, Stop, code};
-use crate::session::{Session, refuse_empty, request, selection};
+use crate::session::{Session, exactly, refuse_empty, request, selection};
 use crate::verb::change::rehearsal::{ending, skips};
 
 /// That many run numbers of any length fit into one selector.
@@ -92,10 +92,7 @@ fn as_shown(shown: &CleanAskReply, whole: Selection) -> Vec<Selection> {
     if runs.is_empty() {
         return vec![whole];
     }
-    let part = |runs: &[String]| Selection {
-        text: runs.join(","),
-        ..Selection::default()
-    };
+    let part = |runs: &[String]| exactly(runs.join(","));
     runs.chunks(RUNS_AT_ONCE).map(part).collect()
 }
 
@@ -145,12 +142,9 @@ async fn may_go_on(session: &Session, args: &Clean, reply: &CleanAskReply) -> Re
     if runs == 0 && freed(reply) == 0 {
         return Ok(true);
     }
-    let what = format!(
-        "delete {} on {} ({})",
-        text::plural(runs, "run folder"),
-        text::plural(reply.nodes.len(), "node"),
-        text::bytes(freed(reply))
-    );
+    let (runs, bytes) = (text::plural(runs, "run folder"), text::bytes(freed(reply)));
+    let nodes = text::plural(reply.nodes.len(), "node");
+    let what = format!("delete {runs} on {nodes} ({bytes})");
     if session.out.screen.can_ask {
         session.out.note(as_text(reply, true).trim_end());
         return session.out.ask(&format!("{what}?")).await;
@@ -175,30 +169,26 @@ fn as_text(reply: &CleanAskReply, dry_run: bool) -> String {
     for one in lost {
         let run = json::run_id(one.experiment, one.run);
         let names = one.not_home.iter().take(NOT_HOME_NAMED);
-        let names: Vec<String> = names.map(|name| Safe::line(name).to_string()).collect();
-        let more = match one.not_home_files as usize - names.len().min(one.not_home_files as usize)
-        {
+        let more = match (one.not_home_files as usize).saturating_sub(names.len()) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
+        let names = text::join(names.map(|name| Safe::line(name).to_string()), ", ");
         let verb = if dry_run { "deletes" } else { "deleted" };
         let run = run.unwrap_or_default();
         said.push_str(&format!(
-            "{verb} of {run} what is not home: {}{more}\n",
-            names.join(", ")
+            "{verb} of {run} what is not home: {names}{more}\n"
         ));
     }
     for node in &reply.nodes {
         said.push_str(&line(node, dry_run));
     }
     let verb = if dry_run { "would clean" } else { "cleaned" };
-    said.push_str(&format!(
-        "{verb} {} · {}",
+    let (runs, bytes) = (
         text::plural(going(reply).count(), "run"),
-        text::bytes(freed(reply))
-    ));
-    said.push_str(&ending(&short, false));
-    said
+        text::bytes(freed(reply)),
+    );
+    said + &format!("{verb} {runs} · {bytes}") + &ending(&short, false)
 }
 
 fn line(node: &OnNode, dry_run: bool) -> String {

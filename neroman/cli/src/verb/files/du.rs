@@ -37,13 +37,13 @@ fn as_text(screen: &Screen, reply: &DuReply) -> String {
         ("node", &|(node, _)| Cell::text(&node.node)),
         ("runs", &|(_, usage)| Cell::bytes(usage.runs_bytes)),
         ("code", &|(_, usage)| Cell::bytes(usage.store_bytes)),
-        ("of it unused", &|(_, usage)| {
-            Cell::bytes(usage.store_unused_bytes)
+        ("of it unused", &|(_, it)| {
+            Cell::bytes(it.store_unused_bytes)
         }),
         ("trash", &|(_, usage)| Cell::bytes(usage.trash_bytes)),
         ("programs", &|(_, usage)| Cell::bytes(usage.agents_bytes)),
-        ("of them unused", &|(_, usage)| {
-            Cell::bytes(usage.agents_unused_bytes)
+        ("of them unused", &|(_, it)| {
+            Cell::bytes(it.agents_unused_bytes)
         }),
         ("images", &|(_, usage)| Cell::bytes(usage.images_bytes)),
         ("free", &|(_, usage)| Cell::bytes(usage.free_bytes)),
@@ -52,11 +52,8 @@ fn as_text(screen: &Screen, reply: &DuReply) -> String {
     let mut below = String::new();
     for node in &reply.nodes {
         let Some(usage) = node.usage.as_ref().filter(|_| node.failed.is_empty()) else {
-            below.push_str(&format!(
-                "{}: {}\n",
-                Safe::line(&node.node),
-                Safe::line(&node.failed)
-            ));
+            let (name, why) = (Safe::line(&node.node), Safe::line(&node.failed));
+            below.push_str(&format!("{name}: {why}\n"));
             continue;
         };
         measured.push((node, usage));
@@ -64,28 +61,27 @@ fn as_text(screen: &Screen, reply: &DuReply) -> String {
             below.push_str(&run_line(&node.node, run));
         }
     }
-    let mut said = table::list(screen, &columns, &measured);
-    said.push_str(&below);
-    said.push_str(&format!(
-        "here: frozen code {}, results {}, databases {}\n",
+    let table = table::list(screen, &columns, &measured);
+    let (code, results) = (
         text::bytes(reply.home_store_bytes),
         text::bytes(reply.home_results_bytes),
-        text::bytes(reply.home_database_bytes)
-    ));
-    said
+    );
+    let databases = text::bytes(reply.home_database_bytes);
+    format!("{table}{below}here: frozen code {code}, results {results}, databases {databases}\n")
 }
 
 fn run_line(node: &str, run: &Run) -> String {
-    let id = run.run.as_ref().map_or_else(String::new, |run| {
+    let id = run.run.as_ref();
+    let id = id.map_or_else(String::new, |run| {
         format!("{}.{}", run.experiment, run.number)
     });
     let live = if run.live { "  live" } else { "" };
-    format!(
-        "{}  {id:<8} {:>6}  {}{live}\n",
+    let (node, bytes, folder) = (
         Safe::line(node),
         text::bytes(run.bytes),
-        Safe::line(&run.folder)
-    )
+        Safe::line(&run.folder),
+    );
+    format!("{node}  {id:<8} {bytes:>6}  {folder}{live}\n")
 }
 
 fn as_json(reply: &DuReply) -> Value {

@@ -26,9 +26,8 @@ pub async fn run(session: &mut Session, args: &Paths) -> Result<u8, Stop> {
     } else {
         for one in &reply.paths {
             if !one.note.is_empty() {
-                session
-                    .out
-                    .note(&format!("note: {}: {}", one.experiment, one.note));
+                let note = format!("note: {}: {}", one.experiment, one.note);
+                session.out.note(&note);
             }
             if !one.path.is_empty() {
                 session.out.raw(format!("{}\n", shown(one)?).as_bytes())?;

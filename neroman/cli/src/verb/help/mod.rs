@@ -3,6 +3,8 @@
 pub mod man;
 pub mod version;
 
+use nero_views::text;
+
 use crate::fault::{Fault, Stop, code};
 use crate::line;
 use crate::names;
@@ -166,8 +168,7 @@ pub fn run(out: &Out, wanted: Option<&str>) -> Result<u8, Stop> {
         (Err(_), Some(_)) => None,
         (Err(fault), None) => return Err(fault.into()),
     };
-    let parts: Vec<String> = verb.into_iter().chain(page).collect();
-    out.text(&parts.join("\n"))?;
+    out.text(&text::join(verb.into_iter().chain(page), "\n"))?;
     Ok(code::OK)
 }
 
@@ -176,15 +177,10 @@ pub fn overview(width: u16) -> String {
     let fold = |begin: &str, text: &str| page::folded(begin, text, width);
     let usage = USAGE.map(|(begin, line)| fold(begin, line)).concat();
     let groups: String = GROUPS.iter().map(|group| group.lines(width)).collect();
-    let topics: Vec<&str> = topics().map(|topic| topic.name).collect();
+    let topics = text::join(topics().map(|topic| topic.name), ", ");
     let [picks, more] = AFTER;
-    let more = format!("{more} {}", topics.join(", "));
-    format!(
-        "{}\n{usage}\n{groups}\n{}{}",
-        fold("", BEFORE),
-        fold("", picks),
-        fold("", &more)
-    )
+    let after = fold("", picks) + &fold("", &format!("{more} {topics}"));
+    format!("{}\n{usage}\n{groups}\n{after}", fold("", BEFORE))
 }
 
 impl VerbGroup {

@@ -57,11 +57,10 @@ impl Board {
             Some(Event::Progress(progress)) => {
                 let share = match progress.total_bytes {
                     0 => String::new(),
-                    total => format!(
-                        ": {} of {}",
-                        text::bytes(progress.done_bytes),
-                        text::bytes(total)
-                    ),
+                    total => {
+                        let done = text::bytes(progress.done_bytes);
+                        format!(": {done} of {}", text::bytes(total))
+                    }
                 };
                 host.state = format!("{}{share}", progress.what);
             }

@@ -3,11 +3,11 @@
 use nero_model::safe::quoted;
 use nero_views::text;
 use nero_wire::v1::man_client::ManClient;
-use nero_wire::v1::{AbortRequest, NodePutAwayRequest, NodesReply, Selection};
+use nero_wire::v1::{AbortRequest, NodePutAwayRequest, NodesReply};
 
 use super::{Board, LOCAL, Member, members, on_each, on_node, sum_up};
 use crate::fault::{Fault, Stop, code};
-use crate::session::{Session, author, request};
+use crate::session::{Session, author, exactly, request};
 use crate::verb::change::abort;
 
 /// Runs the verb.
@@ -67,10 +67,7 @@ async fn end_runs(
     let each = words.map(|word| format!("(node==\"{word}\" && live)"));
     let mut asked = AbortRequest {
         request: request(),
-        selection: Some(Selection {
-            text: each.collect::<Vec<_>>().join(","),
-            ..Selection::default()
-        }),
+        selection: Some(exactly(text::join(each, ","))),
         dry_run: true,
         author: author(),
         ..AbortRequest::default()
@@ -85,10 +82,7 @@ async fn end_runs(
     let ids: Vec<u64> = touched.iter().map(|(id, _)| *id).collect();
     asked.request = request();
     asked.dry_run = false;
-    asked.selection = Some(Selection {
-        text: text::ids(&ids),
-        ..Selection::default()
-    });
+    asked.selection = Some(exactly(text::ids(&ids)));
     let reply = abort::call(session, asked).await?;
     session.out.note(abort::as_text(&reply, false).trim_end());
     Ok(true)

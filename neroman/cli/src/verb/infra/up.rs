@@ -158,10 +158,8 @@ fn refuse_file(image: &str) -> Result<(), Fault> {
         return Ok(());
     }
     let file = Path::new(image).file_name().unwrap_or_default().display();
-    let what = format!(
-        "the image {} is a file here, which the hosts lack",
-        quoted(image)
-    );
+    let name = quoted(image);
+    let what = format!("the image {name} is a file here, which the hosts lack");
     Err(Fault::usage(what).hint(format!(
         "`scp {image} HOST:` for each host, then --image '~/{file}'; or `container: ./{file}` in \
          the experiment, whose runs take it along"

@@ -95,13 +95,14 @@ async fn may_go_on(session: &Session, name: &str, reply: &NodeGoneReply) -> Resu
         return Ok(true);
     }
     if !session.out.screen.can_ask {
-        return Err(Fault::usage(format!(
-            "this would give up {} of node {name}",
-            text::plural(reply.runs.len(), "run")
-        ))
-        .cause("a job that still runs there could then run twice, and there is no terminal to ask")
-        .hint("add --yes when the machine is gone for good")
-        .into());
+        let runs = text::plural(reply.runs.len(), "run");
+        let fault = Fault::usage(format!("this would give up {runs} of node {name}"));
+        return Err(fault
+            .cause(
+                "a job that still runs there could then run twice, and there is no terminal to ask",
+            )
+            .hint("add --yes when the machine is gone for good")
+            .into());
     }
     for one in reply.runs.iter().take(NAMED_MAX) {
         let line = format!("  {}.{}  {}", one.experiment, one.run, one.outcome);
@@ -138,11 +139,8 @@ fn as_text(name: &str, reply: &NodeGoneReply, dry_run: bool) -> String {
     let begin = if dry_run { "would be gone" } else { "gone" };
     let mut text = format!("{} {begin}", Safe::line(name));
     for (_, those) in text::grouped(reply.runs.iter().map(|one| (key(one), one))) {
-        text.push_str(&format!(
-            " · {} {}",
-            those.len(),
-            Safe::line(&those[0].outcome)
-        ));
+        let outcome = Safe::line(&those[0].outcome);
+        text.push_str(&format!(" · {} {outcome}", those.len()));
     }
     text + "\n"
 }

@@ -66,13 +66,13 @@ async fn keep_serving(session: &Session, args: &NodeJoin, here: &OwnSshd) -> Res
         if began.elapsed() > PAUSE_MAX {
             pause = PAUSE_MIN;
         }
-        let why = lost.causes.last().unwrap_or(&lost.what);
-        session.out.note(&format!(
-            "note: the way to {} was lost ({}); it is tried again in {}",
-            args.head,
-            Safe::line(why),
-            print_duration_ms(pause.as_millis() as u64)
-        ));
+        let (head, why) = (
+            &args.head,
+            Safe::line(lost.causes.last().unwrap_or(&lost.what)),
+        );
+        let next = print_duration_ms(pause.as_millis() as u64);
+        let note = format!("note: the way to {head} was lost ({why}); it is tried again in {next}");
+        session.out.note(&note);
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(PAUSE_MAX);
     }

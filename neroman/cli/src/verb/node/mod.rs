@@ -83,15 +83,11 @@ async fn add(session: &mut Session, args: &NodeAdd) -> Result<u8, Stop> {
         Err(Stop::Fault(fault)) if needs_terminal(&fault, args) => *fault,
         other => return other,
     };
-    let typed = format!(
-        "`neroman node add {} {} --without-test`",
-        args.name, args.address
-    );
     if !session.out.screen.can_ask || session.out.as_json {
+        let (name, address) = (&args.name, &args.address);
         let hint = format!(
-            "in a terminal this command asks for it; else {typed} keeps the node, \
-             and `neroman node connect {}` asks later",
-            args.name
+            "in a terminal this command asks for it; else `neroman node add {name} {address} \
+             --without-test` keeps the node, and `neroman node connect {name}` asks later"
         );
         return Err(failed.hint(hint).into());
     }

@@ -45,10 +45,8 @@ async fn until_heard(session: &mut Session, name: &str) -> Result<(), Fault> {
             return Ok(());
         }
     }
-    session.out.note(&format!(
-        "note: {} has not told yet how far {} got",
-        Safe::line(name),
-        text::plural(unread, "run")
-    ));
+    let (name, runs) = (Safe::line(name), text::plural(unread, "run"));
+    let note = format!("note: {name} has not told yet how far {runs} got");
+    session.out.note(&note);
     Ok(())
 }

@@ -21,7 +21,7 @@ use nero_noodles::{
     CommandGroup, Experiment, Finding, Freshness, NoodlesSpec, STAGES, Severity, check, course,
     read, target,
 };
-use nero_views::text::plural;
+use nero_views::text::{join, plural};
 use nero_yaml::Mistakes;
 
 use crate::args::Noodles;
@@ -74,11 +74,10 @@ pub async fn run(session: &mut Session, args: &Noodles) -> Result<u8, Stop> {
         };
         return kept::begin(session, args, &asked, &spec, &findings).await;
     }
-    session
-        .out
-        .text(&shown(&spec, path, command_type, &findings))?;
+    let text = shown(&spec, path, command_type, &findings);
+    session.out.text(&text)?;
     let never = findings.iter().any(|one| one.severity == Severity::Never);
-    Ok(if never { code::FAILED } else { code::OK })
+    Ok(code::ok_if(!never))
 }
 
 /// After Ctrl-C: follows the group that runs to its end, or aborts it when Ctrl-C comes again.
@@ -180,11 +179,8 @@ fn servers(spec: &NoodlesSpec, text: &mut String) -> Vec<String> {
     if !names.is_empty() {
         text.push_str("servers, the preferred one first\n");
     }
-    let width = names
-        .iter()
-        .map(|name| name.chars().count())
-        .max()
-        .unwrap_or(0);
+    let width = names.iter().map(|name| name.chars().count()).max();
+    let width = width.unwrap_or(0);
     for (server, name) in spec.servers.iter().zip(&names) {
         let way = match server.is_local() {
             true => "this machine".to_owned(),
@@ -209,15 +205,9 @@ fn one(experiment: &Experiment, text: &mut String) {
     }
     let _ = writeln!(text, "  {name}");
     if !experiment.depends_on.is_empty() {
-        let needs = experiment
-            .depends_on
-            .iter()
-            .map(|needed| quoted(&needed.name));
-        let _ = writeln!(
-            text,
-            "    needs    {}",
-            needs.collect::<Vec<_>>().join(", ")
-        );
+        let needs = experiment.depends_on.iter();
+        let needs = join(needs.map(|needed| quoted(&needed.name)), ", ");
+        let _ = writeln!(text, "    needs    {needs}");
     }
     for requirement in &experiment.requirements {
         let expression = Safe::line(&requirement.expression);
@@ -225,11 +215,8 @@ fn one(experiment: &Experiment, text: &mut String) {
             Freshness::Static => ", asked once per round",
             Freshness::Dynamic => "",
         };
-        let _ = writeln!(
-            text,
-            "    requires {} {expression}{once}",
-            quoted(&requirement.id)
-        );
+        let id = quoted(&requirement.id);
+        let _ = writeln!(text, "    requires {id} {expression}{once}");
     }
     for (word, path) in [
         ("stdout", &experiment.stdout_to),
@@ -272,13 +259,11 @@ fn order(spec: &NoodlesSpec, names: &[String], text: &mut String) {
     text.push_str("order, if every server satisfies all requirements and nothing fails\n");
     for round in placed.chunk_by(|left, right| (left.0, left.1) == (right.0, right.1)) {
         let (stage, number, _) = &round[0];
-        let deployments: Vec<&str> = round.iter().map(|(.., text)| text.as_str()).collect();
-        let _ = writeln!(
-            text,
-            "  {} round {number}: {}",
+        let (stage, deployments) = (
             STAGES[*stage],
-            deployments.join(", ")
+            join(round.iter().map(|(.., text)| text), ", "),
         );
+        let _ = writeln!(text, "  {stage} round {number}: {deployments}");
     }
     if !course.complete {
         text.push_str("  then nothing more: see below\n");

@@ -129,11 +129,8 @@ fn changed_text(reply: &RuleChangeReply, done: &str) -> String {
         [rule] => format!("rule {rule}"),
         several => format!("rules {}", text::ids(several)),
     };
-    text.push_str(&format!(
-        "{done} {rules} · {}\n",
-        text::plural(reply.changed.len(), "experiment")
-    ));
-    text
+    let experiments = text::plural(reply.changed.len(), "experiment");
+    text + &format!("{done} {rules} · {experiments}\n")
 }
 
 /// The table for eyes. The same rule of several experiments is one line, with the values

@@ -82,20 +82,17 @@ fn as_text(screen: &Screen, reply: &RuleWhyReply) -> String {
         }
         text
     });
-    told.collect::<Vec<_>>().join("\n")
+    text::join(told, "\n")
 }
 
 fn row(part: &Part, reply: &RuleWhyReply) -> Vec<Cell> {
     let indent = "  ".repeat(usize::try_from(part.depth).unwrap_or(0));
-    let known: Vec<String> = (part.values.iter())
-        .map(|value| known(value, reply.now_ms))
-        .filter(|known| !known.is_empty())
-        .collect();
-    vec![
-        Cell::text(&part.holds),
-        Cell::text(&format!("{indent}{}", part.text)),
-        Cell::text(&known.join(", ")),
-    ]
+    let known = part.values.iter().map(|value| known(value, reply.now_ms));
+    let known = text::join(known.filter(|known| !known.is_empty()), ", ");
+    let text = format!("{indent}{}", part.text);
+    [&part.holds, &text, &known]
+        .map(|text| Cell::text(text))
+        .to_vec()
 }
 
 /// What a name stands for, and how old its value is.
@@ -109,18 +106,11 @@ fn known(value: &Value, now_ms: i64) -> String {
             "nothing of that name yet".to_owned()
         }
         0 => String::new(),
-        at_ms => format!(
-            "{} ago",
-            text::duration((now_ms - at_ms).max(0) as f64 / 1000.0)
-        ),
+        at_ms => text::duration((now_ms - at_ms).max(0) as f64 / 1000.0) + " ago",
     };
-    let told: Vec<&str> = [means, &age]
-        .into_iter()
-        .filter(|told| !told.is_empty())
-        .collect();
-    if told.is_empty() {
-        String::new()
-    } else {
-        format!("{}: {}", value.written, told.join(", "))
+    let told = [means, &age].into_iter().filter(|told| !told.is_empty());
+    match text::join(told, ", ").as_str() {
+        "" => String::new(),
+        told => format!("{}: {told}", value.written),
     }
 }

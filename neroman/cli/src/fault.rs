@@ -89,6 +89,16 @@ impl Fault {
         }
     }
 
+    /// The asked-for thing failed.
+    pub fn failed(what: impl Into<String>) -> Self {
+        Self::new(code::FAILED, what)
+    }
+
+    /// A node cannot be reached.
+    pub fn no_node(what: impl Into<String>) -> Self {
+        Self::new(code::NO_NODE, what)
+    }
+
     /// Wrong usage.
     pub fn usage(what: impl Into<String>) -> Self {
         Self::new(code::USAGE, what)
@@ -96,7 +106,7 @@ impl Fault {
 
     /// A file that cannot be read, written, made or used, as the verb tells.
     pub fn cannot(verb: &str, path: &Path) -> Self {
-        Self::new(code::FAILED, format!("cannot {verb} {}", path.display()))
+        Self::failed(format!("cannot {verb} {}", path.display()))
     }
 
     /// The own daemon cannot be reached.

@@ -99,7 +99,7 @@ fn follow(verbs: Vec<read::Read>, daemon: ServeFunction, facts: FactsFunction) -
     {
         Ok(runtime) => runtime,
         Err(error) => {
-            let fault = Fault::new(code::FAILED, "cannot start").because(&error);
+            let fault = Fault::failed("cannot start").because(&error);
             return tell(fault, false);
         }
     };
@@ -119,7 +119,7 @@ fn follow(verbs: Vec<read::Read>, daemon: ServeFunction, facts: FactsFunction) -
                     }
                     code::INTERRUPTED
                 }
-                Err(error) => tell(Fault::new(code::FAILED, "cannot catch Ctrl-C").because(&error), false),
+                Err(error) => tell(Fault::failed("cannot catch Ctrl-C").because(&error), false),
             },
             ended = all(&mut session, verbs) => ended,
         }

@@ -100,7 +100,7 @@ fn restore(session: &Session, args: &Backup) -> Result<u8, Stop> {
     let home = home()?;
     let (mut archive, note) = open(Path::new(&args.file))?;
     let failed = |error: &io::Error| {
-        Fault::new(code::FAILED, "the backup was not restored")
+        Fault::failed("the backup was not restored")
             .because(error)
             .hint("the home is no home yet: type the command again")
     };

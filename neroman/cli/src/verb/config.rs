@@ -48,7 +48,7 @@ async fn leads_to_its_runs(session: &mut Session, key: &str, value: &str) -> Res
         return Ok(());
     };
     if is_root {
-        return Err(Fault::new(code::FAILED, "the configuration was not changed")
+        return Err(Fault::failed("the configuration was not changed")
             .cause(runs.what)
             .hint(format!(
                 "another root knows nothing of them: neroman wait 'node=={name} && live', or neroman abort 'node=={name} && live'"

@@ -37,7 +37,7 @@ const UNIT: &str = include_str!("../../../../deploy/neronet.service");
 /// Prints the unit with the path of this program, and of its home where that is not the usual one.
 fn unit(session: &Session) -> Result<u8, Stop> {
     let program = std::env::current_exe()
-        .map_err(|error| Fault::new(code::FAILED, "cannot find this program").because(&error))?;
+        .map_err(|error| Fault::failed("cannot find this program").because(&error))?;
     // A link on the PATH stays when an upgrade brings another program.
     let path = std::env::var_os("PATH").unwrap_or_default();
     let links = std::env::split_paths(&path).map(|folder| folder.join("neroman"));
@@ -46,10 +46,9 @@ fn unit(session: &Session) -> Result<u8, Stop> {
     let program = link.unwrap_or(program);
     let program = program.to_string_lossy();
     if program.contains(['"', '\'', '\\']) {
-        return Err(Fault::new(
-            code::FAILED,
-            format!("systemd executes no program of this name: {program}"),
-        )
+        return Err(Fault::failed(format!(
+            "systemd executes no program of this name: {program}"
+        ))
         .hint("install it where no folder has a quote in its name: --prefix DIR")
         .into());
     }
@@ -101,7 +100,7 @@ pub fn serve(own_session: bool, daemon: ServeFunction) -> Result<u8, Fault> {
         let _ = rustix::process::setsid();
     }
     let served = daemon(home).map_err(|ServeError { error, hint }| {
-        Fault::new(code::FAILED, "the daemon cannot go on")
+        Fault::failed("the daemon cannot go on")
             .because(&*error)
             .maybe_hint(hint)
     })?;

@@ -84,12 +84,12 @@ async fn go(
     let away = !place.argv.is_empty();
     let ended = here.status().await.map_err(|error| match command {
         Some([program, ..]) if !away => not_started(place, program, &error),
-        _ if away => Fault::new(code::FAILED, "cannot start ssh").because(&error),
-        _ => Fault::new(code::FAILED, "cannot start a shell").because(&error),
+        _ if away => Fault::failed("cannot start ssh").because(&error),
+        _ => Fault::failed("cannot start a shell").because(&error),
     })?;
     // ssh exits with 255 when it fails itself, and when the command did so.
     if away && ended.code() == Some(255) && !is_connected(session, &place.node).await? {
-        let fault = Fault::new(code::NO_NODE, format!("the way to {} was lost", place.node));
+        let fault = Fault::no_node(format!("the way to {} was lost", place.node));
         let hint = "what ran there may run on; `neroman status nodes` shows when it is tried next";
         return Err(fault.hint(hint).into());
     }
@@ -128,7 +128,7 @@ fn not_runnable(place: &LocateReply, program: &str) -> Fault {
 
 fn no_folder(place: &LocateReply) -> Fault {
     let what = format!("the run's folder is not on {}", place.node);
-    Fault::new(code::FAILED, what)
+    Fault::failed(what)
         .cause(format!("there is no folder {}", place.folder))
         .hint("it is made when the run starts, and goes with `neroman clean`")
 }

@@ -406,7 +406,7 @@ impl<'a> CodeFile<'a> {
                 self.open = Some((name, CleanFile::new(archive.scrubber)));
             }
         } else if !part.problem.is_empty() {
-            let fault = Fault::new(code::FAILED, "the frozen code cannot be read");
+            let fault = Fault::failed("the frozen code cannot be read");
             return Err(fault.cause(part.problem));
         }
         if let Some((_, file)) = &mut self.open {

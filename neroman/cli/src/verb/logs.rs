@@ -16,6 +16,7 @@ use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{ExperimentView, ListRequest, LogsRequest, NodeNotice};
 use tokio::sync::watch;
 
+use super::listed::list;
 use super::wait::{is_news, notice_text};
 use crate::args::Logs;
 use crate::connect::{Next, READ_DEADLINE, Whose};
@@ -90,11 +91,7 @@ fn is_number(what: &str) -> bool {
 
 /// The experiments that are picked, each with its run.
 async fn listed(session: &mut Session, args: &Logs) -> Result<Vec<ExperimentView>, Stop> {
-    let asked = ListRequest {
-        selection: Some(selection(&args.picked)),
-        ..ListRequest::default()
-    };
-    let reply = session.read(asked, ManClient::list).await?;
+    let reply = list(session, selection(&args.picked), ListRequest::default()).await?;
     for note in &reply.notes {
         session.out.note(&format!("note: {note}"));
     }
@@ -120,10 +117,7 @@ async fn several(
         .collect();
     if ran.is_empty() {
         let picked = text::plural(views.len(), "experiment");
-        let fault = Fault::new(
-            code::FAILED,
-            format!("`{what}` has no run: it picks {picked}"),
-        );
+        let fault = Fault::failed(format!("`{what}` has no run: it picks {picked}"));
         return Err(fault.hint("`neroman start SEL` makes runs").into());
     }
     if asked.follow {

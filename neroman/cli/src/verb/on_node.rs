@@ -3,11 +3,11 @@
 use nero_config::{Config, LOCAL, check_name};
 use nero_views::text;
 use nero_wire::v1::man_client::ManClient;
-use nero_wire::v1::{ListRequest, NodesReply, NodesRequest};
+use nero_wire::v1::{NodesReply, NodesRequest};
 
-use super::listed::list;
+use super::listed::views;
 use crate::fault::{Fault, code};
-use crate::session::{Session, home};
+use crate::session::{Session, home, selection};
 
 /// A word that names nodes and no experiment.
 pub struct NamedNodes {
@@ -83,7 +83,7 @@ pub async fn hinted(session: &mut Session, fault: Fault, words: &[String]) -> Fa
             continue;
         };
         // If an experiment has this name, another word is wrong.
-        let listed = list(session, &[word.to_owned()], ListRequest::default()).await;
+        let listed = views(session, selection(&[word.to_owned()])).await;
         if listed.is_err_and(|fault| fault.exit_code == code::USAGE) {
             return fault.hint(hint);
         }

@@ -13,7 +13,7 @@ use crate::args::Status;
 use crate::fault::{Fault, Stop, code};
 use crate::say::experiments::as_table;
 use crate::say::{Out, Screen, overview};
-use crate::session::Session;
+use crate::session::{Session, selection};
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
@@ -38,7 +38,7 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
         }
         StatusSubject::Nodes(named) if args.csv => {
             let asked = asked(&session.out, args);
-            list(session, &[named.selector()], asked).await?
+            list(session, selection(&[named.selector()]), asked).await?
         }
         StatusSubject::Nodes(named) => return on_set(session, &named, args, None).await,
     };
@@ -101,7 +101,7 @@ pub async fn on_set(
         .groups
         .retain(|name, group| *name == named.word || group.names.contains(&named.word));
     let asked = asked(&session.out, args);
-    let mut there = list(session, &[named.selector()], asked).await?;
+    let mut there = list(session, selection(&[named.selector()]), asked).await?;
     session.warn_of_broken_config();
     if session.out.as_json {
         let (views, _) = arranged(there.experiments, args)?;
@@ -151,7 +151,7 @@ async fn found(session: &mut Session, args: &Status) -> Result<StatusSubject, St
     };
     let found = match found {
         Ok(Some(parts)) => Ok(StatusSubject::Parts(Box::new(parts))),
-        Ok(None) => list(session, &args.picked, asked(&session.out, args))
+        Ok(None) => list(session, selection(&args.picked), asked(&session.out, args))
             .await
             .map(|reply| StatusSubject::Experiments(Box::new(reply))),
         Err(fault) => Err(fault),

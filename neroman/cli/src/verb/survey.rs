@@ -45,9 +45,8 @@ pub async fn run(session: &mut Session, args: &Metrics, what: &str) -> Result<u8
         (false, true) => of_run(session, args, what).await?,
         (false, false) => {
             let fault = Fault::usage(format!("`{what}` is no file and no run"));
-            return Err(fault
-                .hint("for example neroman metrics --try train.log, or --try 144.2")
-                .into());
+            let hint = "for example neroman metrics --try train.log, or --try 144.2";
+            return Err(fault.hint(hint).into());
         }
     };
     let (out, fields) = (&session.out, || as_json(&surveyed));
@@ -86,7 +85,7 @@ fn finder(mut reading: Reading, args: &Metrics) -> Result<Finder, Stop> {
 
 fn of_file(path: &str, finder: Finder) -> Result<Survey, Stop> {
     let cannot = |error: std::io::Error| {
-        Stop::from(Fault::new(code::FAILED, format!("cannot read {path}")).because(&error))
+        Stop::from(Fault::failed(format!("cannot read {path}")).because(&error))
     };
     let mut file: Box<dyn Read> = match path {
         "-" => Box::new(std::io::stdin().lock()),
@@ -102,7 +101,7 @@ fn of_file(path: &str, finder: Finder) -> Result<Survey, Stop> {
             .map_err(cannot)?;
         let whole = (text.len() as u64 <= limit).then(|| document_lines(&text));
         let Some(lines) = whole.flatten() else {
-            let fault = Fault::new(code::FAILED, format!("{path} is no whole JSON value"));
+            let fault = Fault::failed(format!("{path} is no whole JSON value"));
             return Err(fault.hint(format!("of at most {} MiB", limit >> 20)).into());
         };
         survey.feed(&lines);

@@ -6,13 +6,14 @@ use nero_model::Phase;
 use nero_model::safe::Safe;
 use nero_views::{json, object, text, totals};
 use nero_wire::v1::man_client::ManClient;
-use nero_wire::v1::{ExperimentView, ListRequest, NodeNotice, Selection, WaitEvent, WaitRequest};
+use nero_wire::v1::{ExperimentView, NodeNotice, Selection, WaitEvent, WaitRequest};
 use tokio::sync::watch;
 
+use super::listed::views;
 use super::logs;
 use crate::args::Wait;
 use crate::connect::READ_DEADLINE;
-use crate::fault::{Fault, Stop, code};
+use crate::fault::{Stop, code};
 use crate::session::{Session, selection};
 
 /// Runs the verb.
@@ -28,7 +29,7 @@ pub async fn run(session: &mut Session, args: &Wait) -> Result<u8, Stop> {
         return print(session, &heard, false);
     };
     // The selector may pick other experiments later, as `running` does.
-    let begun = list(session, picked.clone()).await?;
+    let begun = views(session, picked.clone()).await?;
     let mut heard = WaitEvents::default();
     if timeout.is_zero() {
         // A look, whose result does not depend on the speed of an answer.
@@ -60,7 +61,7 @@ pub async fn run(session: &mut Session, args: &Wait) -> Result<u8, Stop> {
         let now = if ids.is_empty() {
             Vec::new()
         } else {
-            list(session, selection(&[any_of(&ids)])).await?
+            views(session, selection(&[any_of(&ids)])).await?
         };
         for begun in begun {
             let key = (begun.id, begun.run);
@@ -80,16 +81,6 @@ fn any_of(ids: &[u64]) -> String {
     let ranges = text::ranges(ids).into_iter();
     let each = ranges.map(|(first, last)| format!("id>={first} && id<={last}"));
     text::join(each, ",")
-}
-
-pub async fn list(session: &mut Session, picked: Selection) -> Result<Vec<ExperimentView>, Fault> {
-    let asked = ListRequest {
-        selection: Some(picked),
-        settle: false,
-        ..ListRequest::default()
-    };
-    let reply = session.read(asked, ManClient::list).await?;
-    Ok(reply.experiments)
 }
 
 /// Waits, prints how the selection ended, returns the exit code. `said` holds the

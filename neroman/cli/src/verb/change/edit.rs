@@ -16,9 +16,8 @@ const LISTED_MAX: usize = 20;
 pub async fn set(session: &mut Session, args: &Set) -> Result<u8, Stop> {
     if args.values.is_empty() && args.unset.is_empty() {
         let fault = Fault::usage("nothing to set");
-        return Err(fault
-            .hint("neroman set SEL lr=0.1 resources.memory=8G, or --unset lr")
-            .into());
+        let hint = "neroman set SEL lr=0.1 resources.memory=8G, or --unset lr";
+        return Err(fault.hint(hint).into());
     }
     let asked = EditRequest {
         request: request(),

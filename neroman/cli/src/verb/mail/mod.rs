@@ -102,10 +102,7 @@ fn taker(mail: &Mail) -> String {
 }
 
 fn failure(mail: &Mail, to: &str, outcome: &SendResult) -> Fault {
-    let fault = Fault::new(
-        code::FAILED,
-        format!("{} did not take the message to {to}", taker(mail)),
-    );
+    let fault = Fault::failed(format!("{} did not take the message to {to}", taker(mail)));
     let fault = fault.cause(outcome.words());
     match outcome {
         SendResult::Later(_) => fault.hint("mail that fails so is tried again, for three days"),

@@ -6,7 +6,7 @@ use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{NodeConnectRequest, NodeLoginRequest, Remedy};
 
 use super::events::{self, How};
-use crate::fault::{Fault, Stop, code};
+use crate::fault::{Fault, Stop};
 use crate::session::Session;
 use crate::verb::exec::os_words;
 
@@ -41,13 +41,12 @@ pub async fn open(session: &mut Session, name: &str) -> Result<(), Stop> {
     let Some(ended) = by_ssh(session, name).await? else {
         return Ok(());
     };
-    Err(Fault::new(
-        code::NO_NODE,
-        format!("ssh did not open the way to `{name}`"),
+    Err(
+        Fault::no_node(format!("ssh did not open the way to `{name}`"))
+            .cause(ended.to_string())
+            .hint("the output of ssh is above; `ssh -v` with the node's address prints more")
+            .into(),
     )
-    .cause(ended.to_string())
-    .hint("the output of ssh is above; `ssh -v` with the node's address prints more")
-    .into())
 }
 
 /// How ssh ended, when it did not open the way.
@@ -75,6 +74,6 @@ async fn by_ssh(session: &mut Session, name: &str) -> Result<Option<ExitStatus>,
     let ended = ssh
         .status()
         .await
-        .map_err(|error| Fault::new(code::NO_NODE, "cannot start ssh").because(&error))?;
+        .map_err(|error| Fault::no_node("cannot start ssh").because(&error))?;
     Ok((!ended.success()).then_some(ended))
 }

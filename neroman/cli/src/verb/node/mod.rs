@@ -54,11 +54,8 @@ pub async fn run(session: &mut Session, args: &NodeVerb) -> Result<u8, Stop> {
 async fn add(session: &mut Session, args: &NodeAdd) -> Result<u8, Stop> {
     if args.warden == Some(Warden::Generic) {
         let fault = Fault::usage("--warden generic needs the commands of its scheduler");
-        return Err(fault
-            .hint(
-                "write `warden: generic` and `scheduler:` into config.yaml, as `neroman help schedulers` shows",
-            )
-            .into());
+        let hint = "write `warden: generic` and `scheduler:` into config.yaml, as `neroman help schedulers` shows";
+        return Err(fault.hint(hint).into());
     }
     let shared = match args.shared {
         None => "",

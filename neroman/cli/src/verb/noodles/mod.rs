@@ -43,24 +43,18 @@ pub async fn run(session: &mut Session, args: &Noodles) -> Result<u8, Stop> {
     }
     let (Some(command_type), Some(word)) = (&args.command_type, &args.spec) else {
         let fault = Fault::usage("`noodles` needs a command type and a spec");
-        return Err(fault
-            .hint("for example `neroman noodles run spec.yml`")
-            .into());
+        let hint = "for example `neroman noodles run spec.yml`";
+        return Err(fault.hint(hint).into());
     };
     let Ok((path, only)) = target(word) else {
-        let fault = Fault::new(
-            code::FAILED,
-            "there is more than one `:` in the spec's name",
-        );
-        return Err(fault
-            .hint("write SPEC:NAME,NAME; no name holds a `:`")
-            .into());
+        let fault = Fault::failed("there is more than one `:` in the spec's name");
+        let hint = "write SPEC:NAME,NAME; no name holds a `:`";
+        return Err(fault.hint(hint).into());
     };
     if path.is_empty() {
-        let fault = Fault::new(code::FAILED, "the name of the spec is empty");
-        return Err(fault
-            .hint("for example `neroman noodles run spec.yml:Exp`")
-            .into());
+        let fault = Fault::failed("the name of the spec is empty");
+        let hint = "for example `neroman noodles run spec.yml:Exp`";
+        return Err(fault.hint(hint).into());
     }
     let text = contents(path)?;
     let spec = understood(path, &text, command_type, only.as_deref())?;
@@ -115,13 +109,13 @@ pub(super) fn refused(path: &str, mistakes: &Mistakes) -> Fault {
     let count = plural(mistakes.list.len(), "mistake");
     Fault {
         report,
-        ..Fault::new(code::FAILED, format!("{path} has {more}{count}"))
+        ..Fault::failed(format!("{path} has {more}{count}"))
     }
 }
 
 /// The text of a file.
 pub(super) fn contents(path: &str) -> Result<String, Fault> {
-    let failed = || Fault::new(code::FAILED, format!("cannot read {path}"));
+    let failed = || Fault::failed(format!("cannot read {path}"));
     let file = fs::File::open(Path::new(path)).map_err(|error| failed().because(&error))?;
     let mut bytes = Vec::new();
     let read = file.take(SPEC_BYTES_MAX + 1).read_to_end(&mut bytes);

@@ -53,9 +53,8 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
         && !format.is_table()
     {
         let fault = Fault::usage(format!("`{file}` always has all columns"));
-        return Err(fault
-            .hint("--columns is for tables, .csv, .md and .tex")
-            .into());
+        let hint = "--columns is for tables, .csv, .md and .tex";
+        return Err(fault.hint(hint).into());
     }
     let asked = asked(args, &names, file.map(|(_, format)| format));
     let client = session.client().await?;

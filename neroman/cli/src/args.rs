@@ -2,6 +2,7 @@
 
 mod complete;
 mod config;
+mod daemon;
 mod export;
 mod files;
 mod infra;
@@ -9,8 +10,11 @@ mod live;
 mod mail;
 mod node;
 mod noodles;
+mod numbers;
 mod own;
+mod rule;
 mod typed;
+mod views;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -18,20 +22,21 @@ pub use complete::fitting;
 #[cfg(test)]
 pub use complete::keys as config_keys;
 pub use config::Config;
+pub use daemon::Daemon;
 pub use export::{Backup, Diff, Export, OpenResults};
-pub use files::{Clean, Du, Exec, Fetch, Shell as ShellOn};
+pub use files::{Clean, Du, Exec, Fetch, Paths, Shell as ShellOn};
 pub use infra::{InfraUp, InfraVerb};
 pub use live::{Abort, Adopt, Launch, Pause, Restart, Start, Wait};
 pub use mail::MailVerb;
-pub use node::{NodeAdd, NodeJoin, NodeVerb, NodeWelcome, Warden, YesNo};
+pub use node::{NodeAdd, NodeEnd, NodeJoin, NodeTakeOver, NodeVerb, NodeWelcome, Warden, YesNo};
 pub use noodles::{Import, Noodles};
-pub use own::{Copy, Note, Set, Tag};
-pub use typed::{Add, RunCommand};
+pub use numbers::{Band, Curves, Metrics, OtherSystem, PlotAxis, Results};
+pub use own::{Copy, Note, Remove, Set, Tag};
+pub use rule::{BacktestArgs, Rule};
+pub use typed::{Add, RunCommand, Template};
+pub use views::{Logs, Mcp, Show, Status, Top, Web};
 
-use complete::{
-    config_key, config_value, group_name, metric_name, node_name, node_or_run, param_name, picked,
-    picked_or_removed, rule_text, status_word, value_name,
-};
+use complete::{config_key, config_value, group_name, node_name, node_or_run, picked};
 
 /// One step, read.
 #[derive(Debug, Parser)]
@@ -275,11 +280,21 @@ pub enum Verb {
 }
 
 /// Machine-readable output.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Copy, Debug, Default, Args)]
 pub struct Json {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Options of a verb that can be tried out.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Trial {
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub json: Json,
 }
 
 /// `version`.
@@ -290,366 +305,6 @@ pub struct Version {
     pub verbose: bool,
     #[command(flatten)]
     pub json: Json,
-}
-
-/// `template`.
-#[derive(Debug, Args)]
-pub struct Template {
-    /// The name of the experiment
-    #[arg(required_unless_present = "schema")]
-    pub name: Option<String>,
-    /// The command; `{x}` is a place for the parameter x. Options go behind `--`
-    #[arg(value_name = "CMD", required_unless_present = "schema")]
-    pub command: Vec<String>,
-    /// Print the JSON schema of neronet.yaml, for editors
-    #[arg(long, conflicts_with_all = ["name", "command", "dry_run"])]
-    pub schema: bool,
-    /// Print the file instead of writing it
-    #[arg(long)]
-    pub dry_run: bool,
-}
-
-/// `status`.
-#[derive(Debug, Args)]
-pub struct Status {
-    /// Experiments (all unless given); `nodes`, or the name of a node or group
-    #[arg(value_name = "SEL|nodes|NODE", add = status_word())]
-    pub picked: Vec<String>,
-    #[command(flatten)]
-    pub json: Json,
-    /// Print CSV
-    #[arg(long, conflicts_with = "json")]
-    pub csv: bool,
-    /// Show these columns: names of facts, parameters and metrics, and expressions
-    #[arg(long, value_name = "A,B,…", add = value_name())]
-    pub columns: Vec<String>,
-    /// Sort by a column; `-COLUMN` from the end
-    #[arg(long, value_name = "COLUMN", allow_hyphen_values = true, add = value_name())]
-    pub sort: Option<String>,
-    /// Go on showing changes until nothing is live
-    #[arg(long)]
-    pub watch: bool,
-}
-
-/// `top`.
-#[derive(Debug, Args)]
-pub struct Top {
-    /// Experiments (all unless given)
-    #[arg(value_name = "SEL", add = picked())]
-    pub picked: Vec<String>,
-}
-
-/// `web`.
-#[derive(Debug, Args)]
-pub struct Web {
-    /// Experiments (all unless given)
-    #[arg(value_name = "SEL", add = picked())]
-    pub picked: Vec<String>,
-    /// Open the page in the browser of this desktop
-    #[arg(long)]
-    pub open: bool,
-    /// The port of this machine (a free one unless given)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub port: Option<u16>,
-    /// Listen on a Unix socket that is yours alone, for ssh to forward, and on no port
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["port", "open"])]
-    pub socket: Option<String>,
-    /// Change nothing from the page
-    #[arg(long)]
-    pub read_only: bool,
-}
-
-/// `mcp`.
-#[derive(Debug, Args)]
-pub struct Mcp {
-    /// Experiments that a tool is about which is called without a selector (all unless given)
-    #[arg(value_name = "SEL", add = picked())]
-    pub picked: Vec<String>,
-    /// Change nothing
-    #[arg(long)]
-    pub read_only: bool,
-}
-
-/// `show`.
-#[derive(Debug, Args)]
-pub struct Show {
-    /// An experiment (144) or a run (144.2)
-    #[arg(value_name = "ID|RUN", add = picked())]
-    pub picked: String,
-    #[command(flatten)]
-    pub json: Json,
-}
-
-/// `rm`.
-#[derive(Debug, Args)]
-pub struct Remove {
-    /// Experiments; one with a live run stays. Their results stay, and no other
-    /// experiment ever gets their numbers
-    #[arg(required = true, value_name = "SEL", add = picked_or_removed())]
-    pub picked: Vec<String>,
-    /// Bring back what was removed
-    #[arg(long)]
-    pub undo: bool,
-    /// Do not ask
-    #[arg(long, short)]
-    pub yes: bool,
-    /// Show what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
-    #[command(flatten)]
-    pub json: Json,
-}
-
-/// `logs`.
-#[derive(Debug, Args)]
-pub struct Logs {
-    /// Experiments or runs; of several, the last lines of each (10 without --lines)
-    #[arg(default_value = "last", value_name = "SEL|RUN", add = picked())]
-    pub picked: Vec<String>,
-    /// Print further output as it comes, until the run has ended
-    #[arg(long, short)]
-    pub follow: bool,
-    /// Standard error instead of standard output
-    #[arg(long)]
-    pub stderr: bool,
-    /// Of a run that its scheduler or a restart of its machine began anew: this start, not the newest
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub start: Option<u32>,
-    /// Only the last lines
-    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub lines: Option<u64>,
-}
-
-/// `metrics`.
-#[derive(Debug, Args)]
-pub struct Metrics {
-    /// Experiments, as `neroman help selectors` explains
-    #[arg(value_name = "SEL", add = picked(), required_unless_present = "attempt")]
-    pub picked: Option<String>,
-    /// Names of metrics; all unless given
-    #[arg(value_name = "NAME", add = metric_name())]
-    pub names: Vec<String>,
-    /// Show what would be found in a file (`-` is standard input) or in the logs of a run
-    #[arg(long = "try", value_name = "FILE|RUN", conflicts_with_all = ["picked", "csv", "parquet"])]
-    pub attempt: Option<String>,
-    /// With --try: read by this pattern or recipe too, as `metrics:` of a file has it
-    #[arg(long = "match", value_name = "PATTERN", requires = "attempt")]
-    pub patterns: Vec<String>,
-    #[command(flatten)]
-    pub json: Json,
-    /// Print CSV
-    #[arg(long, conflicts_with = "json")]
-    pub csv: bool,
-    /// Print a Parquet file; send it into one: `> points.parquet`
-    #[arg(long, conflicts_with_all = ["json", "csv"])]
-    pub parquet: bool,
-}
-
-/// `plot`.
-#[derive(Debug, Args)]
-pub struct Curves {
-    /// Experiments or runs, as `neroman help selectors` explains
-    #[arg(default_value = "last", value_name = "SEL", add = picked())]
-    pub picked: String,
-    /// Metrics and expressions over them, each a panel; all metrics unless given
-    #[arg(value_name = "METRIC", add = value_name())]
-    pub names: Vec<String>,
-    /// What is across
-    #[arg(long, value_enum, default_value_t = PlotAxis::Step)]
-    pub x: PlotAxis,
-    /// One curve for all runs that share these parameters: their mean, with a band
-    #[arg(long, value_name = "PARAM", value_delimiter = ',', num_args = 1, add = param_name())]
-    pub by: Vec<String>,
-    /// The band: mean ± sample deviation, or from the smallest to the largest value
-    #[arg(long, value_enum, default_value_t = Band::Deviation, requires = "by")]
-    pub band: Band,
-    /// A logarithmic y axis
-    #[arg(long)]
-    pub log: bool,
-    /// Write to a file; the format follows the extension: png, svg
-    #[arg(long, short, value_name = "FILE")]
-    pub output: Option<String>,
-    /// Light on dark, for a file
-    #[arg(long, requires = "output")]
-    pub dark: bool,
-}
-
-/// The x axis of `plot`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PlotAxis {
-    /// The step that the job printed
-    Step,
-    /// The time since the start of the run
-    Time,
-    /// Date and time of day
-    Clock,
-}
-
-/// The band of `plot`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Band {
-    /// Mean ± sample deviation
-    Deviation,
-    /// From the smallest to the largest value
-    Range,
-}
-
-/// `results`.
-#[derive(Debug, Args)]
-pub struct Results {
-    /// Experiments, as `neroman help selectors` explains
-    #[arg(default_value = "last", value_name = "SEL", add = picked())]
-    pub picked: Vec<String>,
-    /// One row for all runs that share these parameters
-    #[arg(long, value_name = "PARAM", value_delimiter = ',', num_args = 1, add = param_name())]
-    pub by: Vec<String>,
-    /// Best first by this metric; lower is better with `min:NAME`, higher with `max:NAME`
-    #[arg(long, value_name = "METRIC", add = metric_name())]
-    pub best: Option<String>,
-    /// A row for every run, not for the newest of each experiment alone
-    #[arg(long)]
-    pub all_runs: bool,
-    /// These columns: names of facts, parameters and metrics, and expressions
-    #[arg(long, value_name = "A,B,…", conflicts_with_all = ["by", "json"], add = value_name())]
-    pub columns: Vec<String>,
-    /// Write to a file; the format follows the extension: xlsx, ods, csv, parquet, json, jsonl,
-    /// tex, md
-    #[arg(long, short, value_name = "FILE")]
-    pub output: Option<String>,
-    /// The lines that another system writes: each run with its parameters, then all that the runs
-    /// printed, each line behind its run
-    #[arg(long, value_name = "SYSTEM", conflicts_with_all = ["by", "best", "columns", "json", "csv"])]
-    pub like: Option<OtherSystem>,
-    #[command(flatten)]
-    pub json: Json,
-    /// Print CSV
-    #[arg(long, conflicts_with = "json")]
-    pub csv: bool,
-}
-
-/// A system whose results `results --like` writes.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum OtherSystem {
-    /// The `output.csv` of mlframework
-    Mlframework,
-}
-
-/// `path`.
-#[derive(Debug, Args)]
-pub struct Paths {
-    /// Experiments, as `neroman help selectors` explains
-    #[arg(required = true, value_name = "SEL", add = picked())]
-    pub picked: Vec<String>,
-    /// The working folder on the node instead of the results
-    #[arg(long, alias = "remote")]
-    pub work: bool,
-    #[command(flatten)]
-    pub json: Json,
-}
-
-/// `rule backtest`.
-#[derive(Debug, Args)]
-pub struct BacktestArgs {
-    /// Whose runs
-    #[arg(value_name = "SEL", add = picked())]
-    pub picked: String,
-    /// As 'abort: loss > 5'
-    #[arg(value_name = "ACTION: EXPRESSION", allow_hyphen_values = true, add = rule_text())]
-    pub rule: String,
-    /// Metric by which runs are good; max:NAME or min:NAME where the name does not tell
-    #[arg(long, value_name = "METRIC", add = metric_name())]
-    pub best: Option<String>,
-    #[command(flatten)]
-    pub json: Json,
-}
-
-/// `rule`.
-#[derive(Debug, Subcommand)]
-pub enum Rule {
-    /// The rules and how often they fired
-    #[command(after_help = "Examples:\n  neroman rule list\n  neroman rule list 124-186")]
-    List {
-        /// Which experiments; all unless given
-        #[arg(value_name = "SEL", add = picked())]
-        picked: Vec<String>,
-        #[command(flatten)]
-        json: Json,
-    },
-    /// Every part of the rules of runs: does it hold, its values and their age
-    #[command(after_help = "Examples:\n  neroman rule why 144\n  neroman rule why live --json")]
-    Why {
-        /// Which experiments or runs; what lives unless given
-        #[arg(value_name = "SEL", add = picked())]
-        picked: Vec<String>,
-        #[command(flatten)]
-        json: Json,
-    },
-    /// Add a rule, at once also to live runs
-    #[command(
-        after_help = "Examples:\n  neroman rule add 124-186 'abort: loss > 5'\n  neroman rule add live 'run_local ./tell.sh: crashed'"
-    )]
-    Add {
-        /// Which experiments
-        #[arg(value_name = "SEL", add = picked())]
-        picked: String,
-        /// As 'abort: loss > 5'; abort, warn, notify, pause, restart, requeue, signal NAME, run CMD or run_local CMD
-        #[arg(value_name = "ACTION: EXPRESSION", allow_hyphen_values = true, add = rule_text())]
-        rule: String,
-        #[command(flatten)]
-        json: Json,
-    },
-    /// What a rule would have done to past runs
-    #[command(
-        after_help = "Examples:\n  neroman rule backtest done 'abort: loss@10 > 2'\n  neroman rule backtest all 'abort: loss@9 > quantile(peers.loss@9, 1/3)' --best acc"
-    )]
-    Backtest(BacktestArgs),
-    /// Remove a rule
-    #[command(
-        after_help = "Examples:\n  neroman rule rm 124-186 3\n  neroman rule rm all 1 --json"
-    )]
-    Rm {
-        /// Which experiments
-        #[arg(value_name = "SEL", add = picked())]
-        picked: String,
-        /// Its number in `rule list`
-        #[arg(value_name = "RULE")]
-        rule: u64,
-        #[command(flatten)]
-        json: Json,
-    },
-}
-
-/// `daemon`.
-#[derive(Debug, Subcommand)]
-pub enum Daemon {
-    /// Be the daemon, in the foreground
-    #[command(hide = true)]
-    Run {
-        /// Leave the terminal that started it
-        #[arg(long, hide = true)]
-        own_session: bool,
-    },
-    /// Start it; every other command does so too
-    #[command(after_help = "Examples:\n  neroman daemon start\n  neroman daemon start --json")]
-    Start(Json),
-    /// End it; jobs go on
-    #[command(after_help = "Examples:\n  neroman daemon stop\n  neroman daemon stop --json")]
-    Stop(Json),
-    /// Whether it runs and what it has
-    #[command(after_help = "Examples:\n  neroman daemon status\n  neroman daemon status --json")]
-    Status(Json),
-    /// What it wrote to its log
-    #[command(after_help = "Examples:\n  neroman daemon logs\n  neroman daemon logs -n 200")]
-    Logs {
-        /// Only the last lines
-        #[arg(long, short = 'n', value_name = "N", default_value_t = 50)]
-        lines: usize,
-    },
-    /// A systemd unit that keeps it running
-    #[command(
-        after_help = "Examples:\n  neroman daemon unit\n  neroman daemon unit > ~/.config/systemd/user/neronet.service"
-    )]
-    Unit,
 }
 
 /// Shells with completions.

@@ -2,6 +2,8 @@
 //!
 //! This is the edge: a verb returns [`Stop`], and nothing below prints it.
 
+use std::path::Path;
+
 use nero_model::plain::plain_owned;
 use nero_model::safe::Safe;
 use nero_views::results::NoRows;
@@ -27,6 +29,11 @@ pub mod code {
     pub const BUG: u8 = 70;
     /// Ended by Ctrl-C.
     pub const INTERRUPTED: u8 = 130;
+
+    /// The exit code of a verb that did what was asked for, or failed.
+    pub fn ok_if(done: bool) -> u8 {
+        if done { OK } else { FAILED }
+    }
 
     /// The exit code of a verb on several things; each item tells whether it
     /// failed because its node is out of reach. Other failures count more.
@@ -82,9 +89,24 @@ impl Fault {
         }
     }
 
+    /// The asked-for thing failed.
+    pub fn failed(what: impl Into<String>) -> Self {
+        Self::new(code::FAILED, what)
+    }
+
+    /// A node cannot be reached.
+    pub fn no_node(what: impl Into<String>) -> Self {
+        Self::new(code::NO_NODE, what)
+    }
+
     /// Wrong usage.
     pub fn usage(what: impl Into<String>) -> Self {
         Self::new(code::USAGE, what)
+    }
+
+    /// A file that cannot be read, written, made or used, as the verb tells.
+    pub fn cannot(verb: &str, path: &Path) -> Self {
+        Self::failed(format!("cannot {verb} {}", path.display()))
     }
 
     /// The own daemon cannot be reached.
@@ -117,6 +139,14 @@ impl Fault {
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = hint.into();
         self
+    }
+
+    /// Sets the next step for the user, if one is known.
+    pub fn maybe_hint(self, hint: Option<impl Into<String>>) -> Self {
+        match hint {
+            Some(hint) => self.hint(hint),
+            None => self,
+        }
     }
 
     /// The error that the daemon returned.

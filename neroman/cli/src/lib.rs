@@ -99,7 +99,7 @@ fn follow(verbs: Vec<read::Read>, daemon: ServeFunction, facts: FactsFunction) -
     {
         Ok(runtime) => runtime,
         Err(error) => {
-            let fault = Fault::new(code::FAILED, "cannot start").because(&error);
+            let fault = Fault::failed("cannot start").because(&error);
             return tell(fault, false);
         }
     };
@@ -119,7 +119,7 @@ fn follow(verbs: Vec<read::Read>, daemon: ServeFunction, facts: FactsFunction) -
                     }
                     code::INTERRUPTED
                 }
-                Err(error) => tell(Fault::new(code::FAILED, "cannot catch Ctrl-C").because(&error), false),
+                Err(error) => tell(Fault::failed("cannot catch Ctrl-C").because(&error), false),
             },
             ended = all(&mut session, verbs) => ended,
         }
@@ -156,7 +156,10 @@ async fn all(session: &mut Session, verbs: Vec<read::Read>) -> u8 {
     for (at, read) in verbs.into_iter().enumerate() {
         let (json, ended) = match read {
             read::Read::Help(text) => (false, session.out.text(&text).map(|()| code::OK)),
-            read::Read::Do(typed) => (typed.json, verb::run(session, &typed).await),
+            read::Read::Do(typed) => {
+                session.out.as_json = typed.json;
+                (typed.json, verb::run(session, &typed).await)
+            }
         };
         let ended = match ended {
             Ok(ended) => ended,
@@ -166,9 +169,8 @@ async fn all(session: &mut Session, verbs: Vec<read::Read>) -> u8 {
         if ended != code::OK {
             if at + 1 < count {
                 let skipped = nero_views::text::plural(count - at - 1, "step");
-                session
-                    .out
-                    .note(&format!("note: not done: {skipped} after this one"));
+                let note = format!("note: not done: {skipped} after this one");
+                session.out.note(&note);
             }
             return ended;
         }

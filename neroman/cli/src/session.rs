@@ -11,9 +11,9 @@ use nero_model::{Home, RequestId};
 use nero_wire::v1::Selection;
 use nero_wire::v1::man_client::ManClient;
 use tonic::transport::Channel;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 
-use crate::connect::{Change, Client, Program, READ_DEADLINE, Silence, Whose};
+use crate::connect::{Change, Client, Next, Program, READ_DEADLINE, Silence, Whose};
 use crate::facts::FactsFunction;
 use crate::fault::Fault;
 use crate::say::{Out, Screen};
@@ -57,6 +57,7 @@ impl Session {
         Self {
             out: Out {
                 screen: Screen::find(),
+                as_json: false,
             },
             facts,
             client: None,
@@ -79,9 +80,7 @@ impl Session {
     /// A session over the same link, for a call beside this one's.
     pub fn beside(&self) -> Self {
         Self {
-            out: Out {
-                screen: self.out.screen,
-            },
+            out: self.out,
             facts: self.facts,
             client: self.client.clone(),
             changing: Rc::clone(&self.changing),
@@ -161,17 +160,52 @@ impl Session {
         self.client().await?.call(deadline, request, send).await
     }
 
-    /// As [`Client::change`].
+    /// As [`Client::change`], for a change that adds and starts nothing.
     ///
     /// # Errors
     /// The daemon's error, or why it cannot be reached.
     pub async fn change<Q: Clone, P>(
         &mut self,
-        change: Change,
         request: Q,
         send: impl AsyncFn(&mut ManClient<Channel>, Request<Q>) -> Result<Response<P>, Status>,
     ) -> Result<P, Fault> {
-        self.client().await?.change(change, request, send).await
+        let client = self.client().await?;
+        client.change(Change::Other, request, send).await
+    }
+
+    /// Makes a call and hands over each message of its stream, until `take` returns false. After a
+    /// lost connection `take` gets `None`, and every message once more by a new call.
+    ///
+    /// # Errors
+    /// Those of `take`, the daemon's error, or why it cannot be reached.
+    pub async fn each<Q: Clone, M, E: From<Fault>>(
+        &mut self,
+        deadline: Duration,
+        request: Q,
+        send: impl AsyncFn(
+            &mut ManClient<Channel>,
+            Request<Q>,
+        ) -> Result<Response<Streaming<M>>, Status>,
+        mut take: impl AsyncFnMut(Option<M>) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        loop {
+            let client = self.client().await?;
+            let mut messages = client.call(deadline, request.clone(), &send).await?;
+            loop {
+                let message = match client.next(&mut messages).await? {
+                    Next::Message(message) => Some(message),
+                    Next::Lost => None,
+                    Next::End => return Ok(()),
+                };
+                let is_lost = message.is_none();
+                if !take(message).await? {
+                    return Ok(());
+                }
+                if is_lost {
+                    break;
+                }
+            }
+        }
     }
 
     /// Makes a watch over the next calls that reports which of these nodes do
@@ -180,9 +214,7 @@ impl Session {
     /// # Errors
     /// As [`Session::client`].
     pub async fn silence(&mut self, whose: Whose) -> Result<Silence, Fault> {
-        let out = Out {
-            screen: self.out.screen,
-        };
+        let out = self.out;
         Ok(self.client().await?.silence(out, whose))
     }
 
@@ -224,14 +256,12 @@ impl Session {
 /// The first mistake of a configuration, and what holds meanwhile.
 fn broken(error: &ConfigError) -> String {
     let first = match error {
-        ConfigError::Mistakes { path, mistakes } if mistakes.list.len() > 1 => format!(
-            "{} ({}:{}:{}), and {} more",
-            mistakes.list[0].message,
-            path.display(),
-            mistakes.list[0].place.line,
-            mistakes.list[0].place.column,
-            mistakes.list.len() - 1
-        ),
+        ConfigError::Mistakes { path, mistakes } if mistakes.list.len() > 1 => {
+            let (first, more) = (&mistakes.list[0], mistakes.list.len() - 1);
+            let (path, place) = (path.display(), &first.place);
+            let place = format!("{path}:{}:{}", place.line, place.column);
+            format!("{} ({place}), and {more} more", first.message)
+        }
         other => other.to_string(),
     };
     format!("note: the configuration is broken, the last good one is in force: {first}")
@@ -249,6 +279,18 @@ pub fn home() -> Result<Home, Fault> {
     })
 }
 
+/// The configuration.
+///
+/// # Errors
+/// Its mistakes.
+pub fn read_config(home: &Home) -> Result<Config, Fault> {
+    Config::read(&home.config).map_err(|error| {
+        Fault::usage("the configuration cannot be used")
+            .because(&error)
+            .maybe_hint(error.hint())
+    })
+}
+
 /// A selector as it was typed; several words are a union.
 pub fn selection(words: &[String]) -> Selection {
     let zone = zone();
@@ -261,6 +303,14 @@ pub fn selection(words: &[String]) -> Selection {
         text: words.join(","),
         utc_offset_s,
         zone,
+    }
+}
+
+/// A selector of exactly these experiments or runs.
+pub fn exactly(text: String) -> Selection {
+    Selection {
+        text,
+        ..Selection::default()
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use nero_wire::v1::{CodePart, ExperimentView, ShowReply, TreeEntry};
-use serde_json::{Value, json};
+use serde_json::Value;
 use similar::TextDiff;
 
 use crate::object;
@@ -116,35 +116,19 @@ impl Diff {
             && self.code.is_empty()
     }
 
-    /// The document of `diff --json`.
+    /// The fields of `diff --json`.
     pub fn json(&self) -> Value {
-        let pairs = |pairs: &[Pair]| -> Vec<Value> {
-            let one = |pair: &Pair| object!(pair => name, values);
-            pairs.iter().map(one).collect()
-        };
-        let run = |view: &ExperimentView| {
-            object!(view =>
-                id,
-                run: forms::run_id(view.id, view.run),
-                name, collection, state,
-            )
-        };
-        let metric = |pair: &MetricPair| {
-            json!({
-                "name": pair.name,
-                "values": pair.values.map(|value| value.map(forms::number)),
-                "difference": pair.difference().map(forms::number),
-            })
-        };
-        let file = |file: &FilePair| object!(file => path, change, diff: file.lines, why?);
-        forms::document(json!({
-            "runs": self.runs.iter().map(run).collect::<Vec<_>>(),
-            "parameters": pairs(&self.parameters),
-            "command": self.command,
-            "environment": pairs(&self.environment),
-            "metrics": self.metrics.iter().map(metric).collect::<Vec<_>>(),
-            "code": self.code.iter().map(file).collect::<Vec<_>>(),
-        }))
+        object!(self =>
+            runs: [view => id, run: forms::run_id(view.id, view.run), name, collection, state],
+            parameters: [pair => name, values],
+            command,
+            environment: [pair => name, values],
+            metrics: [pair =>
+                name, values: pair.values.map(|value| value.map(forms::number)),
+                difference: pair.difference().map(forms::number),
+            ],
+            code: [file => path, change, diff: file.lines, why?],
+        )
     }
 }
 

@@ -5,8 +5,8 @@ use std::io;
 
 use nero_model::safe::Safe;
 use nero_wire::v1::{
-    BatchView, EnvVar, ExperimentView, Follows, Gpu, MetricSummary, NodeView, Override, Param,
-    RuleState, RunView, SchedulerUse, Workbook, scheduler_use::Program,
+    BatchView, EnvVar, ExperimentView, Follows, MetricSummary, NodeView, Override, Param,
+    RuleState, RunView, SchedulerUse, Workbook,
 };
 use serde::Serialize as _;
 use serde_json::ser::{Formatter, Serializer};
@@ -138,7 +138,7 @@ pub fn run(experiment: u64, view: &RunView) -> Value {
         strays: view.strays.as_ref().map(|strays| object!(strays =>
             ended, left,
             waited_s: number(strays.waited_s),
-            named: strays.named.iter().map(|one| object!(one => pid, name)).collect::<Vec<_>>(),
+            named: [one => pid, name],
         )),
     )
 }
@@ -170,7 +170,9 @@ pub fn node(view: &NodeView) -> Value {
         needs_person, hint?,
         next_try_at: iso_time(view.next_try_ms),
         figures_are_old: view.known_old, groups, default: view.default_node, host?, arch?,
-        gpus: view.gpus.iter().map(gpu).collect::<Vec<_>>(),
+        gpus: [gpu =>
+            index, name, memory_bytes, memory_used_bytes, utilisation: number(gpu.utilisation)
+        ],
         disk_free_bytes: known(json!(view.disk_free_bytes)),
         memory_free_bytes: known(json!(view.memory_free_bytes)),
         clock_offset_s: known(number(view.clock_offset_s)),
@@ -181,21 +183,13 @@ pub fn node(view: &NodeView) -> Value {
 }
 
 fn usage(usage: &SchedulerUse) -> Value {
-    let program = |one: &Program| object!(one => name, total, last_hour);
     object!(usage =>
-        programs: usage.programs.iter().map(program).collect::<Vec<_>>(),
+        programs: [one => name, total, last_hour],
         cpu_s: number(usage.cpu_s),
         up_s: number(usage.up_s),
         folders_listed: usage.lists, runs_read: usage.reads,
         answered_s: usage.answered_s.map(number),
         own, queued, all, max_queued, max_running, site_max_own, site_max_all, site_max_array,
-    )
-}
-
-fn gpu(gpu: &Gpu) -> Value {
-    object!(gpu =>
-        index, name, memory_bytes, memory_used_bytes,
-        utilisation: number(gpu.utilisation),
     )
 }
 
@@ -212,9 +206,7 @@ pub fn rule(state: &RuleState) -> Value {
         fired, last_values?,
         last_fired_at: iso_time(state.last_fired_ms),
         bound, problem?,
-        ran: state.ran.iter().map(|ran| object!(ran =>
-            times, at: iso_time(ran.at_ms), how, output?,
-        )).collect::<Vec<_>>(),
+        ran: [ran => times, at: iso_time(ran.at_ms), how, output?],
     )
 }
 
@@ -291,13 +283,10 @@ pub(crate) fn parameters(params: &[Param]) -> Value {
 
 pub(crate) fn metrics(summaries: &[MetricSummary]) -> Value {
     let fields = summaries.iter().map(|metric| {
-        let value = json!({
-            "last": number(metric.last),
-            "step": number(metric.step),
-            "min": number(metric.min),
-            "max": number(metric.max),
-            "count": metric.count,
-        });
+        let value = object!(metric =>
+            last: number(metric.last), step: number(metric.step),
+            min: number(metric.min), max: number(metric.max), count,
+        );
         (metric.name.clone(), value)
     });
     Value::Object(fields.collect())

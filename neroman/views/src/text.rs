@@ -1,5 +1,7 @@
 //! Small pieces of text: times, durations, numbers, ranges, counts.
 
+use std::fmt::Display;
+
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use nero_model::safe::looks_secret;
@@ -190,41 +192,58 @@ pub fn ranges(list: &[u64]) -> Vec<(u64, u64)> {
 
 /// Ids as they are typed: `17,44-46`.
 pub fn ids(list: &[u64]) -> String {
-    let shown: Vec<String> = ranges(list)
+    let shown = ranges(list)
         .into_iter()
         .map(|(first, last)| match last - first {
             0 => first.to_string(),
             1 => format!("{first},{last}"),
             _ => format!("{first}-{last}"),
-        })
-        .collect();
-    shown.join(",")
+        });
+    join(shown, ",")
 }
 
 /// Counts words in the order in which they first come.
 pub fn count<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<(usize, String)> {
-    let mut counts: Vec<(usize, String)> = Vec::new();
-    for word in words {
-        match counts.iter_mut().find(|(_, known)| known == word) {
-            Some((count, _)) => *count += 1,
-            None => counts.push((1, word.to_owned())),
+    let groups = grouped(words.into_iter().map(|word| (word, ()))).into_iter();
+    groups
+        .map(|(word, those)| (those.len(), word.to_owned()))
+        .collect()
+}
+
+/// The items of each key, in the order in which the keys first come.
+pub fn grouped<K: PartialEq, T>(items: impl IntoIterator<Item = (K, T)>) -> Vec<(K, Vec<T>)> {
+    let mut groups: Vec<(K, Vec<T>)> = Vec::new();
+    for (key, item) in items {
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, those)) => those.push(item),
+            None => groups.push((key, vec![item])),
         }
     }
-    counts
+    groups
+}
+
+/// The words in a row, with `between` between two of them.
+pub fn join<W: AsRef<str>>(words: impl IntoIterator<Item = W>, between: &str) -> String {
+    let mut text = String::new();
+    for (at, word) in words.into_iter().enumerate() {
+        text.push_str(if at > 0 { between } else { "" });
+        text.push_str(word.as_ref());
+    }
+    text
 }
 
 /// `3 running, 2 finished`.
 pub fn counted(counts: &[(usize, String)]) -> String {
-    let shown: Vec<String> = counts
-        .iter()
-        .map(|(count, word)| format!("{count} {word}"))
-        .collect();
-    shown.join(", ")
+    join(
+        counts.iter().map(|(count, word)| format!("{count} {word}")),
+        ", ",
+    )
 }
 
 /// `1 run`, `2 runs`.
-pub fn plural(count: usize, word: &str) -> String {
-    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+pub fn plural<N: Display + PartialEq + From<u8>>(count: N, word: &str) -> String {
+    let end = if count == N::from(1) { "" } else { "s" };
+    format!("{count} {word}{end}")
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{Json, node_name, node_or_run, picked};
+use super::{Json, Trial, node_name, node_or_run, picked};
 
 /// `fetch`.
 #[derive(Debug, Args)]
@@ -13,11 +13,8 @@ pub struct Fetch {
     /// These files of the working folder instead of `outputs:`
     #[arg(long, value_name = "GLOB")]
     pub include: Vec<String>,
-    /// Show what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
     #[command(flatten)]
-    pub json: Json,
+    pub trial: Trial,
 }
 
 /// `clean`.
@@ -38,11 +35,8 @@ pub struct Clean {
     /// Do not ask
     #[arg(long, short)]
     pub yes: bool,
-    /// Show what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
     #[command(flatten)]
-    pub json: Json,
+    pub trial: Trial,
 }
 
 /// `du`.
@@ -75,4 +69,17 @@ pub struct Exec {
     /// The program and its arguments, after `--`; no shell reads them
     #[arg(value_name = "CMD", required = true, last = true)]
     pub command: Vec<String>,
+}
+
+/// `path`.
+#[derive(Debug, Args)]
+pub struct Paths {
+    /// Experiments, as `neroman help selectors` explains
+    #[arg(required = true, value_name = "SEL", add = picked())]
+    pub picked: Vec<String>,
+    /// The working folder on the node instead of the results
+    #[arg(long, alias = "remote")]
+    pub work: bool,
+    #[command(flatten)]
+    pub json: Json,
 }

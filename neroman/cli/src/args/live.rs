@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::Json;
 use super::complete::{node_name, param_to_set, picked, picked_or_path, target_name, value_name};
+use super::{Json, Trial};
 
 /// What `start` and `restart` share.
 #[derive(Debug, Args)]
@@ -98,11 +98,8 @@ pub struct Abort {
     /// Do not ask
     #[arg(long, short)]
     pub yes: bool,
-    /// Show what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
     #[command(flatten)]
-    pub json: Json,
+    pub trial: Trial,
 }
 
 /// `pause` and `resume`.
@@ -115,11 +112,8 @@ pub struct Pause {
     /// Do not ask
     #[arg(long, short)]
     pub yes: bool,
-    /// Show what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
     #[command(flatten)]
-    pub json: Json,
+    pub trial: Trial,
 }
 
 /// `adopt`.

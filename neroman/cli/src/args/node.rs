@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{Json, node_name};
+use super::{Json, Trial, node_name};
 
 /// `node`.
 #[derive(Debug, Subcommand)]
@@ -22,19 +22,7 @@ pub enum NodeVerb {
     Welcome(NodeWelcome),
     /// Forget a node; its files stay there
     #[command(after_help = "Examples:\n  neroman node rm alpha\n  neroman node rm alpha --dry-run")]
-    Rm {
-        /// Its name
-        #[arg(value_name = "NAME", add = node_name())]
-        name: String,
-        /// Do not ask
-        #[arg(long, short)]
-        yes: bool,
-        /// Show what would be done, and do nothing
-        #[arg(long)]
-        dry_run: bool,
-        #[command(flatten)]
-        json: Json,
-    },
+    Rm(NodeEnd),
     /// The nodes and their state
     #[command(after_help = "Examples:\n  neroman node list\n  neroman node list --json")]
     List(Json),
@@ -78,36 +66,38 @@ pub enum NodeVerb {
     #[command(
         after_help = "Examples:\n  neroman node gone alpha --dry-run\n  neroman node gone alpha --yes"
     )]
-    Gone {
-        /// Its name
-        #[arg(value_name = "NAME", add = node_name())]
-        name: String,
-        /// Do not ask
-        #[arg(long, short)]
-        yes: bool,
-        /// Show what would be done, and do nothing
-        #[arg(long)]
-        dry_run: bool,
-        #[command(flatten)]
-        json: Json,
-    },
+    Gone(NodeEnd),
     /// Move here what a lost machine's neroman ran on a node
     #[command(
         after_help = "Examples:\n  neroman node take-over alpha --dry-run\n  neroman node take-over alpha --deployment 3f9c21ab"
     )]
-    TakeOver {
-        /// Its name
-        #[arg(value_name = "NAME", add = node_name())]
-        name: String,
-        /// The 8 characters of the deployment, when several lie there
-        #[arg(long, value_name = "ID")]
-        deployment: Option<String>,
-        /// Show what would be done, and do nothing
-        #[arg(long)]
-        dry_run: bool,
-        #[command(flatten)]
-        json: Json,
-    },
+    TakeOver(NodeTakeOver),
+}
+
+/// `node rm` and `node gone`.
+#[derive(Debug, Args)]
+pub struct NodeEnd {
+    /// Its name
+    #[arg(value_name = "NAME", add = node_name())]
+    pub name: String,
+    /// Do not ask
+    #[arg(long, short)]
+    pub yes: bool,
+    #[command(flatten)]
+    pub trial: Trial,
+}
+
+/// `node take-over`.
+#[derive(Debug, Args)]
+pub struct NodeTakeOver {
+    /// Its name
+    #[arg(value_name = "NAME", add = node_name())]
+    pub name: String,
+    /// The 8 characters of the deployment, when several lie there
+    #[arg(long, value_name = "ID")]
+    pub deployment: Option<String>,
+    #[command(flatten)]
+    pub trial: Trial,
 }
 
 /// `node join`.

@@ -1,9 +1,9 @@
-//! What a person says and sets of experiments, beside their sources.
+//! What a person says and sets of experiments, beside their sources, and what is hidden.
 
 use clap::Args;
 
-use super::Json;
-use super::complete::{param_name, param_to_set, picked};
+use super::Trial;
+use super::complete::{param_name, param_to_set, picked, picked_or_removed};
 
 /// `set`.
 #[derive(Debug, Args)]
@@ -18,11 +18,8 @@ pub struct Set {
     /// Take the source's value again
     #[arg(long, value_name = "KEY", add = param_name())]
     pub unset: Vec<String>,
-    /// Show what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
     #[command(flatten)]
-    pub json: Json,
+    pub trial: Trial,
 }
 
 /// `copy`.
@@ -36,11 +33,8 @@ pub struct Copy {
     /// A value of the copy, as for `set`
     #[arg(long, value_name = "KEY=VALUE", add = param_to_set())]
     pub set: Vec<String>,
-    /// Show what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
     #[command(flatten)]
-    pub json: Json,
+    pub trial: Trial,
 }
 
 /// `note`.
@@ -52,11 +46,8 @@ pub struct Note {
     /// The remark, in place of the one before; '' removes it
     #[arg(value_name = "TEXT", required = true)]
     pub text: Vec<String>,
-    /// Show what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
     #[command(flatten)]
-    pub json: Json,
+    pub trial: Trial,
 }
 
 /// `tag`.
@@ -72,9 +63,23 @@ pub struct Tag {
         allow_hyphen_values = true
     )]
     pub tags: Vec<String>,
-    /// Show what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
     #[command(flatten)]
-    pub json: Json,
+    pub trial: Trial,
+}
+
+/// `rm`.
+#[derive(Debug, Args)]
+pub struct Remove {
+    /// Experiments; one with a live run stays. Their results stay, and no other
+    /// experiment ever gets their numbers
+    #[arg(required = true, value_name = "SEL", add = picked_or_removed())]
+    pub picked: Vec<String>,
+    /// Bring back what was removed
+    #[arg(long)]
+    pub undo: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    pub yes: bool,
+    #[command(flatten)]
+    pub trial: Trial,
 }

@@ -1,8 +1,8 @@
-//! `add`, and `run`, which adds what is typed.
+//! `add`, `run`, which adds what is typed, and `template`.
 
 use clap::Args;
 
-use super::Json;
+use super::Trial;
 use super::complete::target_name;
 
 /// `add`.
@@ -24,11 +24,8 @@ pub struct Add {
     /// The +block of the folder's neronet.yaml that rows of parameters are experiments of
     #[arg(long, value_name = "BLOCK")]
     pub to: Option<String>,
-    /// Show what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
     #[command(flatten)]
-    pub json: Json,
+    pub trial: Trial,
 }
 
 /// `run`.
@@ -47,11 +44,8 @@ pub struct RunCommand {
     /// Take a large snapshot of the code without asking
     #[arg(long)]
     pub big: bool,
-    /// Show what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
     #[command(flatten)]
-    pub json: Json,
+    pub trial: Trial,
     /// The command; `{lr}` is the place of the parameter lr
     #[arg(
         required = true,
@@ -60,4 +54,21 @@ pub struct RunCommand {
         allow_hyphen_values = true
     )]
     pub command: Vec<String>,
+}
+
+/// `template`.
+#[derive(Debug, Args)]
+pub struct Template {
+    /// The name of the experiment
+    #[arg(required_unless_present = "schema")]
+    pub name: Option<String>,
+    /// The command; `{x}` is a place for the parameter x. Options go behind `--`
+    #[arg(value_name = "CMD", required_unless_present = "schema")]
+    pub command: Vec<String>,
+    /// Print the JSON schema of neronet.yaml, for editors
+    #[arg(long, conflicts_with_all = ["name", "command", "dry_run"])]
+    pub schema: bool,
+    /// Print the file instead of writing it
+    #[arg(long)]
+    pub dry_run: bool,
 }

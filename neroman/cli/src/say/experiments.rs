@@ -45,15 +45,11 @@ const BATCHES_MAX: usize = 3;
 pub fn outlooks(batches: &[BatchView]) -> String {
     let older = batches.len().saturating_sub(BATCHES_MAX);
     let lines = batches[older..].iter();
-    let mut text: String = lines
-        .map(|one| {
-            format!(
-                "batch {}: {}\n",
-                Safe::line(&one.batch),
-                Safe::line(&one.text)
-            )
-        })
-        .collect();
+    let line = |one: &BatchView| {
+        let (batch, text) = (Safe::line(&one.batch), Safe::line(&one.text));
+        format!("batch {batch}: {text}\n")
+    };
+    let mut text: String = lines.map(line).collect();
     if older > 0 {
         let noun = if older == 1 { "batch" } else { "batches" };
         text.push_str(&format!("and {older} more {noun}\n"));
@@ -63,12 +59,9 @@ pub fn outlooks(batches: &[BatchView]) -> String {
 
 /// `3 running · 2 finished`.
 pub fn counts(screen: &Screen, totals: &Totals) -> String {
-    let shown: Vec<String> = totals
-        .states
-        .iter()
-        .map(|one| format!("{} {}", one.count, table::painted(screen, &one.state)))
-        .collect();
-    shown.join(" · ")
+    let states = totals.states.iter();
+    let counts = states.map(|one| format!("{} {}", one.count, table::painted(screen, &one.state)));
+    text::join(counts, " · ")
 }
 
 /// Why neroman made runs by itself that have not finished, with the experiments.
@@ -90,10 +83,8 @@ fn again(views: &[ExperimentView]) -> Vec<(Vec<u64>, String)> {
 
 /// The experiments as a table, and below it the names of columns left out.
 pub fn print(screen: &Screen, columns: &[Column], views: &[ExperimentView]) -> String {
-    let header: Vec<String> = columns
-        .iter()
-        .map(|column| column.heading(columns))
-        .collect();
+    let header = columns.iter().map(|column| column.heading(columns));
+    let header: Vec<String> = header.collect();
     // Looking up a cell by name among thousands is slow: only what can be
     // shown.
     let shown = &columns[..columns.len().min(table::COLUMNS_MAX)];

@@ -22,10 +22,12 @@ use crate::fault::{Fault, Stop};
 pub use screen::Screen;
 
 /// The outputs of a verb.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Out {
     /// The properties of the terminal.
     pub screen: Screen,
+    /// Whether the verb was typed with `--json`.
+    pub as_json: bool,
 }
 
 impl Out {
@@ -75,6 +77,23 @@ impl Out {
     /// As [`Out::text`].
     pub fn json(&self, value: &Value) -> Result<(), Stop> {
         self.line(&json::print(value))
+    }
+
+    /// Prints a reply: its fields as a document with `--json`, else its notes and its text.
+    ///
+    /// # Errors
+    /// As [`Out::text`].
+    pub fn reply(
+        &self,
+        notes: &[String],
+        fields: impl FnOnce() -> Value,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), Stop> {
+        if self.as_json {
+            return self.json(&json::document(fields()));
+        }
+        self.notes(notes);
+        self.text(&text())
     }
 
     /// Prints a note to standard error.

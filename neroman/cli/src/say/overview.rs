@@ -3,6 +3,7 @@
 
 use nero_model::safe::Safe;
 use nero_views::columns::telling;
+use nero_views::text;
 use nero_views::totals::count;
 use nero_wire::v1::{BatchView, ExperimentView, IdGroup, Totals};
 
@@ -46,16 +47,8 @@ pub fn as_text(
     batches: &[BatchView],
     views: &[ExperimentView],
 ) -> String {
-    let noun = if totals.experiments == 1 {
-        "experiment"
-    } else {
-        "experiments"
-    };
-    let mut text = format!(
-        "{} {noun}: {}\n",
-        totals.experiments,
-        counts(screen, totals)
-    );
+    let experiments = text::plural(totals.experiments, "experiment");
+    let mut text = format!("{experiments}: {}\n", counts(screen, totals));
     text.push_str(&experiments::outlooks(batches));
     text.push_str(&by_node(screen, totals));
     text.push_str(&needs(screen, totals));
@@ -100,12 +93,9 @@ fn needs(screen: &Screen, totals: &Totals) -> String {
             "" => String::new(),
             why => format!(" {}", Safe::line(why)),
         };
+        let (count, ids) = (group.count, first_ids(group));
         let state = table::painted(screen, &group.state);
-        lines.push(format!(
-            "{} {state}{why}: {}",
-            group.count,
-            first_ids(group)
-        ));
+        lines.push(format!("{count} {state}{why}: {ids}"));
     }
     if totals.more_needs > 0 {
         let more = totals.more_needs;

@@ -7,7 +7,7 @@ use nero_child::{ChildError, ChildLimits, KeptOutput, Office, json_line};
 use nero_table::columns::{ColumnsHead, MAKER_VERB, VERB};
 use nero_views::typed::TypedColumn;
 
-use crate::fault::{Fault, code};
+use crate::fault::Fault;
 
 /// The program that wrote a file, before its version.
 const MAKER: &str = "neroman ";
@@ -58,7 +58,7 @@ pub async fn bytes<'a>(
         Err(error) => Err(error),
     };
     made.map_err(|error| {
-        Fault::new(code::FAILED, "cannot make a file of Parquet")
+        Fault::failed("cannot make a file of Parquet")
             .because(&error)
             .hint("write .csv instead")
     })

@@ -99,10 +99,8 @@ fn line(progress: &Progress, since: Duration) -> String {
         total => parts.push(format!("{} of {}", text::bytes(done), text::bytes(total))),
     }
     if progress.total_files > 0 {
-        parts.push(format!(
-            "{} of {} files",
-            progress.done_files, progress.total_files
-        ));
+        let (done, total) = (progress.done_files, progress.total_files);
+        parts.push(format!("{done} of {total} files"));
     }
     let rate = done as f64 / since.as_secs_f64().max(0.001);
     if done > 0 && rate >= 1.0 {

@@ -7,15 +7,14 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 
 use nero_model::Home;
-use nero_views::{json, text};
+use nero_views::{json, object, text};
 use nero_wire::v1::BackupRequest;
 use nero_wire::v1::man_client::ManClient;
 use rustix::fs::{FlockOperation, flock};
-use serde_json::{Value, json};
+use serde_json::Value;
 use zip::ZipArchive;
 
 use crate::args::Backup;
-use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, absolute, home};
 
@@ -38,17 +37,15 @@ pub async fn run(session: &mut Session, args: &Backup) -> Result<u8, Stop> {
     let file = absolute(&args.file)?;
     check_ours(Path::new(&file))?;
     let asked = BackupRequest { file };
-    let reply = session
-        .change(Change::Other, asked, ManClient::backup)
-        .await?;
+    let reply = session.change(asked, ManClient::backup).await?;
     let told = Contents {
         files: reply.files,
         bytes: reply.bytes,
     };
-    if args.json.json {
-        session.out.json(&document(args, &told, &Value::Null))?;
-    } else {
-        session.out.line(&told.text(" · "))?;
+    let fields = || fields(args, &told, &Value::Null);
+    let text = || told.text(" · ") + "\n";
+    session.out.reply(&[], fields, text)?;
+    if !session.out.as_json {
         let note = "results beside experiments, and what nodes have, are no part of it";
         session.out.note(note);
     }
@@ -56,35 +53,28 @@ pub async fn run(session: &mut Session, args: &Backup) -> Result<u8, Stop> {
 }
 
 /// The JSON of a backup. `note`: the note inside a restored backup, null for a written one.
-fn document(args: &Backup, told: &Contents, note: &Value) -> Value {
-    json::document(json!({
-        "file": args.file,
-        "restored": args.restore,
-        "files": told.files,
-        "bytes": told.bytes,
-        "made_at": note["made_ms"].as_i64().map(text::iso_time),
-        "host": note["host"].as_str().and_then(json::some),
-    }))
+fn fields(args: &Backup, told: &Contents, note: &Value) -> Value {
+    object!(told =>
+        file: args.file, restored: args.restore, files, bytes,
+        made_at: note["made_ms"].as_i64().map(text::iso_time),
+        host: note["host"].as_str().and_then(json::some),
+    )
 }
 
 /// Refuses to replace a file that is no backup.
 fn check_ours(path: &Path) -> Result<(), Fault> {
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(cannot_write(path).because(&error)),
+        Err(error) => return Err(Fault::cannot("write", path).because(&error)),
         Ok(found) if found.is_file() && found.len() == 0 => return Ok(()),
         Ok(_) => {}
     }
     match open(path) {
         Ok(_) => Ok(()),
-        Err(_) => Err(cannot_write(path)
+        Err(_) => Err(Fault::cannot("write", path)
             .cause("it is there and no backup of neroman")
             .hint("choose another name, or move it away")),
     }
-}
-
-fn cannot_write(path: &Path) -> Fault {
-    Fault::new(code::FAILED, format!("cannot write {}", path.display()))
 }
 
 /// A backup and its note.
@@ -110,7 +100,7 @@ fn restore(session: &Session, args: &Backup) -> Result<u8, Stop> {
     let home = home()?;
     let (mut archive, note) = open(Path::new(&args.file))?;
     let failed = |error: &io::Error| {
-        Fault::new(code::FAILED, "the backup was not restored")
+        Fault::failed("the backup was not restored")
             .because(error)
             .hint("the home is no home yet: type the command again")
     };
@@ -126,15 +116,14 @@ fn restore(session: &Session, args: &Backup) -> Result<u8, Stop> {
         .and_then(|()| contents(&mut archive));
     let told = told.map_err(|error| failed(&error))?;
     drop(lock);
-    if args.json.json {
-        session.out.json(&document(args, &told, &note))?;
-    } else {
-        session.out.text(&format!(
-            "restored what {} had on {}: {}\n",
-            note["host"].as_str().unwrap_or_default(),
-            text::local_time(note["made_ms"].as_i64().unwrap_or(0)),
-            told.text(", ")
-        ))?;
+    let fields = || fields(args, &told, &note);
+    let text = || {
+        let host = note["host"].as_str().unwrap_or_default();
+        let made = text::local_time(note["made_ms"].as_i64().unwrap_or(0));
+        format!("restored what {host} had on {made}: {}\n", told.text(", "))
+    };
+    session.out.reply(&[], fields, text)?;
+    if !session.out.as_json {
         session.out.note(
             "what waited then starts when its nodes told what they know; `neroman status` shows it",
         );
@@ -149,7 +138,7 @@ fn refused(what: &Path) -> Fault {
 }
 
 fn cannot_use(path: &Path, error: &io::Error) -> Fault {
-    Fault::new(code::FAILED, format!("cannot use {}", path.display())).because(error)
+    Fault::cannot("use", path).because(error)
 }
 
 /// Keeps daemons out of the home while the answer lives.
@@ -212,8 +201,7 @@ struct Contents {
 
 impl Contents {
     fn text(&self, between: &str) -> String {
-        let files = usize::try_from(self.files).unwrap_or(usize::MAX);
-        text::plural(files, "file") + between + &text::bytes(self.bytes)
+        text::plural(self.files, "file") + between + &text::bytes(self.bytes)
     }
 }
 

@@ -4,21 +4,21 @@
 use nero_config::{Config, Edit, EditError, NODE_VARIABLE, Origin};
 use nero_model::safe::Safe;
 use nero_views::{json, object};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::args::Config as Args;
 use crate::fault::{Fault, Stop, code};
 use crate::say::Out;
-use crate::session::{Session, home};
+use crate::session::{Session, home, read_config};
 use crate::verb::node;
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Args) -> Result<u8, Stop> {
     match args {
-        Args::Show { origin, json } => show(&session.out, *origin, json.json),
-        Args::Set { key, value, json } => {
+        Args::Show { origin, .. } => show(&session.out, *origin),
+        Args::Set { key, value, .. } => {
             leads_to_its_runs(session, key, value).await?;
-            set(&session.out, key, value, json.json)
+            set(&session.out, key, value)
         }
     }
 }
@@ -48,7 +48,7 @@ async fn leads_to_its_runs(session: &mut Session, key: &str, value: &str) -> Res
         return Ok(());
     };
     if is_root {
-        return Err(Fault::new(code::FAILED, "the configuration was not changed")
+        return Err(Fault::failed("the configuration was not changed")
             .cause(runs.what)
             .hint(format!(
                 "another root knows nothing of them: neroman wait 'node=={name} && live', or neroman abort 'node=={name} && live'"
@@ -62,15 +62,9 @@ async fn leads_to_its_runs(session: &mut Session, key: &str, value: &str) -> Res
     Ok(())
 }
 
-fn show(out: &Out, with_origin: bool, as_json: bool) -> Result<u8, Stop> {
+fn show(out: &Out, with_origin: bool) -> Result<u8, Stop> {
     let home = home()?;
-    let config = Config::read(&home.config).map_err(|error| {
-        let fault = Fault::usage("the configuration cannot be used").because(&error);
-        match error.hint() {
-            Some(hint) => fault.hint(hint),
-            None => fault,
-        }
-    })?;
+    let config = read_config(&home)?;
     let origins = config.origins(&home, |name| std::env::var(name).ok());
     if let Ok(word) = std::env::var(NODE_VARIABLE)
         && !word.is_empty()
@@ -78,14 +72,12 @@ fn show(out: &Out, with_origin: bool, as_json: bool) -> Result<u8, Stop> {
     {
         out.note(&format!("note: {NODE_VARIABLE}: {error}; {}", error.hint));
     }
-    if as_json {
-        let file = home.config.display().to_string();
-        out.json(&json::document(
-            json!({"file": file, "values": values(&origins)}),
-        ))?;
-    } else {
-        out.text(&as_text(&origins, with_origin))?;
-    }
+    let fields = || {
+        let value = |one: &Origin| object!(one => key, value, from: one.from.to_string());
+        let values: Vec<_> = origins.iter().map(value).collect();
+        json!({"file": home.config.display().to_string(), "values": values})
+    };
+    out.reply(&[], fields, || as_text(&origins, with_origin))?;
     Ok(code::OK)
 }
 
@@ -119,12 +111,7 @@ fn as_text(origins: &[Origin], with_origin: bool) -> String {
 /// Longer values do not push the last column away.
 const VALUE_CHARS: usize = 50;
 
-fn values(origins: &[Origin]) -> Vec<Value> {
-    let one = |origin: &Origin| object!(origin => key, value, from: origin.from.to_string());
-    origins.iter().map(one).collect()
-}
-
-fn set(out: &Out, key: &str, value: &str, as_json: bool) -> Result<u8, Stop> {
+fn set(out: &Out, key: &str, value: &str) -> Result<u8, Stop> {
     let path = home()?.config;
     let value = if value.trim() == "null" { "" } else { value };
     let edit = Edit::Set {
@@ -132,19 +119,16 @@ fn set(out: &Out, key: &str, value: &str, as_json: bool) -> Result<u8, Stop> {
         value: value.to_owned(),
     };
     edit.apply(&path).map_err(|error| refused(&error))?;
-    if as_json {
-        let file = path.display().to_string();
-        out.json(&json::document(
-            json!({"file": file, "key": key, "value": json::some(value.trim())}),
-        ))?;
-    } else {
-        let shown = path.display().to_string();
-        let (key, file) = (Safe::line(key), Safe::line(&shown));
-        out.line(&match value.trim() {
-            "" => format!("{key} is not set any more in {file}"),
-            _ => format!("{key} is {} in {file}", Safe::line(value)),
-        })?;
-    }
+    let path = path.display().to_string();
+    let fields = || json!({"file": path, "key": key, "value": json::some(value.trim())});
+    let text = || {
+        let (key, file) = (Safe::line(key), Safe::line(&path));
+        match value.trim() {
+            "" => format!("{key} is not set any more in {file}\n"),
+            _ => format!("{key} is {} in {file}\n", Safe::line(value)),
+        }
+    };
+    out.reply(&[], fields, text)?;
     Ok(code::OK)
 }
 
@@ -159,9 +143,7 @@ fn refused(error: &EditError) -> Fault {
         | EditError::Value { .. }
         | EditError::Unsafe { .. } => code::USAGE,
     };
-    let fault = Fault::new(exit_code, "the configuration was not changed").because(error);
-    match error.hint() {
-        Some(hint) => fault.hint(hint),
-        None => fault,
-    }
+    Fault::new(exit_code, "the configuration was not changed")
+        .because(error)
+        .maybe_hint(error.hint())
 }

@@ -23,9 +23,9 @@ const STOP_DEADLINE: Duration = Duration::from_secs(20);
 pub async fn run(session: &mut Session, args: &Daemon) -> Result<u8, Stop> {
     match args {
         Daemon::Run { .. } => Err(Fault::usage("`daemon run` stands alone on its line").into()),
-        Daemon::Start(how) => start(session, how.json).await,
-        Daemon::Stop(how) => stop(session, how.json).await,
-        Daemon::Status(how) => status(session, how.json).await,
+        Daemon::Start(_) => start(session).await,
+        Daemon::Stop(_) => stop(session).await,
+        Daemon::Status(_) => status(session).await,
         Daemon::Logs { lines } => logs(session, *lines),
         Daemon::Unit => unit(session),
     }
@@ -37,7 +37,7 @@ const UNIT: &str = include_str!("../../../../deploy/neronet.service");
 /// Prints the unit with the path of this program, and of its home where that is not the usual one.
 fn unit(session: &Session) -> Result<u8, Stop> {
     let program = std::env::current_exe()
-        .map_err(|error| Fault::new(code::FAILED, "cannot find this program").because(&error))?;
+        .map_err(|error| Fault::failed("cannot find this program").because(&error))?;
     // A link on the PATH stays when an upgrade brings another program.
     let path = std::env::var_os("PATH").unwrap_or_default();
     let links = std::env::split_paths(&path).map(|folder| folder.join("neroman"));
@@ -46,10 +46,9 @@ fn unit(session: &Session) -> Result<u8, Stop> {
     let program = link.unwrap_or(program);
     let program = program.to_string_lossy();
     if program.contains(['"', '\'', '\\']) {
-        return Err(Fault::new(
-            code::FAILED,
-            format!("systemd executes no program of this name: {program}"),
-        )
+        return Err(Fault::failed(format!(
+            "systemd executes no program of this name: {program}"
+        ))
         .hint("install it where no folder has a quote in its name: --prefix DIR")
         .into());
     }
@@ -101,11 +100,9 @@ pub fn serve(own_session: bool, daemon: ServeFunction) -> Result<u8, Fault> {
         let _ = rustix::process::setsid();
     }
     let served = daemon(home).map_err(|ServeError { error, hint }| {
-        let fault = Fault::new(code::FAILED, "the daemon cannot go on").because(&*error);
-        match hint {
-            Some(hint) => fault.hint(hint),
-            None => fault,
-        }
+        Fault::failed("the daemon cannot go on")
+            .because(&*error)
+            .maybe_hint(hint)
     })?;
     match served {
         // The client that started this process finds the other daemon by
@@ -127,23 +124,19 @@ pub fn serve(own_session: bool, daemon: ServeFunction) -> Result<u8, Fault> {
     Ok(code::OK)
 }
 
-async fn start(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
+async fn start(session: &mut Session) -> Result<u8, Stop> {
     let pid = session.client().await?.hello().pid;
-    if as_json {
-        session
-            .out
-            .json(&json::document(json!({"running": true, "pid": pid})))?;
-    } else {
-        session.out.line(&format!("running, process {pid}"))?;
-    }
+    let fields = || json!({"running": true, "pid": pid});
+    let text = || format!("running, process {pid}\n");
+    session.out.reply(&[], fields, text)?;
     Ok(code::OK)
 }
 
 /// Asks the daemon to leave and returns when its process is gone.
-async fn stop(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
+async fn stop(session: &mut Session) -> Result<u8, Stop> {
     let home = home()?;
     let Some(pid) = session.running().await?.map(|client| client.hello().pid) else {
-        say_stopped(session, as_json, None)?;
+        say_stopped(session, None)?;
         return Ok(code::OK);
     };
     // The lock keeps other clients from starting a new daemon while the old one
@@ -161,27 +154,23 @@ async fn stop(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
         match gone.await {
             Ok(Ok(true)) => {}
             Ok(Ok(false)) => {
-                return Err(Fault::no_daemon(format!(
-                    "the daemon (process {pid}) was told to leave and has not after {} s",
-                    STOP_DEADLINE.as_secs()
-                ))
-                .hint("`neroman daemon logs` shows what it does")
-                .into());
+                let after = STOP_DEADLINE.as_secs();
+                let what = format!(
+                    "the daemon (process {pid}) was told to leave and has not after {after} s"
+                );
+                let hint = "`neroman daemon logs` shows what it does";
+                return Err(Fault::no_daemon(what).hint(hint).into());
             }
-            Ok(Err(error)) => {
-                return Err(Fault::no_daemon("cannot see the daemon leave")
-                    .because(&error)
-                    .into());
-            }
-            Err(error) => {
-                return Err(Fault::no_daemon("cannot see the daemon leave")
-                    .because(&error)
-                    .into());
-            }
+            Ok(Err(error)) => return Err(unseen(&error).into()),
+            Err(error) => return Err(unseen(&error).into()),
         }
     }
-    say_stopped(session, as_json, Some(pid))?;
+    say_stopped(session, Some(pid))?;
     Ok(code::OK)
+}
+
+fn unseen(error: &dyn std::error::Error) -> Fault {
+    Fault::no_daemon("cannot see the daemon leave").because(error)
 }
 
 /// Waits for the end of a process; false: it has not ended in time.
@@ -210,54 +199,37 @@ fn is_gone(process: &ProcessId) -> rustix::io::Result<bool> {
     }
 }
 
-fn say_stopped(session: &Session, as_json: bool, pid: Option<i32>) -> Result<(), Stop> {
-    if as_json {
-        return session.out.json(&json::document(
-            json!({"running": false, "stopped_pid": pid}),
-        ));
-    }
-    session.out.line(match pid {
-        Some(_) => "stopped; jobs go on",
-        None => "was not running",
-    })
+fn say_stopped(session: &Session, pid: Option<i32>) -> Result<(), Stop> {
+    let fields = || json!({"running": false, "stopped_pid": pid});
+    let text = pid.map_or("was not running\n", |_| "stopped; jobs go on\n");
+    session.out.reply(&[], fields, || text.to_owned())
 }
 
 /// Shows the daemon without starting one. Exit code 3 when none runs.
-async fn status(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
+async fn status(session: &mut Session) -> Result<u8, Stop> {
     let Some(client) = session.running().await? else {
-        if as_json {
-            session
-                .out
-                .json(&json::document(json!({"running": false})))?;
-        } else {
-            session.out.line("not running")?;
-        }
+        let fields = || json!({"running": false});
+        session.out.reply(&[], fields, || "not running\n".into())?;
         return Ok(code::NO_DAEMON);
     };
     let Selection {
         zone, utc_offset_s, ..
     } = selection(&[]);
+    let asked = DaemonStatusRequest { zone, utc_offset_s };
     let reply = client
-        .call(
-            READ_DEADLINE,
-            DaemonStatusRequest { zone, utc_offset_s },
-            ManClient::daemon_status,
-        )
+        .call(READ_DEADLINE, asked, ManClient::daemon_status)
         .await?;
-    if as_json {
-        session.out.json(&as_json_document(&reply))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session.out.text(&as_text(&reply))?;
-    }
+    let fields = || as_json(&reply);
+    session
+        .out
+        .reply(&reply.notes, fields, || as_text(&reply))?;
     Ok(code::OK)
 }
 
 fn logs(session: &Session, lines: usize) -> Result<u8, Stop> {
     let path = home()?.daemon_log();
-    let tail = last_lines(&path, 0, lines).map_err(|error| {
-        Fault::new(code::FAILED, format!("cannot read {}", path.display())).because(&error)
-    })?;
+    let tail = last_lines(&path, 0, lines)
+        .map_err(|error| Fault::cannot("read", &path).because(&error))?;
     session.out.raw(&tail)?;
     Ok(code::OK)
 }
@@ -266,60 +238,44 @@ fn logs(session: &Session, lines: usize) -> Result<u8, Stop> {
 pub fn as_text(reply: &DaemonStatusReply) -> String {
     let hello = reply.hello.clone().unwrap_or_default();
     let connected = reply.nodes.iter().filter(|node| node.connected).count();
+    let since = text::local_time(reply.started_ms);
+    let experiments = text::plural(reply.experiments, "experiment") + &hidden(reply);
+    let (runs, live, nodes) = (
+        text::plural(reply.runs, "run"),
+        reply.live,
+        reply.nodes.len(),
+    );
+    let process = format!(
+        "process {}, version {}, since {since}",
+        hello.pid, hello.build
+    );
     let rows = [
-        (
-            "running",
-            format!(
-                "process {}, version {}, since {}",
-                hello.pid,
-                hello.build,
-                text::local_time(reply.started_ms)
-            ),
-        ),
-        (
-            "has",
-            format!(
-                "{}{}, {}, {} live",
-                text::plural(
-                    usize::try_from(reply.experiments).unwrap_or(usize::MAX),
-                    "experiment"
-                ),
-                hidden(reply),
-                text::plural(usize::try_from(reply.runs).unwrap_or(usize::MAX), "run"),
-                reply.live
-            ),
-        ),
-        (
-            "nodes",
-            format!("{connected} of {} connected", reply.nodes.len()),
-        ),
+        ("running", process),
+        ("has", format!("{experiments}, {runs}, {live} live")),
+        ("nodes", format!("{connected} of {nodes} connected")),
         ("home", reply.home.clone()),
         ("socket", reply.socket.clone()),
         ("database", reply.database.clone()),
         ("log", reply.log.clone()),
     ];
     rows.iter()
-        .map(|(name, value)| format!("{name:<10}{}\n", nero_model::safe::Safe::line(value)))
+        .map(|(name, value)| format!("{name:<10}{}\n", Safe::line(value)))
         .collect()
 }
 
 /// The experiments that `status` leaves out: ` (5 gone, 40 removed)`.
 fn hidden(reply: &DaemonStatusReply) -> String {
-    let counts = [(reply.gone, "gone"), (reply.removed, "removed")];
-    let said: Vec<String> = counts
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, word)| format!("{count} {word}"))
-        .collect();
-    if said.is_empty() {
-        return String::new();
+    match (reply.gone, reply.removed) {
+        (0, 0) => String::new(),
+        (gone, 0) => format!(" ({gone} gone)"),
+        (0, removed) => format!(" ({removed} removed)"),
+        (gone, removed) => format!(" ({gone} gone, {removed} removed)"),
     }
-    format!(" ({})", said.join(", "))
 }
 
-fn as_json_document(reply: &DaemonStatusReply) -> serde_json::Value {
+fn as_json(reply: &DaemonStatusReply) -> serde_json::Value {
     let hello = reply.hello.clone().unwrap_or_default();
-    json::document(object!(reply =>
+    object!(reply =>
         running: true, pid: hello.pid, build: hello.build, protocol_lowest: hello.protocol_lowest,
         protocol_highest: hello.protocol_highest,
         deployment: nero_model::DeploymentId::from_slice(&hello.deployment).map(|id| id.to_string()),
@@ -327,5 +283,5 @@ fn as_json_document(reply: &DaemonStatusReply) -> serde_json::Value {
         home, socket, database, log, experiments, gone, removed, runs, live,
         nodes: reply.nodes.iter().map(json::node).collect::<Vec<_>>(),
         notes,
-    ))
+    )
 }

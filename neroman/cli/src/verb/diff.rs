@@ -7,7 +7,7 @@ use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{CodePart, CodeRequest, ShowReply, ShowRequest};
 
 use crate::args;
-use crate::connect::{CHANGE_DEADLINE, Next};
+use crate::connect::CHANGE_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::say::Screen;
 use crate::say::table::{self, Cell, Column};
@@ -36,13 +36,9 @@ pub async fn run(session: &mut Session, args: &args::Diff) -> Result<u8, Stop> {
         Vec::new()
     };
     let diff = Diff::of(&one, &other, &parts);
-    if args.json.json {
-        session.out.json(&diff.json())?;
-    } else {
-        session
-            .out
-            .text(&as_text(&session.out.screen, &runs, &diff))?;
-    }
+    let out = &session.out;
+    let text = || as_text(&out.screen, &runs, &diff);
+    out.reply(&[], || diff.json(), text)?;
     Ok(code::OK)
 }
 
@@ -60,20 +56,18 @@ pub(super) async fn frozen(
     session: &mut Session,
     asked: &CodeRequest,
 ) -> Result<Vec<CodePart>, Fault> {
-    let client = session.client().await?;
-    'asking: loop {
-        let mut stream = client
-            .call(CHANGE_DEADLINE, asked.clone(), ManClient::code)
-            .await?;
-        let mut parts = Vec::new();
-        loop {
-            match client.next(&mut stream).await? {
-                Next::Message(part) => parts.push(part),
-                Next::Lost => continue 'asking,
-                Next::End => return Ok(parts),
-            }
+    let mut parts = Vec::new();
+    let take = async |part: Option<CodePart>| {
+        match part {
+            Some(part) => parts.push(part),
+            None => parts.clear(),
         }
-    }
+        Ok::<_, Fault>(true)
+    };
+    session
+        .each(CHANGE_DEADLINE, asked.clone(), ManClient::code, take)
+        .await?;
+    Ok(parts)
 }
 
 /// `144.2`; the number of an experiment that never ran.

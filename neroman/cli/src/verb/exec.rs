@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 
 use nero_wire::v1::man_client::ManClient;
-use nero_wire::v1::{LocateReply, LocateRequest, NodesRequest};
+use nero_wire::v1::{LocateReply, LocateRequest};
 
 use crate::args::{Exec, ShellOn};
 use crate::connect::CHANGE_DEADLINE;
@@ -84,18 +84,14 @@ async fn go(
     let away = !place.argv.is_empty();
     let ended = here.status().await.map_err(|error| match command {
         Some([program, ..]) if !away => not_started(place, program, &error),
-        _ if away => Fault::new(code::FAILED, "cannot start ssh").because(&error),
-        _ => Fault::new(code::FAILED, "cannot start a shell").because(&error),
+        _ if away => Fault::failed("cannot start ssh").because(&error),
+        _ => Fault::failed("cannot start a shell").because(&error),
     })?;
     // ssh exits with 255 when it fails itself, and when the command did so.
     if away && ended.code() == Some(255) && !is_connected(session, &place.node).await? {
-        return Err(
-            Fault::new(code::NO_NODE, format!("the way to {} was lost", place.node))
-                .hint(
-                    "what ran there may run on; `neroman status nodes` shows when it is tried next",
-                )
-                .into(),
-        );
+        let fault = Fault::no_node(format!("the way to {} was lost", place.node));
+        let hint = "what ran there may run on; `neroman status nodes` shows when it is tried next";
+        return Err(fault.hint(hint).into());
     }
     Ok(exit_code(ended))
 }
@@ -113,35 +109,28 @@ fn not_started(place: &LocateReply, program: &str, error: &io::Error) -> Fault {
 }
 
 fn no_program(place: &LocateReply, program: &str) -> Fault {
+    let node = &place.node;
     let fault = Fault::new(
         NO_PROGRAM,
-        format!("there is no program `{program}` on {}", place.node),
+        format!("there is no program `{program}` on {node}"),
     );
     if program.contains('/') {
-        fault
-    } else {
-        fault.hint(format!(
-            "give its whole path, or let a shell look: neroman exec {} -- bash -lc '{program} …'",
-            place.node
-        ))
+        return fault;
     }
+    let line = format!("neroman exec {node} -- bash -lc '{program} …'");
+    fault.hint(format!("give its whole path, or let a shell look: {line}"))
 }
 
 fn not_runnable(place: &LocateReply, program: &str) -> Fault {
-    Fault::new(
-        NOT_RUNNABLE,
-        format!("`{program}` on {} cannot be run", place.node),
-    )
-    .cause("it is a folder, or is not marked as executable")
+    let what = format!("`{program}` on {} cannot be run", place.node);
+    Fault::new(NOT_RUNNABLE, what).cause("it is a folder, or is not marked as executable")
 }
 
 fn no_folder(place: &LocateReply) -> Fault {
-    Fault::new(
-        code::FAILED,
-        format!("the run's folder is not on {}", place.node),
-    )
-    .cause(format!("there is no folder {}", place.folder))
-    .hint("it is made when the run starts, and goes with `neroman clean`")
+    let what = format!("the run's folder is not on {}", place.node);
+    Fault::failed(what)
+        .cause(format!("there is no folder {}", place.folder))
+        .hint("it is made when the run starts, and goes with `neroman clean`")
 }
 
 fn too_long(bytes: usize) -> Fault {
@@ -153,13 +142,9 @@ fn too_long(bytes: usize) -> Fault {
 }
 
 async fn is_connected(session: &mut Session, node: &str) -> Result<bool, Stop> {
-    let reply = session
-        .read(NodesRequest::default(), ManClient::nodes)
-        .await?;
-    Ok(reply
-        .nodes
-        .iter()
-        .any(|one| one.name == node && one.connected))
+    let reply = super::on_node::ask(session, false).await?;
+    let mut nodes = reply.nodes.iter();
+    Ok(nodes.any(|one| one.name == node && one.connected))
 }
 
 fn on_this_machine(place: &LocateReply, command: Option<&[String]>) -> tokio::process::Command {
@@ -203,10 +188,8 @@ fn remote_words(place: &LocateReply, command: Option<&[String]>) -> String {
         None => script.push_str("exec env"),
     }
     for var in &place.env {
-        script.push_str(&format!(
-            " {}",
-            quoted(&format!("{}={}", var.name, var.value))
-        ));
+        let variable = format!("{}={}", var.name, var.value);
+        script.push_str(&format!(" {}", quoted(&variable)));
     }
     match command {
         Some(words) => {

@@ -21,7 +21,7 @@ use zip::write::SimpleFileOptions;
 use super::diff::shown;
 use super::results::{check_ours, wrote};
 use crate::args::Export;
-use crate::connect::{CHANGE_DEADLINE, Next};
+use crate::connect::CHANGE_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, selection};
 
@@ -153,18 +153,14 @@ async fn each_part(
         differing: false,
         file_bytes_max,
     };
-    let client = session.client().await?;
-    let mut stream = client.call(CHANGE_DEADLINE, asked, ManClient::code).await?;
-    loop {
-        match client.next(&mut stream).await? {
-            Next::Message(part) => take(part)?,
-            Next::End => return Ok(()),
-            Next::Lost => {
-                let fault = Fault::no_daemon("the daemon ended while it sent the code");
-                return Err(fault.hint("type the command again"));
-            }
-        }
-    }
+    let take = async |part: Option<CodePart>| match part {
+        Some(part) => take(part).map(|()| true),
+        None => Err(Fault::no_daemon("the daemon ended while it sent the code")
+            .hint("type the command again")),
+    };
+    session
+        .each(CHANGE_DEADLINE, asked, ManClient::code, take)
+        .await
 }
 
 /// What came into the archive.
@@ -261,22 +257,16 @@ fn report(
     made: &ArchiveContent,
     runs: usize,
 ) -> Result<(), Stop> {
-    if args.json.json {
-        let document =
-            object!(made => file: args.output, runs: runs, files, bytes, left_out, notes);
-        return session.out.json(&json::document(document));
-    }
-    session.out.notes(&made.notes);
-    for one in &made.left_out {
-        session.out.note(&format!("left out: {one}"));
-    }
-    let files = usize::try_from(made.files).unwrap_or(usize::MAX);
-    session.out.line(&format!(
-        "{} · {} · {}",
-        text::plural(runs, "run"),
-        text::plural(files, "file"),
-        text::bytes(made.bytes)
-    ))
+    let out = &session.out;
+    let fields = || object!(made => file: args.output, runs: runs, files, bytes, left_out, notes);
+    let text = || {
+        for one in &made.left_out {
+            out.note(&format!("left out: {one}"));
+        }
+        let (runs, files) = (text::plural(runs, "run"), text::plural(made.files, "file"));
+        format!("{runs} · {files} · {}\n", text::bytes(made.bytes))
+    };
+    out.reply(&made.notes, fields, text)
 }
 
 /// The archive while it is written.
@@ -339,9 +329,7 @@ impl Archive<'_> {
 
     /// Adds the files of a folder, in the order of their names; no links.
     fn add_folder(&mut self, folder: &Path, name: &str) -> Result<(), Fault> {
-        let failed = |error: &io::Error| {
-            Fault::new(code::FAILED, format!("cannot read {}", folder.display())).because(error)
-        };
+        let failed = |error: &io::Error| Fault::cannot("read", folder).because(error);
         let entries = fs::read_dir(folder).map_err(|error| failed(&error))?;
         let entries = entries.collect::<io::Result<Vec<_>>>();
         let mut entries = entries.map_err(|error| failed(&error))?;
@@ -364,9 +352,7 @@ impl Archive<'_> {
     }
 
     fn add_file(&mut self, path: &Path, name: &str) -> Result<(), Fault> {
-        let failed = |error: &io::Error| {
-            Fault::new(code::FAILED, format!("cannot read {}", path.display())).because(error)
-        };
+        let failed = |error: &io::Error| Fault::cannot("read", path).because(error);
         let mut source = File::open(path).map_err(|error| failed(&error))?;
         self.begin(name, false)?;
         let mut file = CleanFile::new(self.scrubber);
@@ -420,7 +406,7 @@ impl<'a> CodeFile<'a> {
                 self.open = Some((name, CleanFile::new(archive.scrubber)));
             }
         } else if !part.problem.is_empty() {
-            let fault = Fault::new(code::FAILED, "the frozen code cannot be read");
+            let fault = Fault::failed("the frozen code cannot be read");
             return Err(fault.cause(part.problem));
         }
         if let Some((_, file)) = &mut self.open {
@@ -439,5 +425,5 @@ impl<'a> CodeFile<'a> {
 }
 
 fn cannot(path: &Path, error: &dyn std::error::Error) -> Fault {
-    Fault::new(code::FAILED, format!("cannot write {}", path.display())).because(error)
+    Fault::cannot("write", path).because(error)
 }

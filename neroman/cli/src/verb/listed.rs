@@ -3,7 +3,7 @@
 
 use nero_views::json;
 use nero_wire::v1::man_client::ManClient;
-use nero_wire::v1::{ListReply, ListRequest};
+use nero_wire::v1::{ExperimentView, ListReply, ListRequest, Selection};
 use serde_json::json;
 use tonic::Streaming;
 
@@ -14,14 +14,18 @@ use crate::session::{Session, selection};
 /// The picked experiments, as they are now, and of them what is asked for.
 pub async fn list(
     session: &mut Session,
-    picked: &[String],
+    picked: Selection,
     asked: ListRequest,
 ) -> Result<ListReply, Fault> {
-    let asked = ListRequest {
-        selection: Some(selection(picked)),
-        ..asked
-    };
+    let selection = Some(picked);
+    let asked = ListRequest { selection, ..asked };
     session.read(asked, ManClient::list).await
+}
+
+/// The picked experiments, as they are now.
+pub async fn views(session: &mut Session, picked: Selection) -> Result<Vec<ExperimentView>, Fault> {
+    let reply = list(session, picked, ListRequest::default()).await?;
+    Ok(reply.experiments)
 }
 
 /// The picked experiments, as a stream whose first part has arrived.

@@ -16,11 +16,11 @@ use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{ExperimentView, ListRequest, LogsRequest, NodeNotice};
 use tokio::sync::watch;
 
+use super::listed::list;
 use super::wait::{is_news, notice_text};
 use crate::args::Logs;
 use crate::connect::{Next, READ_DEADLINE, Whose};
 use crate::fault::{Fault, Stop, code};
-use crate::say::Out;
 use crate::session::{Session, selection};
 
 pub use printer::Printer;
@@ -91,11 +91,7 @@ fn is_number(what: &str) -> bool {
 
 /// The experiments that are picked, each with its run.
 async fn listed(session: &mut Session, args: &Logs) -> Result<Vec<ExperimentView>, Stop> {
-    let asked = ListRequest {
-        selection: Some(selection(&args.picked)),
-        ..ListRequest::default()
-    };
-    let reply = session.read(asked, ManClient::list).await?;
+    let reply = list(session, selection(&args.picked), ListRequest::default()).await?;
     for note in &reply.notes {
         session.out.note(&format!("note: {note}"));
     }
@@ -121,10 +117,7 @@ async fn several(
         .collect();
     if ran.is_empty() {
         let picked = text::plural(views.len(), "experiment");
-        let fault = Fault::new(
-            code::FAILED,
-            format!("`{what}` has no run: it picks {picked}"),
-        );
+        let fault = Fault::failed(format!("`{what}` has no run: it picks {picked}"));
         return Err(fault.hint("`neroman start SEL` makes runs").into());
     }
     if asked.follow {
@@ -142,10 +135,9 @@ async fn several(
     let mut worst = code::OK;
     for (at, (run, view)) in ran.iter().enumerate() {
         let gap = if at == 0 { "" } else { "\n" };
-        let name = Safe::line(&view.name);
-        session
-            .out
-            .line(&format!("{gap}==> {run} {name}, {} <==", view.state))?;
+        let (name, state) = (Safe::line(&view.name), &view.state);
+        let line = format!("{gap}==> {run} {name}, {state} <==");
+        session.out.line(&line)?;
         let asked = LogsRequest {
             what: run.clone(),
             lines: lines_of_each(asked),
@@ -158,9 +150,8 @@ async fn several(
         match ended {
             Ok(printed) => note_stderr(session, &printed, run),
             Err(Stop::Fault(fault)) => {
-                session
-                    .out
-                    .note(&format!("{run}: {}", fault.text().trim_end()));
+                let text = fault.text();
+                session.out.note(&format!("{run}: {}", text.trim_end()));
                 worst = worst.max(fault.exit_code);
             }
             Err(stop @ Stop::PipeClosed) => return Err(stop),
@@ -265,10 +256,8 @@ enum OutputPlace {
 fn note_stderr(session: &Session, printed: &OutputPlace, name: &str) {
     if let OutputPlace::OnStderr(run) = printed {
         let note = "it printed nothing on standard output, but on standard error";
-        let of = of(name);
-        session
-            .out
-            .note(&format!("note: {of}{note}: neroman logs {run} --stderr"));
+        let note = format!("note: {}{note}: neroman logs {run} --stderr", of(name));
+        session.out.note(&note);
     }
 }
 
@@ -290,10 +279,7 @@ async fn one(
 ) -> Result<OutputPlace, Stop> {
     let of = of(printer.name());
     'log: loop {
-        // An own `Out`, apart from the client, which may be replaced.
-        let out = Out {
-            screen: session.out.screen,
-        };
+        let out = session.out;
         let whose = Whose::Picked(selection(std::slice::from_ref(&asked.what)));
         let mut silence = session.silence(whose).await?;
         let client = session.client().await?;

@@ -5,7 +5,7 @@ use nero_views::{csv, json, object, text, typed};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::metrics_reply::Series;
 use nero_wire::v1::{MetricsReply, MetricsRequest};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::survey;
 use crate::args::Metrics;
@@ -29,41 +29,32 @@ pub async fn run(session: &mut Session, args: &Metrics) -> Result<u8, Stop> {
         ..MetricsRequest::default()
     };
     let reply = session.read(asked, ManClient::metrics).await?;
-    if args.json.json {
-        session.out.json(&as_json(&reply))?;
+    let out = &session.out;
+    if args.parquet {
+        out.notes(&reply.notes);
+        let made = parquet::bytes(&about(args), typed::of_points(&reply.series)).await?;
+        out.bytes(&made)?;
+    } else if args.csv {
+        out.notes(&reply.notes);
+        out.raw(&as_csv(&reply))?;
     } else {
-        session.out.notes(&reply.notes);
-        if args.parquet {
-            let made = parquet::bytes(&about(args), typed::of_points(&reply.series)).await?;
-            session.out.bytes(&made)?;
-        } else if args.csv {
-            session.out.raw(&as_csv(&reply))?;
-        } else {
-            session.out.text(&as_text(&session.out.screen, &reply))?;
-        }
+        let text = || as_text(&out.screen, &reply);
+        out.reply(&reply.notes, || as_json(&reply), text)?;
     }
-    Ok(if reply.series.is_empty() {
-        code::FAILED
-    } else {
-        code::OK
-    })
+    Ok(code::ok_if(!reply.series.is_empty()))
 }
 
 /// How a file was made.
 fn about(args: &Metrics) -> Vec<(String, String)> {
     let picked = args.picked.iter().chain(&args.names);
     let words: Vec<&str> = picked.map(String::as_str).collect();
-    vec![
-        ("made".to_owned(), jiff::Timestamp::now().to_string()),
-        (
-            "by".to_owned(),
-            format!("neroman {}", env!("CARGO_PKG_VERSION")),
-        ),
-        (
-            "command".to_owned(),
-            format!("neroman metrics {}", words.join(" ")),
-        ),
-    ]
+    let command = format!("neroman metrics {}", words.join(" "));
+    let by = format!("neroman {}", env!("CARGO_PKG_VERSION"));
+    let made = jiff::Timestamp::now().to_string();
+    let about = [("made", made), ("by", by), ("command", command)];
+    about
+        .map(|(title, value)| (title.to_owned(), value))
+        .to_vec()
 }
 
 fn run_of(series: &Series) -> String {
@@ -130,26 +121,18 @@ pub(super) fn as_csv(reply: &MetricsReply) -> Vec<u8> {
 }
 
 fn as_json(reply: &MetricsReply) -> Value {
-    let series = reply.series.iter().map(|series| {
-        let numbers =
-            |values: &[f64]| -> Vec<Value> { values.iter().copied().map(json::number).collect() };
-        let times: Vec<Option<String>> = series
-            .times_ms
-            .iter()
-            .copied()
-            .map(text::iso_time)
-            .collect();
-        object!(series =>
-            id: series.experiment,
-            run: json::run_id(series.experiment, series.run),
-            name,
-            steps: numbers(&series.steps),
-            values: numbers(&series.values),
-            times: times, segments: series.generation, folded,
-        )
-    });
-    json::document(json!({
-        "series": series.collect::<Vec<_>>(),
-        "notes": reply.notes,
-    }))
+    let numbers =
+        |values: &[f64]| -> Vec<Value> { values.iter().copied().map(json::number).collect() };
+    let times = |series: &Series| -> Vec<Option<String>> {
+        let times = series.times_ms.iter().copied();
+        times.map(text::iso_time).collect()
+    };
+    object!(reply =>
+        series: [one =>
+            id: one.experiment, run: json::run_id(one.experiment, one.run), name,
+            steps: numbers(&one.steps), values: numbers(&one.values), times: times(one),
+            segments: one.generation, folded,
+        ],
+        notes,
+    )
 }

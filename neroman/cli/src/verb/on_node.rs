@@ -1,12 +1,13 @@
 //! `status NODE`: a node, or the nodes of a group, and the experiments there.
 
 use nero_config::{Config, LOCAL, check_name};
+use nero_views::text;
 use nero_wire::v1::man_client::ManClient;
-use nero_wire::v1::{ListRequest, NodesReply, NodesRequest};
+use nero_wire::v1::{NodesReply, NodesRequest};
 
-use super::listed::list;
+use super::listed::views;
 use crate::fault::{Fault, code};
-use crate::session::{Session, home};
+use crate::session::{Session, home, selection};
 
 /// A word that names nodes and no experiment.
 pub struct NamedNodes {
@@ -46,11 +47,7 @@ impl NamedNodes {
         if !words.contains(&self.word) {
             words.push(self.word.clone());
         }
-        let each: Vec<String> = words
-            .iter()
-            .map(|word| format!("node==\"{word}\""))
-            .collect();
-        each.join(",")
+        text::join(words.iter().map(|word| format!("node==\"{word}\"")), ",")
     }
 }
 
@@ -86,7 +83,7 @@ pub async fn hinted(session: &mut Session, fault: Fault, words: &[String]) -> Fa
             continue;
         };
         // If an experiment has this name, another word is wrong.
-        let listed = list(session, &[word.to_owned()], ListRequest::default()).await;
+        let listed = views(session, selection(&[word.to_owned()])).await;
         if listed.is_err_and(|fault| fault.exit_code == code::USAGE) {
             return fault.hint(hint);
         }

@@ -107,7 +107,7 @@ fn with_order(fault: Fault, args: &Curves) -> Fault {
 
 async fn png(svg: &str) -> Result<Vec<u8>, Fault> {
     child::png(svg, FACTOR).await.map_err(|why| {
-        Fault::new(code::FAILED, "the picture could not be drawn as PNG")
+        Fault::failed("the picture could not be drawn as PNG")
             .cause(why.to_string())
             .hint("an .svg is written without that")
     })

@@ -30,12 +30,8 @@ pub async fn run(session: &mut Session, args: &Show) -> Result<u8, Stop> {
         zone: zone(),
     };
     let reply = session.read(asked, ManClient::show).await?;
-    if args.json.json {
-        session.out.json(&as_json(&reply))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session.out.text(&as_text(&session.out.screen, &reply))?;
-    }
+    let (out, fields) = (&session.out, || as_json(&reply));
+    out.reply(&reply.notes, fields, || as_text(&out.screen, &reply))?;
     Ok(code::OK)
 }
 
@@ -76,16 +72,11 @@ struct Page<'a> {
 impl Page<'_> {
     fn head(&mut self, view: &ExperimentView) {
         let id = json::run_id(view.id, view.run).unwrap_or_else(|| view.id.to_string());
-        let mut line = format!(
-            "{id}  {}  {}",
-            Safe::line(&text::full_name(&view.collection, &view.name)),
-            table::painted(self.screen, &view.state)
-        );
+        let name = text::full_name(&view.collection, &view.name);
+        let (name, state) = (Safe::line(&name), table::painted(self.screen, &view.state));
         let reason = text::why(&view.state, &view.reason, &view.stderr_line);
-        if !reason.is_empty() {
-            line.push_str(&format!("  {}", Safe::line(&reason)));
-        }
-        self.text.push_str(&format!("{line}\n"));
+        let line = format!("{id}  {name}  {state}  {}", Safe::line(&reason));
+        self.text.push_str(&format!("{}\n", line.trim_end()));
         self.fact("run again", view, Fact::Follows);
         self.fact("asked", view, Fact::Cancel);
         self.fact("waits for", view, Fact::Waiting);
@@ -100,14 +91,10 @@ impl Page<'_> {
     }
 
     fn what(&mut self, view: &ExperimentView, reply: &ShowReply) {
-        let words: Vec<String> = reply.argv.iter().map(|word| quoted(word)).collect();
-        self.field("command", &words.join(" "));
-        let params: Vec<String> = view
-            .params
-            .iter()
-            .map(|param| format!("{}={}", param.name, param.text))
-            .collect();
-        self.field("parameters", &params.join("  "));
+        self.field("command", &line(&reply.argv));
+        let params = view.params.iter();
+        let params = params.map(|param| format!("{}={}", param.name, param.text));
+        self.field("parameters", &text::join(params, "  "));
         for one in &view.overrides {
             let source = match one.source.as_str() {
                 "" => "not in its source".to_owned(),
@@ -133,8 +120,10 @@ impl Page<'_> {
             self.field("priority", &priority.to_string());
         }
         self.field("work", &reply.work);
-        let outputs: Vec<String> = reply.outputs.iter().map(output).collect();
-        self.field("outputs", &outputs.join(", "));
+        self.field(
+            "outputs",
+            &text::join(reply.outputs.iter().map(output), ", "),
+        );
     }
 
     fn times(&mut self, view: &ExperimentView, run: Option<&RunView>) {
@@ -191,33 +180,25 @@ impl Page<'_> {
         if let Some(bytes) = view.rss_bytes {
             used.push(format!("{} memory now", text::bytes(bytes)));
         }
-        if reply.user_cpu_s + reply.system_cpu_s > 0.0 {
-            used.push(format!(
-                "{} CPU ({} user, {} system)",
-                text::duration(reply.user_cpu_s + reply.system_cpu_s),
-                text::duration(reply.user_cpu_s),
-                text::duration(reply.system_cpu_s)
-            ));
+        let (user, system) = (reply.user_cpu_s, reply.system_cpu_s);
+        if user + system > 0.0 {
+            let [all, user, system] = [user + system, user, system].map(text::duration);
+            used.push(format!("{all} CPU ({user} user, {system} system)"));
         }
         if reply.peak_rss_bytes > 0 {
-            used.push(format!(
-                "{} memory at most",
-                text::bytes(reply.peak_rss_bytes)
-            ));
+            used.push(text::bytes(reply.peak_rss_bytes) + " memory at most");
         }
         self.field("used", &used.join(", "));
         let gpus = reply.gpu_use.unwrap_or_default();
-        let mut used = Vec::new();
-        used.extend(
+        let used = [
             gpus.utilisation
                 .map(|used| format!("{:.0} % now", used * 100.0)),
-        );
-        used.extend(
-            (gpus.memory_bytes).map(|bytes| format!("{} of their memory", text::bytes(bytes))),
-        );
-        used.extend(gpus.power_w.map(|power| format!("{power:.0} W")));
-        used.extend(gpus.temperature_c.map(|degrees| format!("{degrees:.0} °C")));
-        self.field("GPUs used", &used.join(", "));
+            gpus.memory_bytes
+                .map(|bytes| text::bytes(bytes) + " of their memory"),
+            gpus.power_w.map(|power| format!("{power:.0} W")),
+            gpus.temperature_c.map(|degrees| format!("{degrees:.0} °C")),
+        ];
+        self.field("GPUs used", &text::join(used.iter().flatten(), ", "));
     }
 
     fn metrics(&mut self, view: &ExperimentView, run: Option<&RunView>) {
@@ -252,9 +233,8 @@ impl Page<'_> {
         if rules.is_empty() {
             return;
         }
-        self.text.push('\n');
-        self.text
-            .push_str(&super::rule::as_text(self.screen, rules, false));
+        let rules = super::rule::as_text(self.screen, rules, false);
+        self.text.push_str(&format!("\n{rules}"));
     }
 
     fn code(&mut self, view: &ExperimentView, reply: &ShowReply) {
@@ -290,17 +270,16 @@ impl Page<'_> {
         if bytes.is_empty() {
             return;
         }
-        let lines = last(bytes, TAIL_LINES);
         self.text.push_str(&format!("\n{name}\n"));
-        for line in lines {
-            self.text.push_str(&format!("  {}\n", Safe::line(&line)));
+        for line in last(bytes, TAIL_LINES) {
+            self.text.push_str(&format!("  {}\n", Safe::line(line)));
         }
     }
 
     fn field(&mut self, name: &str, value: &str) {
         if !value.is_empty() {
-            self.text
-                .push_str(&format!("  {name:<13}{}\n", Safe::line(value)));
+            let value = Safe::line(value);
+            self.text.push_str(&format!("  {name:<13}{value}\n"));
         }
     }
 
@@ -320,9 +299,8 @@ impl Page<'_> {
     }
 
     fn table<T>(&mut self, columns: &[Column<'_, T>], things: &[T]) {
-        self.text.push('\n');
-        self.text
-            .push_str(&table::list(self.screen, columns, things));
+        let table = table::list(self.screen, columns, things);
+        self.text.push_str(&format!("\n{table}"));
     }
 }
 
@@ -335,15 +313,12 @@ fn variable(var: &EnvVar) -> String {
 }
 
 fn output(output: &Output) -> String {
+    let (path, max) = (&output.path, text::bytes(output.max_bytes));
     match (output.fetch.as_str(), output.max_bytes) {
-        ("", 0) => output.path.clone(),
-        ("", max) => format!("{} (up to {})", output.path, text::bytes(max)),
-        (fetch, 0) => format!("{} (fetched at {fetch})", output.path),
-        (fetch, max) => format!(
-            "{} (fetched at {fetch}, up to {})",
-            output.path,
-            text::bytes(max)
-        ),
+        ("", 0) => path.clone(),
+        ("", _) => format!("{path} (up to {max})"),
+        (fetch, 0) => format!("{path} (fetched at {fetch})"),
+        (fetch, _) => format!("{path} (fetched at {fetch}, up to {max})"),
     }
 }
 
@@ -360,15 +335,12 @@ fn left_behind(strays: &Strays) -> String {
         (left, _) => format!("{}, not ended (monitor.strays: leave)", count(left)),
     };
     let named = strays.named.iter();
-    let named: Vec<String> = named
-        .map(|one| format!("{} ({})", one.name, one.pid))
-        .collect();
+    let named = text::join(named.map(|one| format!("{} ({})", one.name, one.pid)), ", ");
     if !named.is_empty() {
-        said.push_str(&format!(": {}", named.join(", ")));
-    }
-    let all = strays.left.max(strays.ended);
-    if usize::try_from(all).is_ok_and(|all| all > named.len()) && !named.is_empty() {
-        said.push_str(" …");
+        said.push_str(&format!(": {named}"));
+        if strays.left.max(strays.ended) as usize > strays.named.len() {
+            said.push_str(" …");
+        }
     }
     said
 }
@@ -392,10 +364,8 @@ fn reading(reply: &ShowReply) -> Vec<String> {
         patterns.iter().map(line)
     });
     let mut lines: Vec<String> = lines.collect();
-    lines.extend(more.readers.iter().map(|reader| {
-        let words: Vec<String> = reader.argv.iter().map(|word| quoted(word)).collect();
-        format!("command: {}", words.join(" "))
-    }));
+    let readers = more.readers.iter();
+    lines.extend(readers.map(|reader| format!("command: {}", line(&reader.argv))));
     if more.decimal_comma {
         lines.push("decimal: ','".to_owned());
     }
@@ -405,61 +375,46 @@ fn reading(reply: &ShowReply) -> Vec<String> {
     lines
 }
 
-/// A word quoted as a shell needs it.
-fn quoted(word: &str) -> String {
+/// Words as a line for a shell.
+fn line(words: &[String]) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,@+%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
+    let quoted = words.iter().map(|word| match word.as_str() {
+        word if !word.is_empty() && word.chars().all(plain) => word.to_owned(),
+        word => format!("'{}'", word.replace('\'', "'\\''")),
+    });
+    text::join(quoted, " ")
 }
 
 /// The last lines; a carriage return ends a line too.
-fn last(bytes: &[u8], count: usize) -> Vec<Vec<u8>> {
-    let lines: Vec<Vec<u8>> = bytes
-        .split(|byte| matches!(byte, b'\n' | b'\r'))
-        .filter(|line| !line.is_empty())
-        .map(<[u8]>::to_vec)
-        .collect();
+fn last(bytes: &[u8], count: usize) -> Vec<&[u8]> {
+    let lines = bytes.split(|byte| matches!(byte, b'\n' | b'\r'));
+    let lines: Vec<&[u8]> = lines.filter(|line| !line.is_empty()).collect();
     lines[lines.len().saturating_sub(count)..].to_vec()
 }
 
 fn as_json(reply: &ShowReply) -> Value {
     let view = reply.experiment.clone().unwrap_or_default();
-    let runs: Vec<Value> = reply
-        .runs
-        .iter()
-        .map(|run| json::run(view.id, run))
-        .collect();
-    let outputs: Vec<Value> = reply
-        .outputs
-        .iter()
-        .map(|output| {
-            object!(output =>
-                path, fetch?,
-                max_bytes: (output.max_bytes != 0).then_some(output.max_bytes),
-            )
-        })
-        .collect();
-    json::document(object!(reply =>
+    let run = |run| json::run(view.id, run);
+    let known = |bytes: u64| (bytes != 0).then_some(bytes);
+    object!(reply =>
         experiment: json::experiment(&view),
-        run: reply.run.as_ref().map(|run| json::run(view.id, run)),
-        runs: runs, command: reply.argv,
+        run: reply.run.as_ref().map(run),
+        runs: reply.runs.iter().map(run).collect::<Vec<_>>(),
+        command: reply.argv,
         env: json::environment(&reply.env),
         facts,
         resources: asked::as_json(reply),
-        outputs: outputs,
+        outputs: [one => path, fetch?, max_bytes: known(one.max_bytes)],
         rules: reply.rules.iter().map(json::rule).collect::<Vec<_>>(),
         tree?, git?, missing?, history, work?,
         user_cpu_s: json::number(reply.user_cpu_s),
         system_cpu_s: json::number(reply.system_cpu_s),
-        peak_rss_bytes: (reply.peak_rss_bytes != 0).then_some(reply.peak_rss_bytes),
+        peak_rss_bytes: known(reply.peak_rss_bytes),
         gpu_use: reply.gpu_use.map(|used| object!(used =>
             utilisation, memory_bytes, power_w, temperature_c,
         )),
         stdout_tail: String::from_utf8_lossy(&reply.stdout_tail),
         stderr_tail: String::from_utf8_lossy(&reply.stderr_tail),
         notes,
-    ))
+    )
 }

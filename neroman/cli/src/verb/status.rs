@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use super::listed::{Parts, list};
 use super::on_node::{self, NamedNodes, may_name_nodes, note_namesake};
 use super::{node, watch};
-use crate::args::{Json, Status};
+use crate::args::Status;
 use crate::fault::{Fault, Stop, code};
 use crate::say::experiments::as_table;
-use crate::say::{Screen, overview};
-use crate::session::Session;
+use crate::say::{Out, Screen, overview};
+use crate::session::{Session, selection};
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
@@ -21,7 +21,7 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
         if args.watch || args.csv || args.sort.is_some() || !args.columns.is_empty() {
             return Err(Fault::usage("`status nodes` takes --json and nothing else").into());
         }
-        return node::list(session, args.json.json).await;
+        return node::list(session).await;
     }
     if args.watch && args.picked.len() != 1 {
         return watch::run(session, args, &args.picked).await;
@@ -37,20 +37,16 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
             return watch::run(session, args, &[named.selector()]).await;
         }
         StatusSubject::Nodes(named) if args.csv => {
-            list(
-                session,
-                &[named.selector()],
-                asked(session.out.screen, args),
-            )
-            .await?
+            let asked = asked(&session.out, args);
+            list(session, selection(&[named.selector()]), asked).await?
         }
-        StatusSubject::Nodes(named) => return on_nodes(session, &named, args).await,
+        StatusSubject::Nodes(named) => return on_set(session, &named, args, None).await,
     };
     if args.watch {
         return watch::run(session, args, &args.picked).await;
     }
     session.warn_of_broken_config();
-    if args.json.json {
+    if session.out.as_json {
         let (views, _) = arranged(reply.experiments, args)?;
         session.out.json(&json::experiments(
             &views,
@@ -69,9 +65,8 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
         if !reply.nothing_set_up {
             session.out.notes(&reply.notes);
             let now_ms = jiff::Timestamp::now().as_millisecond();
-            session
-                .out
-                .notes(&workbooks::lines(&reply.workbooks, now_ms));
+            let books = workbooks::lines(&reply.workbooks, now_ms);
+            session.out.notes(&books);
         }
         session.out.text(&text)?;
     }
@@ -79,58 +74,41 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
 }
 
 /// `node status`: as `status NAME`, also where an experiment has that name.
-pub async fn of_node(session: &mut Session, name: &str, json: &Json) -> Result<u8, Stop> {
+pub async fn of_node(session: &mut Session, name: &str) -> Result<u8, Stop> {
     let unknown = Fault::usage(format!("no node is called `{name}`"));
     let named = NamedNodes::find(session, name, unknown).await?;
-    let args = plainly(name, json);
-    on_nodes(session, &named, &args).await
+    on_set(session, &named, &plainly(name), None).await
 }
 
 /// The options of `status NAME`.
-pub fn plainly(name: &str, json: &Json) -> Status {
+pub fn plainly(name: &str) -> Status {
     Status {
         picked: vec![name.to_owned()],
-        json: *json,
-        csv: false,
-        columns: Vec::new(),
-        sort: None,
-        watch: false,
+        ..Status::default()
     }
 }
 
-/// Shows the nodes and the experiments there.
-async fn on_nodes(session: &mut Session, named: &NamedNodes, args: &Status) -> Result<u8, Stop> {
-    on_set(session, named, args, Vec::new()).await
-}
-
-/// The same, with further fields for `--json`.
+/// Shows the nodes and the experiments there, with a further field for `--json`.
 pub async fn on_set(
     session: &mut Session,
     named: &NamedNodes,
     args: &Status,
-    more: Vec<(&str, Value)>,
+    more: Option<(&str, Value)>,
 ) -> Result<u8, Stop> {
     let mut reply = on_node::ask(session, false).await?;
     reply.nodes.retain(|node| named.nodes.contains(&node.name));
     reply
         .groups
         .retain(|name, group| *name == named.word || group.names.contains(&named.word));
-    let there = list(
-        session,
-        &[named.selector()],
-        asked(session.out.screen, args),
-    )
-    .await?;
+    let asked = asked(&session.out, args);
+    let mut there = list(session, selection(&[named.selector()]), asked).await?;
     session.warn_of_broken_config();
-    if args.json.json {
+    if session.out.as_json {
         let (views, _) = arranged(there.experiments, args)?;
         let nodes: Vec<_> = reply.nodes.iter().map(json::node).collect();
         let views: Vec<_> = views.iter().map(json::experiment).collect();
-        let mut document = json::document(json!({
-            "nodes": nodes,
-            "experiments": views,
-        }));
-        for (field, value) in more {
+        let mut document = json::document(json!({"nodes": nodes, "experiments": views}));
+        if let Some((field, value)) = more {
             document[field] = value;
         }
         session.out.json(&document)?;
@@ -145,7 +123,10 @@ pub async fn on_set(
         true => "no experiment runs there, ran there last, or waits for it\n".to_owned(),
         // A note that the selection picks nothing would name words that the
         // user did not type.
-        false => as_text(&screen, &mut without_notes(there), args)?,
+        false => {
+            there.notes.clear();
+            as_text(&screen, &mut there, args)?
+        }
     };
     session.out.text(&format!("{nodes}\n{experiments}"))?;
     Ok(code::OK)
@@ -163,14 +144,14 @@ enum StatusSubject {
 async fn found(session: &mut Session, args: &Status) -> Result<StatusSubject, Stop> {
     // To sort or to lay out in columns takes the whole list.
     let is_whole = args.sort.is_some() || !args.columns.is_empty() || args.watch;
-    let found = if args.json.json && !is_whole {
+    let found = if session.out.as_json && !is_whole {
         Parts::open(session, &args.picked).await
     } else {
         Ok(None)
     };
     let found = match found {
         Ok(Some(parts)) => Ok(StatusSubject::Parts(Box::new(parts))),
-        Ok(None) => list(session, &args.picked, asked(session.out.screen, args))
+        Ok(None) => list(session, selection(&args.picked), asked(&session.out, args))
             .await
             .map(|reply| StatusSubject::Experiments(Box::new(reply))),
         Err(fault) => Err(fault),
@@ -195,18 +176,18 @@ async fn found(session: &mut Session, args: &Status) -> Result<StatusSubject, St
 
 /// What is asked for besides the selection: where an overview may be shown, what all experiments
 /// have in common, and no more of them than the screen has lines.
-fn asked(screen: Screen, args: &Status) -> ListRequest {
+fn asked(out: &Out, args: &Status) -> ListRequest {
     let mut asked = ListRequest {
         facts: asked_facts(args),
         ..ListRequest::default()
     };
     let is_table = args.sort.is_some() || !args.columns.is_empty();
-    if screen.tty && (args.watch || !is_table) && !args.csv && !args.json.json {
+    if out.screen.tty && (args.watch || !is_table) && !args.csv && !out.as_json {
         asked.totals = true;
         asked.window = Some(Window {
             sort: overview::RUNNING_FIRST.to_owned(),
             offset: 0,
-            count: u64::from(screen.height),
+            count: u64::from(out.screen.height),
         });
     }
     asked
@@ -251,13 +232,12 @@ fn as_text(screen: &Screen, reply: &mut ListReply, args: &Status) -> Result<Stri
         return Ok(nothing_set_up());
     }
     if reply.experiments.is_empty() {
-        let said = !reply.notes.is_empty();
-        return Ok(if said {
-            ""
+        let nothing = "the selector picks nothing\n".to_owned();
+        return Ok(if reply.notes.is_empty() {
+            nothing
         } else {
-            "the selector picks nothing\n"
-        }
-        .into());
+            String::new()
+        });
     }
     let (mut views, chosen) = arranged(std::mem::take(&mut reply.experiments), args)?;
     if screen.tty && chosen.is_none() && args.sort.is_none() {
@@ -279,13 +259,6 @@ fn as_text(screen: &Screen, reply: &mut ListReply, args: &Status) -> Result<Stri
         Some(columns)
     });
     Ok(as_table(screen, &views, &reply.batches, chosen))
-}
-
-fn without_notes(reply: ListReply) -> ListReply {
-    ListReply {
-        notes: Vec::new(),
-        ..reply
-    }
 }
 
 /// Whether the words pick a single run, as `144.2`.

@@ -10,11 +10,11 @@ use nero_metrics::survey::{MissedLine, Survey, SurveyedMetric};
 use nero_model::safe::Safe;
 use nero_views::{json, object, text};
 use nero_wire::v1::man_client::ManClient;
-use nero_wire::v1::{LogsRequest, ShowRequest};
+use nero_wire::v1::{LogChunk, LogsRequest, ShowRequest};
 use serde_json::{Value, json};
 
 use crate::args::Metrics;
-use crate::connect::{Next, READ_DEADLINE};
+use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::say::Screen;
 use crate::say::table::{self, Cell, Column};
@@ -45,18 +45,14 @@ pub async fn run(session: &mut Session, args: &Metrics, what: &str) -> Result<u8
         (false, true) => of_run(session, args, what).await?,
         (false, false) => {
             let fault = Fault::usage(format!("`{what}` is no file and no run"));
-            return Err(fault
-                .hint("for example neroman metrics --try train.log, or --try 144.2")
-                .into());
+            let hint = "for example neroman metrics --try train.log, or --try 144.2";
+            return Err(fault.hint(hint).into());
         }
     };
-    if args.json.json {
-        session.out.json(&as_json(&surveyed))?;
-    } else {
-        session.out.text(&as_text(&session.out.screen, &surveyed))?;
-    }
+    let (out, fields) = (&session.out, || as_json(&surveyed));
+    out.reply(&[], fields, || as_text(&out.screen, &surveyed))?;
     let is_empty = surveyed.iter().all(|one| one.survey.seen().is_empty());
-    Ok(if is_empty { code::FAILED } else { code::OK })
+    Ok(code::ok_if(!is_empty))
 }
 
 /// A finder that also reads by the patterns and recipes of `--match`.
@@ -89,7 +85,7 @@ fn finder(mut reading: Reading, args: &Metrics) -> Result<Finder, Stop> {
 
 fn of_file(path: &str, finder: Finder) -> Result<Survey, Stop> {
     let cannot = |error: std::io::Error| {
-        Stop::from(Fault::new(code::FAILED, format!("cannot read {path}")).because(&error))
+        Stop::from(Fault::failed(format!("cannot read {path}")).because(&error))
     };
     let mut file: Box<dyn Read> = match path {
         "-" => Box::new(std::io::stdin().lock()),
@@ -105,7 +101,7 @@ fn of_file(path: &str, finder: Finder) -> Result<Survey, Stop> {
             .map_err(cannot)?;
         let whole = (text.len() as u64 <= limit).then(|| document_lines(&text));
         let Some(lines) = whole.flatten() else {
-            let fault = Fault::new(code::FAILED, format!("{path} is no whole JSON value"));
+            let fault = Fault::failed(format!("{path} is no whole JSON value"));
             return Err(fault.hint(format!("of at most {} MiB", limit >> 20)).into());
         };
         survey.feed(&lines);
@@ -158,23 +154,16 @@ async fn read_log(
         stderr,
         ..LogsRequest::default()
     };
-    let client = session.client().await?;
-    let mut chunks = client.call(READ_DEADLINE, asked, ManClient::logs).await?;
-    loop {
-        match client.next(&mut chunks).await? {
-            Next::Message(chunk) => {
-                survey.feed(&chunk.data);
-                if chunk.end {
-                    break;
-                }
-            }
-            Next::End => break,
-            Next::Lost => {
-                let fault = Fault::no_daemon(format!("the log of {what} ended early"));
-                return Err(fault.hint("ask again").into());
-            }
+    let take = async |chunk: Option<LogChunk>| match chunk {
+        Some(chunk) => {
+            survey.feed(&chunk.data);
+            Ok(!chunk.end)
         }
-    }
+        None => Err(Fault::no_daemon(format!("the log of {what} ended early")).hint("ask again")),
+    };
+    session
+        .each(READ_DEADLINE, asked, ManClient::logs, take)
+        .await?;
     survey.finish();
     Ok(())
 }
@@ -202,17 +191,14 @@ fn as_text<'a>(screen: &Screen, surveyed: &'a [LogSurvey]) -> String {
         let Some(told) = one.survey.progress() else {
             continue;
         };
-        let lines = usize::try_from(told.lines).unwrap_or(usize::MAX);
-        let of = match one.log {
-            "" => String::new(),
-            log => format!(" of {log}"),
-        };
-        page.push_str(&format!(
-            "\nprogress by {} in {}{of}: {} … {}\n",
+        let (kind, lines, of) = (
             kind(told.source),
-            text::plural(lines, "line"),
-            text::percent(told.shares.0),
-            text::percent(told.shares.1)
+            text::plural(told.lines, "line"),
+            of(one.log),
+        );
+        let (first, last) = (text::percent(told.shares.0), text::percent(told.shares.1));
+        page.push_str(&format!(
+            "\nprogress by {kind} in {lines}{of}: {first} … {last}\n"
         ));
     }
     for one in surveyed {
@@ -238,11 +224,7 @@ fn listed(log: &str, lines: u64, what: &str, first: &[MissedLine]) -> String {
     if lines == 0 {
         return String::new();
     }
-    let count = text::plural(usize::try_from(lines).unwrap_or(usize::MAX), "line");
-    let of = match log {
-        "" => String::new(),
-        log => format!(" of {log}"),
-    };
+    let (count, of) = (text::plural(lines, "line"), of(log));
     let what = match lines {
         1 => what.replace("were", "was"),
         _ => what.to_owned(),
@@ -255,6 +237,13 @@ fn listed(log: &str, lines: u64, what: &str, first: &[MissedLine]) -> String {
         page.push_str("  …\n");
     }
     page
+}
+
+fn of(log: &str) -> String {
+    match log {
+        "" => String::new(),
+        log => format!(" of {log}"),
+    }
 }
 
 /// What tells the progress.
@@ -271,8 +260,7 @@ fn as_json(surveyed: &[LogSurvey]) -> Value {
     let metrics = surveyed.iter().flat_map(|one| {
         one.survey.seen().iter().map(move |seen| {
             object!(seen =>
-                log: log(one),
-                name, points,
+                log: log(one), name, points,
                 steps: [json::number(seen.steps.0), json::number(seen.steps.1)],
                 values: [json::number(seen.values.0), json::number(seen.values.1)],
                 line, text,
@@ -280,31 +268,26 @@ fn as_json(surveyed: &[LogSurvey]) -> Value {
         })
     });
     let lines_of = |lines: fn(&Survey) -> &[MissedLine]| -> Vec<Value> {
-        let of_one = |one: &LogSurvey| -> Vec<Value> {
-            let lines = lines(&one.survey).iter();
-            lines
-                .map(|line| object!(line => log: log(one), line, text))
-                .collect()
-        };
-        surveyed.iter().flat_map(of_one).collect()
+        let all = surveyed.iter();
+        let all = all.flat_map(|one| lines(&one.survey).iter().map(move |line| (one, line)));
+        all.map(|(one, line)| object!(line => log: log(one), line, text))
+            .collect()
     };
     let progress = surveyed.iter().filter_map(|one| {
         let told = one.survey.progress()?;
-        Some(json!({
-            "log": log(one),
-            "source": kind(told.source),
-            "lines": told.lines,
-            "shares": [json::number(told.shares.0), json::number(told.shares.1)],
-        }))
+        Some(object!(told =>
+            log: log(one), source: kind(told.source), lines,
+            shares: [json::number(told.shares.0), json::number(told.shares.1)],
+        ))
     });
     let count =
         |lines: fn(&Survey) -> u64| -> u64 { surveyed.iter().map(|one| lines(&one.survey)).sum() };
-    json::document(json!({
+    json!({
         "metrics": metrics.collect::<Vec<_>>(),
         "missed": lines_of(Survey::missed),
         "missed_lines": count(Survey::missed_lines),
         "partly_read": lines_of(Survey::partly_read),
         "partly_read_lines": count(Survey::partly_read_lines),
         "progress": progress.collect::<Vec<_>>(),
-    }))
+    })
 }

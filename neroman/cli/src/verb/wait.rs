@@ -6,15 +6,14 @@ use nero_model::Phase;
 use nero_model::safe::Safe;
 use nero_views::{json, object, text, totals};
 use nero_wire::v1::man_client::ManClient;
-use nero_wire::v1::{ExperimentView, ListRequest, NodeNotice, Selection, WaitRequest};
-use serde_json::{Value, json};
+use nero_wire::v1::{ExperimentView, NodeNotice, Selection, WaitEvent, WaitRequest};
 use tokio::sync::watch;
 
+use super::listed::views;
 use super::logs;
 use crate::args::Wait;
-use crate::connect::{Next, READ_DEADLINE};
-use crate::fault::{Fault, Stop, code};
-use crate::say::Out;
+use crate::connect::READ_DEADLINE;
+use crate::fault::{Stop, code};
 use crate::session::{Session, selection};
 
 /// Runs the verb.
@@ -27,10 +26,10 @@ pub async fn run(session: &mut Session, args: &Wait) -> Result<u8, Stop> {
         let mut heard = WaitEvents::default();
         let progress = session.out.screen.can_ask;
         follow(session, picked, args.any, progress, &mut heard).await?;
-        return say(session, &heard, false, args.json.json);
+        return print(session, &heard, false);
     };
     // The selector may pick other experiments later, as `running` does.
-    let begun = list(session, picked.clone()).await?;
+    let begun = views(session, picked.clone()).await?;
     let mut heard = WaitEvents::default();
     if timeout.is_zero() {
         // A look, whose result does not depend on the speed of an answer.
@@ -40,7 +39,7 @@ pub async fn run(session: &mut Session, args: &Wait) -> Result<u8, Stop> {
         let views = begun.into_iter();
         let views = views.filter(|view| !is_done || has_ended(view));
         heard.ended = views.map(|view| ((view.id, view.run), view)).collect();
-        return say(session, &heard, is_late, args.json.json);
+        return print(session, &heard, is_late);
     }
     let progress = session.out.screen.can_ask;
     let following = follow(session, picked, args.any, progress, &mut heard);
@@ -62,7 +61,7 @@ pub async fn run(session: &mut Session, args: &Wait) -> Result<u8, Stop> {
         let now = if ids.is_empty() {
             Vec::new()
         } else {
-            list(session, selection(&[any_of(&ids)])).await?
+            views(session, selection(&[any_of(&ids)])).await?
         };
         for begun in begun {
             let key = (begun.id, begun.run);
@@ -73,7 +72,7 @@ pub async fn run(session: &mut Session, args: &Wait) -> Result<u8, Stop> {
             heard.ended.entry(key).or_insert_with(|| view.clone());
         }
     }
-    say(session, &heard, is_late, args.json.json)
+    print(session, &heard, is_late)
 }
 
 /// A selector of those of the experiments that still exist: an id that picks nothing
@@ -81,17 +80,7 @@ pub async fn run(session: &mut Session, args: &Wait) -> Result<u8, Stop> {
 fn any_of(ids: &[u64]) -> String {
     let ranges = text::ranges(ids).into_iter();
     let each = ranges.map(|(first, last)| format!("id>={first} && id<={last}"));
-    each.collect::<Vec<_>>().join(",")
-}
-
-pub async fn list(session: &mut Session, picked: Selection) -> Result<Vec<ExperimentView>, Fault> {
-    let asked = ListRequest {
-        selection: Some(picked),
-        settle: false,
-        ..ListRequest::default()
-    };
-    let reply = session.read(asked, ManClient::list).await?;
-    Ok(reply.experiments)
+    text::join(each, ",")
 }
 
 /// Waits, prints how the selection ended, returns the exit code. `said` holds the
@@ -99,7 +88,6 @@ pub async fn list(session: &mut Session, picked: Selection) -> Result<Vec<Experi
 pub async fn until_ended(
     session: &mut Session,
     picked: Selection,
-    as_json: bool,
     said: &[String],
 ) -> Result<u8, Stop> {
     let mut heard = WaitEvents {
@@ -108,7 +96,7 @@ pub async fn until_ended(
     };
     let progress = session.out.screen.can_ask;
     follow(session, picked, false, progress, &mut heard).await?;
-    say(session, &heard, false, as_json)
+    print(session, &heard, false)
 }
 
 /// Waits until what is picked has ended; prints notes alone.
@@ -136,34 +124,27 @@ pub async fn until_ended_with_logs(
         Ok(())
     };
     tokio::try_join!(logs::follow(session, &names, open), waiting)?;
-    say(session, &heard, false, false)
+    print(session, &heard, false)
 }
 
-fn say(session: &Session, heard: &WaitEvents, is_late: bool, as_json: bool) -> Result<u8, Stop> {
+fn print(session: &Session, heard: &WaitEvents, is_late: bool) -> Result<u8, Stop> {
     let ended = &heard.ended;
     // An experiment without a run has nothing to wait for; `wait all` counts the
     // others.
     let mut with_runs = ended.values().filter(|view| view.run != 0).peekable();
     let is_something = ended.is_empty() || with_runs.peek().is_some();
     let all_finished = is_something && with_runs.all(|view| view.state == "finished");
-    if as_json {
-        let views: Vec<_> = ended.values().map(json::experiment).collect();
-        session.out.json(&json::document(json!({
-            "experiments": views,
-            "finished": all_finished,
-            "timed_out": is_late,
-            "notices": heard.notices.iter().map(notice_json).collect::<Vec<_>>(),
-            "notes": heard.notes,
-        })))?;
-    } else {
-        let views: Vec<&ExperimentView> = ended.values().collect();
-        session.out.text(&as_text(&views))?;
-    }
-    Ok(if all_finished && !is_late {
-        code::OK
-    } else {
-        code::FAILED
-    })
+    let fields = || {
+        object!(heard =>
+            experiments: ended.values().map(json::experiment).collect::<Vec<_>>(),
+            finished: all_finished, timed_out: is_late,
+            notices: [one => node, back, since: text::iso_time(one.since_ms), why?, runs],
+            notes,
+        )
+    };
+    let text = || as_text(&ended.values().collect::<Vec<_>>());
+    session.out.reply(&[], fields, text)?;
+    Ok(code::ok_if(all_finished && !is_late))
 }
 
 fn is_live(view: &ExperimentView) -> bool {
@@ -198,52 +179,38 @@ async fn follow(
         settle: false,
         any,
     };
-    let out = Out {
-        screen: session.out.screen,
+    let out = session.out;
+    let clear = || {
+        if progress {
+            super::watch::clear_progress();
+        }
     };
-    'asking: loop {
-        let client = session.client().await?;
-        let mut events = client
-            .call(READ_DEADLINE, asked.clone(), ManClient::wait)
-            .await?;
-        loop {
-            match client.next(&mut events).await? {
-                Next::Message(event) => {
-                    for view in event.ended {
-                        heard.ended.insert((view.id, view.run), view);
-                    }
-                    if let Some(notice) = event.notice.filter(|one| is_news(one, &heard.notices)) {
-                        if progress {
-                            super::watch::clear_progress();
-                        }
-                        out.note(&notice_text(&notice));
-                        heard.notices.push(notice);
-                    }
-                    for note in event.notes {
-                        if heard.notes.contains(&note) {
-                            continue;
-                        }
-                        if progress {
-                            super::watch::clear_progress();
-                        }
-                        out.note(&format!("note: {}", Safe::line(&note)));
-                        heard.notes.push(note);
-                    }
-                    if progress && event.still_live > 0 {
-                        super::watch::progress(heard.ended.len(), event.still_live);
-                    }
-                    if event.done {
-                        break 'asking;
-                    }
-                }
-                Next::End => break 'asking,
-                Next::Lost => continue 'asking,
+    let take = async |event: Option<WaitEvent>| {
+        let event = event.unwrap_or_default();
+        for view in event.ended {
+            heard.ended.insert((view.id, view.run), view);
+        }
+        if let Some(notice) = event.notice.filter(|one| is_news(one, &heard.notices)) {
+            clear();
+            out.note(&notice_text(&notice));
+            heard.notices.push(notice);
+        }
+        for note in event.notes {
+            if !heard.notes.contains(&note) {
+                clear();
+                out.note(&format!("note: {}", Safe::line(&note)));
+                heard.notes.push(note);
             }
         }
-    }
-    if progress {
-        super::watch::clear_progress();
-    }
+        if progress && event.still_live > 0 {
+            super::watch::progress(heard.ended.len(), event.still_live);
+        }
+        Ok::<_, Stop>(!event.done)
+    };
+    session
+        .each(READ_DEADLINE, asked, ManClient::wait, take)
+        .await?;
+    clear();
     Ok(())
 }
 
@@ -257,81 +224,61 @@ pub fn is_news(notice: &NodeNotice, said: &[NodeNotice]) -> bool {
 pub fn notice_text(notice: &NodeNotice) -> String {
     let mut said = format!("note: node {} is ", notice.node);
     said.push_str(if notice.back { "back" } else { "out of reach" });
-    match (notice.since_ms, notice.back) {
-        (0, _) => {}
-        (at, true) => said.push_str(&format!(
-            ", nothing was heard since {}",
-            text::local_time(at)
-        )),
-        (at, false) => said.push_str(&format!(" since {}", text::local_time(at))),
+    if notice.since_ms != 0 {
+        said.push_str(if notice.back {
+            ", nothing was heard"
+        } else {
+            ""
+        });
+        said.push_str(&format!(" since {}", text::local_time(notice.since_ms)));
     }
     if !notice.why.is_empty() {
         said.push_str(&format!(" ({})", notice.why));
     }
     if !notice.back {
-        let runs = usize::try_from(notice.runs).unwrap_or(usize::MAX);
-        let are = if runs == 1 { "is" } else { "are" };
-        said.push_str(&format!(
-            "; {} there {are} not seen",
-            text::plural(runs, "run")
-        ));
+        let are = if notice.runs == 1 { "is" } else { "are" };
+        let runs = text::plural(notice.runs, "run");
+        said.push_str(&format!("; {runs} there {are} not seen"));
     }
     Safe::line(&said).to_string()
-}
-
-fn notice_json(notice: &NodeNotice) -> Value {
-    object!(notice => node, back, since: text::iso_time(notice.since_ms), why?, runs)
-}
-
-/// The hints about a reason, to stand after it.
-fn hints(view: &ExperimentView) -> String {
-    let hints = view.hints.iter().map(|hint| format!("; {hint}"));
-    hints.collect()
 }
 
 /// The experiments that did not finish, grouped, and the counts.
 pub fn as_text(views: &[&ExperimentView]) -> String {
     let mut text = String::new();
-    let mut groups: Vec<(String, Vec<&ExperimentView>)> = Vec::new();
-    for view in views.iter().filter(|view| view.state != "finished") {
-        let why = match text::why(&view.state, &view.reason, &view.stderr_line).as_str() {
-            "" => view.state.clone(),
-            why => format!("{}: {why}", view.state),
-        };
-        let why = format!("{why}{}", hints(view));
-        match groups.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, those)) => those.push(view),
-            None => groups.push((why, vec![view])),
+    let why = |view: &ExperimentView| {
+        let hints = view.hints.iter().map(|hint| format!("; {hint}"));
+        let hints: String = hints.collect();
+        match text::why(&view.state, &view.reason, &view.stderr_line).as_str() {
+            "" => format!("{}{hints}", view.state),
+            why => format!("{}: {why}{hints}", view.state),
         }
-    }
-    for (why, those) in groups {
+    };
+    let unfinished = views.iter().filter(|view| view.state != "finished");
+    for (why, those) in text::grouped(unfinished.map(|view| (why(view), view))) {
         let ids: Vec<u64> = those.iter().map(|view| view.id).collect();
-        let which = match those.as_slice() {
-            [only] => format!(
-                "{}  {}",
-                only.id,
-                text::full_name(&only.collection, &only.name)
-            ),
-            _ => text::ids(&ids),
-        };
+        let mut which = text::ids(&ids);
+        if let [only] = those.as_slice() {
+            let name = text::full_name(&only.collection, &only.name);
+            which.push_str(&format!("  {name}"));
+        }
         let line = format!("{which}  {why}");
-        text.push_str(&format!("{}\n", nero_model::safe::Safe::line(&line)));
+        text.push_str(&format!("{}\n", Safe::line(&line)));
     }
     // A finished experiment may have warnings: its results may wait for room.
     for group in totals::of(views.iter().copied()).warnings {
         let line = format!("warning {}: {}", group.ids, group.text);
-        text.push_str(&format!("{}\n", nero_model::safe::Safe::line(&line)));
+        text.push_str(&format!("{}\n", Safe::line(&line)));
     }
     let counts = text::count(views.iter().map(|view| view.state.as_str()));
-    let counts: Vec<String> = counts
-        .iter()
-        .map(|(count, word)| format!("{word} {count}"))
-        .collect();
+    let counts = text::join(
+        counts.iter().map(|(count, word)| format!("{word} {count}")),
+        " · ",
+    );
     let line = if counts.is_empty() {
-        "the selector picks nothing".to_owned()
+        "the selector picks nothing"
     } else {
-        counts.join(" · ")
+        &counts
     };
-    text.push_str(&format!("{}\n", nero_model::safe::Safe::line(&line)));
-    text
+    text + &format!("{}\n", Safe::line(line))
 }

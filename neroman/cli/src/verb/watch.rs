@@ -12,7 +12,7 @@ use nero_wire::v1::{BatchView, ExperimentView, Totals, WatchEvent, WatchRequest,
 use super::status::{asked_facts, column_names};
 
 use crate::args::Status;
-use crate::connect::{Next, READ_DEADLINE};
+use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::say::{Out, Screen, experiments, overview};
 use crate::session::{Session, selection};
@@ -26,7 +26,7 @@ const ROWS_LEAST: u64 = 200;
 /// Shows the picked experiments and their changes.
 pub async fn run(session: &mut Session, args: &Status, picked: &[String]) -> Result<u8, Stop> {
     let is_table = args.sort.is_some() || !args.columns.is_empty();
-    let is_drawn = session.out.screen.tty && !args.json.json;
+    let is_drawn = session.out.screen.tty && !session.out.as_json;
     if args.csv || is_table && !is_drawn {
         let what = "--watch takes no --csv, and --sort and --columns on a terminal alone";
         return Err(Fault::usage(what).into());
@@ -45,26 +45,18 @@ pub async fn run(session: &mut Session, args: &Status, picked: &[String]) -> Res
         window: is_drawn.then_some(window),
         facts: asked_facts(args),
     };
-    let mut shown = ScreenContent::new(session.out.screen, args);
-    'asking: loop {
-        let client = session.client().await?;
-        let mut events = client
-            .call(READ_DEADLINE, asked.clone(), ManClient::watch)
-            .await?;
-        loop {
-            match client.next(&mut events).await? {
-                Next::Message(event) => {
-                    let live = event.live;
-                    shown.take(event)?;
-                    if live == 0 {
-                        break 'asking;
-                    }
-                }
-                Next::End => break 'asking,
-                Next::Lost => continue 'asking,
-            }
-        }
-    }
+    let mut shown = ScreenContent::new(session.out, args);
+    let take = async |event: Option<WatchEvent>| {
+        let Some(event) = event else {
+            return Ok::<_, Stop>(true);
+        };
+        let is_live = event.live > 0;
+        shown.take(event)?;
+        Ok(is_live)
+    };
+    session
+        .each(READ_DEADLINE, asked, ManClient::watch, take)
+        .await?;
     shown.end()?;
     Ok(code::OK)
 }
@@ -72,7 +64,6 @@ pub async fn run(session: &mut Session, args: &Status, picked: &[String]) -> Res
 /// The content of the screen.
 struct ScreenContent {
     out: Out,
-    json: bool,
     views: BTreeMap<u64, ExperimentView>,
     /// Notes besides.
     notes: Vec<String>,
@@ -88,10 +79,9 @@ struct ScreenContent {
 }
 
 impl ScreenContent {
-    fn new(screen: Screen, args: &Status) -> Self {
+    fn new(out: Out, args: &Status) -> Self {
         Self {
-            out: Out { screen },
-            json: args.json.json,
+            out,
             totals: None,
             rows: Vec::new(),
             columns: column_names(args),
@@ -116,7 +106,7 @@ impl ScreenContent {
                 .hint("`neroman daemon stop`; the next command starts the present one, runs go on")
                 .into());
         }
-        if is_news && !self.json && !self.out.screen.tty {
+        if is_news && !self.out.as_json && !self.out.screen.tty {
             self.out.notes(&self.notes);
         }
         let mut changed = Vec::new();
@@ -124,11 +114,13 @@ impl ScreenContent {
             let line = change(&view);
             let before = self.views.insert(view.id, view.clone());
             // After a lost connection every experiment comes once more.
-            if before.is_none_or(|before| change(&before) != line || self.json && before != view) {
+            if before
+                .is_none_or(|before| change(&before) != line || self.out.as_json && before != view)
+            {
                 changed.push(view);
             }
         }
-        if self.json {
+        if self.out.as_json {
             if is_news || !changed.is_empty() {
                 self.out.json(&json::experiments(
                     &changed,
@@ -183,7 +175,7 @@ impl ScreenContent {
     }
 
     fn end(&self) -> Result<(), Stop> {
-        if self.json || self.out.screen.tty {
+        if self.out.as_json || self.out.screen.tty {
             return Ok(());
         }
         let views: Vec<ExperimentView> = self.views.values().cloned().collect();

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
 
-use crate::fault::{Fault, code};
+use crate::fault::Fault;
 use crate::line;
 use crate::session::AUTHOR;
 use crate::steps;
@@ -52,7 +52,7 @@ pub async fn execute(
     author: &str,
 ) -> Result<LineOutput, Fault> {
     let cannot = |error: &std::io::Error| {
-        Fault::new(code::FAILED, "cannot start this program once more").because(error)
+        Fault::failed("cannot start this program once more").because(error)
     };
     let mut command = Command::new(program().map_err(|error| cannot(&error))?);
     command.arg0("neroman");

@@ -2,15 +2,15 @@
 //! experiment it lists them and asks; it aborts exactly the listed ones.
 
 use nero_model::safe::Safe;
-use nero_views::{json, object, text};
+use nero_views::json::run_id;
+use nero_views::{object, text};
 use nero_wire::v1::abort_reply::{One, Outcome};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{AbortReply, AbortRequest};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::rehearsal::{ending, is_one_id, narrow, skips};
 use crate::args::Abort;
-use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, author, request, selection};
 
@@ -21,10 +21,10 @@ pub async fn run(session: &mut Session, args: &Abort) -> Result<u8, Stop> {
         selection: Some(selection(&args.picked)),
         grace_ms: args.grace.unwrap_or(0),
         signal: args.signal.unwrap_or(0),
-        dry_run: args.dry_run,
+        dry_run: args.trial.dry_run,
         author: author(),
     };
-    if !args.yes && !args.dry_run && !is_one_id(&args.picked) {
+    if !args.yes && !args.trial.dry_run && !is_one_id(&args.picked) {
         let trial = AbortRequest {
             request: request(),
             dry_run: true,
@@ -37,12 +37,9 @@ pub async fn run(session: &mut Session, args: &Abort) -> Result<u8, Stop> {
         }
     }
     let reply = call(session, asked).await?;
-    if args.json.json {
-        session.out.json(&as_json(&reply, args.dry_run))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session.out.text(&as_text(&reply, args.dry_run))?;
-    }
+    let fields = || as_json(&reply, args.trial.dry_run);
+    let text = || as_text(&reply, args.trial.dry_run);
+    session.out.reply(&reply.notes, fields, text)?;
     Ok(code::OK)
 }
 
@@ -66,15 +63,14 @@ pub async fn one(session: &mut Session, picked: &str) -> Result<(), Stop> {
 /// # Errors
 /// The daemon refuses, or is not there.
 pub async fn call(session: &mut Session, asked: AbortRequest) -> Result<AbortReply, Fault> {
-    session.change(Change::Other, asked, ManClient::abort).await
+    session.change(asked, ManClient::abort).await
 }
 
 /// The experiments that an abort touches.
 pub fn touched(reply: &AbortReply) -> Vec<(u64, String)> {
-    reply
-        .experiments
-        .iter()
-        .filter(|one| one.became() != Outcome::Skipped)
+    let touched = reply.experiments.iter();
+    let touched = touched.filter(|one| one.became() != Outcome::Skipped);
+    touched
         .map(|one| (one.experiment, one.name.clone()))
         .collect()
 }
@@ -106,11 +102,8 @@ pub fn as_text(reply: &AbortReply, dry_run: bool) -> String {
     let is_unexplained = reply.experiments.is_empty() && reply.notes.is_empty();
     text.push_str(&ending(&short, is_unexplained));
     for one in unconfirmed {
-        let line = format!(
-            "  {}.{} {}: {}\n",
-            one.experiment, one.run, one.name, one.why
-        );
-        text.push_str(&line);
+        let run = format!("{}.{}", one.experiment, one.run);
+        text.push_str(&format!("  {run} {}: {}\n", one.name, one.why));
     }
     text
 }
@@ -122,17 +115,11 @@ fn unconfirmed(reply: &AbortReply) -> Vec<&One> {
 }
 
 fn as_json(reply: &AbortReply, dry_run: bool) -> Value {
-    let one = |one: &One| {
-        object!(one =>
-            id: one.experiment, name,
-            run: json::run_id(one.experiment, one.run),
-            outcome, why?,
-        )
-    };
-    json::document(json!({
-        "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),
-        "touched": touched(reply).len(),
-        "notes": reply.notes,
-        "dry_run": dry_run,
-    }))
+    object!(reply =>
+        experiments: [one =>
+            id: one.experiment, name, run: run_id(one.experiment, one.run), outcome, why?
+        ],
+        touched: touched(reply).len(),
+        notes, dry_run: dry_run,
+    )
 }

@@ -3,7 +3,8 @@
 
 use std::io::{self, Read as _};
 
-use nero_views::{json, object, text};
+use nero_model::safe::Safe;
+use nero_views::{object, text};
 use nero_wire::v1::add_reply::One;
 use nero_wire::v1::add_reply::one::What;
 use nero_wire::v1::man_client::ManClient;
@@ -42,7 +43,7 @@ pub async fn run(session: &mut Session, args: &Add) -> Result<u8, Stop> {
         rows,
         rows_folder: folder,
         shell: for_jobs(),
-        dry_run: args.dry_run,
+        dry_run: args.trial.dry_run,
         with: match &args.with {
             Some(with) => absolute(with)?,
             None => String::new(),
@@ -51,17 +52,14 @@ pub async fn run(session: &mut Session, args: &Add) -> Result<u8, Stop> {
         node: String::new(),
     };
     let reply = session
+        .client()
+        .await?
         .change(Change::Last, request, ManClient::add)
         .await?;
-    if args.json.json {
-        session.out.json(&as_json(&reply, args.dry_run))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session.out.notes(&taken(&reply.folders));
-        session
-            .out
-            .text(&as_text(&session.out.screen, &reply, args.dry_run))?;
-    }
+    let out = &session.out;
+    let notes = [reply.notes.clone(), taken(&reply.folders)].concat();
+    let text = || as_text(&out.screen, &reply, args.trial.dry_run);
+    out.reply(&notes, || as_json(&reply, args.trial.dry_run), text)?;
     Ok(code::OK)
 }
 
@@ -98,41 +96,37 @@ fn word(what: What) -> &'static str {
 /// are few, unchanged ones as a count.
 pub fn as_text(screen: &Screen, reply: &AddReply, dry_run: bool) -> String {
     let mut text = String::new();
-    for wanted in [What::Added, What::Changed, What::Gone, What::Unspecified] {
-        let those: Vec<&One> = of(reply, wanted).collect();
-        text.push_str(&lines(screen, &those));
+    let order = [
+        What::Added,
+        What::Changed,
+        What::Gone,
+        What::Unspecified,
+        What::Same,
+        What::Hidden,
+    ];
+    for wanted in order {
+        let those = reply.experiments.iter().filter(|one| one.what() == wanted);
+        let told = those.filter(|one| wanted != What::Same || !one.notes.is_empty());
+        text.push_str(&lines(screen, &told.collect::<Vec<_>>()));
     }
-    let noted: Vec<&One> = of(reply, What::Same)
-        .filter(|one| !one.notes.is_empty())
-        .collect();
-    text.push_str(&lines(screen, &noted));
-    let removed: Vec<&One> = of(reply, What::Hidden).collect();
-    text.push_str(&lines(screen, &removed));
     let counts = text::count(reply.experiments.iter().map(|one| word(one.what())));
-    let counts: Vec<String> = counts
-        .iter()
-        .map(|(count, word)| format!("{word} {count}"))
-        .collect();
+    let counts = text::join(
+        counts.iter().map(|(count, word)| format!("{word} {count}")),
+        " · ",
+    );
     let begin = if dry_run { "would have: " } else { "" };
     if counts.is_empty() {
         text.push_str("nothing found\n");
     } else {
-        text.push_str(&format!("{begin}{}\n", counts.join(" · ")));
+        text.push_str(&format!("{begin}{counts}\n"));
     }
     if !reply.range.is_empty() && !dry_run {
         text.push_str(&format!(
             "next: neroman start {}\n",
-            nero_model::safe::Safe::line(&reply.range)
+            Safe::line(&reply.range)
         ));
     }
     text
-}
-
-fn of(reply: &AddReply, what: What) -> impl Iterator<Item = &One> {
-    reply
-        .experiments
-        .iter()
-        .filter(move |one| one.what() == what)
 }
 
 fn lines(screen: &Screen, those: &[&One]) -> String {
@@ -158,11 +152,8 @@ fn lines(screen: &Screen, those: &[&One]) -> String {
     let header = vec![String::new(); 4];
     let (mut text, _) = table::print(&wide, &header, &rows);
     if those.len() > LINES_MAX {
-        text.push_str(&format!(
-            "{} … and {} more\n",
-            word(those[0].what()),
-            those.len() - LINES_MAX
-        ));
+        let (word, more) = (word(those[0].what()), those.len() - LINES_MAX);
+        text.push_str(&format!("{word} … and {more} more\n"));
     }
     text
 }
@@ -170,7 +161,7 @@ fn lines(screen: &Screen, those: &[&One]) -> String {
 /// One line per folder: what travels with its runs, and what does not.
 pub fn taken(folders: &[FolderTaken]) -> Vec<String> {
     let line = |one: &FolderTaken| {
-        let files = text::plural(usize::try_from(one.files).unwrap_or(usize::MAX), "file");
+        let files = text::plural(one.files, "file");
         let mut line = format!("each run takes {files} along, {}", text::bytes(one.bytes));
         if folders.len() > 1 {
             line = format!("{}: {line}", one.folder);
@@ -190,21 +181,16 @@ pub fn taken_json(folders: &[FolderTaken]) -> Value {
 }
 
 fn as_json(reply: &AddReply, dry_run: bool) -> Value {
-    let one = |one: &One| {
-        object!(one =>
-            id: one.experiment, name, collection?,
-            what: word(one.what()),
-            changes, notes,
-        )
-    };
-    let mut document = json::document(object!(reply =>
-        experiments: reply.experiments.iter().map(one).collect::<Vec<_>>(),
+    let mut fields = object!(reply =>
+        experiments: [one =>
+            id: one.experiment, name, collection?, what: word(one.what()), changes, notes
+        ],
         notes, range?,
         folders: taken_json(&reply.folders),
         dry_run: dry_run,
-    ));
+    );
     if !reply.rows.is_empty() {
-        document["rows"] = json!(reply.rows);
+        fields["rows"] = json!(reply.rows);
     }
-    document
+    fields
 }

@@ -5,7 +5,7 @@ use nero_views::{json, object};
 use nero_wire::v1::adopt_reply::One;
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{AdoptReply, AdoptRequest};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::args::Adopt;
 use crate::connect::Change;
@@ -25,26 +25,24 @@ pub async fn run(session: &mut Session, args: &Adopt) -> Result<u8, Stop> {
         log: args.log.clone().unwrap_or_default(),
     };
     let reply = session
+        .client()
+        .await?
         .change(Change::Last, asked, ManClient::adopt)
         .await?;
     let notes = notes(&reply);
-    if args.json.json {
-        session.out.json(&as_json(&reply, &notes))?;
-    } else {
-        session.out.text(&as_text(&reply))?;
+    let fields = || as_json(&reply, &notes);
+    session.out.reply(&[], fields, || as_text(&reply))?;
+    if !session.out.as_json {
         session.out.notes(&notes);
     }
     let refused = reply.jobs.iter().any(|one| !one.problem.is_empty());
-    Ok(if refused { code::FAILED } else { code::OK })
+    Ok(code::ok_if(!refused))
 }
 
 fn notes(reply: &AdoptReply) -> Vec<String> {
     let mut notes = Vec::new();
-    if reply
-        .jobs
-        .iter()
-        .any(|one| one.problem.is_empty() && !one.known)
-    {
+    let is_new = |one: &One| one.problem.is_empty() && !one.known;
+    if reply.jobs.iter().any(is_new) {
         notes.push(LIMITS.to_owned());
         if reply.no_accounting {
             notes.push(format!(
@@ -64,24 +62,19 @@ fn as_text(reply: &AdoptReply) -> String {
                 "" => String::new(),
                 hint => format!("\n  {}", Safe::line(hint)),
             };
-            return format!(
-                "job {asked} not adopted: {}{hint}\n",
-                Safe::line(&one.problem)
-            );
+            let why = Safe::line(&one.problem);
+            return format!("job {asked} not adopted: {why}{hint}\n");
         }
         let (job, id) = (Safe::line(&one.job), one.experiment);
         if one.known {
             return format!("job {job} was adopted before: {id} {name}\n");
         }
         let log = match (&*one.log, &*one.no_log) {
-            ("", "") => "\n  without a log: `--log PATH` names one".to_owned(),
-            ("", why) => format!(
-                "\n  without a log: {}; `--log PATH` names one",
-                Safe::line(why)
-            ),
-            (log, _) => format!("\n  log {}", Safe::line(log)),
+            ("", "") => "without a log: `--log PATH` names one".to_owned(),
+            ("", why) => format!("without a log: {}; `--log PATH` names one", Safe::line(why)),
+            (log, _) => format!("log {}", Safe::line(log)),
         };
-        format!("job {job} adopted: {id} {name}{log}\n")
+        format!("job {job} adopted: {id} {name}\n  {log}\n")
     };
     reply.jobs.iter().map(line).collect()
 }
@@ -92,21 +85,17 @@ fn as_json(reply: &AdoptReply, notes: &[String]) -> Value {
         ("", true) => "known",
         (_, _) => "refused",
     };
-    let one = |one: &One| {
-        let is_there = one.problem.is_empty();
-        object!(one =>
+    let is_there = |one: &One| one.problem.is_empty();
+    object!(reply =>
+        jobs: [one =>
             job: one.asked,
             outcome: outcome(one),
             why: json::some(&one.problem),
-            id: is_there.then_some(one.experiment),
+            id: is_there(one).then_some(one.experiment),
             name?,
-            run: is_there.then(|| json::run_id(one.experiment, one.run)),
+            run: is_there(one).then(|| json::run_id(one.experiment, one.run)),
             log?,
-        )
-    };
-    json::document(json!({
-        "jobs": reply.jobs.iter().map(one).collect::<Vec<_>>(),
-        "scheduler": json::some(&reply.scheduler),
-        "notes": notes,
-    }))
+        ],
+        scheduler?, notes: notes,
+    )
 }

@@ -1,14 +1,11 @@
 //! `note SEL TEXT` and `tag SEL +a -b`: what a person says of experiments.
 
 use nero_model::safe::Safe;
-use nero_views::{json, object, text};
-use nero_wire::v1::annotate_reply::One;
+use nero_views::{object, text};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{AnnotateReply, AnnotateRequest};
-use serde_json::{Value, json};
 
 use crate::args::{Note, Tag};
-use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, request, selection};
 
@@ -18,7 +15,7 @@ pub async fn note(session: &mut Session, args: &Note) -> Result<u8, Stop> {
         request: request(),
         selection: Some(selection(std::slice::from_ref(&args.picked))),
         note: Some(args.text.join(" ")),
-        dry_run: args.dry_run,
+        dry_run: args.trial.dry_run,
         ..AnnotateRequest::default()
     };
     let reply = call(session, asked).await?;
@@ -27,7 +24,7 @@ pub async fn note(session: &mut Session, args: &Note) -> Result<u8, Stop> {
     } else {
         "noted at"
     };
-    say(session, &reply, done, args.dry_run, args.json.json)
+    print(session, &reply, done, args.trial.dry_run)
 }
 
 /// Runs `tag`.
@@ -38,11 +35,11 @@ pub async fn tag(session: &mut Session, args: &Tag) -> Result<u8, Stop> {
         selection: Some(selection(std::slice::from_ref(&args.picked))),
         add_tags,
         remove_tags,
-        dry_run: args.dry_run,
+        dry_run: args.trial.dry_run,
         ..AnnotateRequest::default()
     };
     let reply = call(session, asked).await?;
-    say(session, &reply, "retagged", args.dry_run, args.json.json)
+    print(session, &reply, "retagged", args.trial.dry_run)
 }
 
 /// The tags to add and those to take away.
@@ -62,36 +59,29 @@ fn signed(tags: &[String]) -> Result<(Vec<String>, Vec<String>), Fault> {
 }
 
 async fn call(session: &mut Session, asked: AnnotateRequest) -> Result<AnnotateReply, Fault> {
-    session
-        .change(Change::Other, asked, ManClient::annotate)
-        .await
+    session.change(asked, ManClient::annotate).await
 }
 
-fn say(
-    session: &Session,
-    reply: &AnnotateReply,
-    done: &str,
-    dry_run: bool,
-    as_json: bool,
-) -> Result<u8, Stop> {
-    let changed = reply.experiments.iter().filter(|one| one.changed);
-    let ids: Vec<u64> = changed.map(|one| one.experiment).collect();
-    if as_json {
-        session.out.json(&json_of(reply, dry_run))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session.out.text(&line(reply, &ids, done, dry_run))?;
-    }
-    let picked = !reply.experiments.is_empty();
-    Ok(if picked { code::OK } else { code::FAILED })
+fn print(session: &Session, reply: &AnnotateReply, done: &str, dry_run: bool) -> Result<u8, Stop> {
+    let fields = || {
+        object!(reply =>
+            experiments: [one => id: one.experiment, name, note?, tags, changed],
+            notes, dry_run: dry_run,
+        )
+    };
+    let text = || line(reply, done, dry_run);
+    session.out.reply(&reply.notes, fields, text)?;
+    Ok(code::ok_if(!reply.experiments.is_empty()))
 }
 
 /// The one line for eyes; of one experiment with what it has now.
-fn line(reply: &AnnotateReply, ids: &[u64], done: &str, dry_run: bool) -> String {
+fn line(reply: &AnnotateReply, done: &str, dry_run: bool) -> String {
+    let changed = reply.experiments.iter().filter(|one| one.changed);
+    let ids: Vec<u64> = changed.map(|one| one.experiment).collect();
     let would = if dry_run { "would be " } else { "" };
     let mut line = format!("{would}{done} {}", ids.len());
     if !ids.is_empty() {
-        line.push_str(&format!(": {}", text::ids(ids)));
+        line.push_str(&format!(": {}", text::ids(&ids)));
     }
     match reply.experiments.len() - ids.len() {
         0 => {}
@@ -109,13 +99,4 @@ fn line(reply: &AnnotateReply, ids: &[u64], done: &str, dry_run: bool) -> String
         line.push_str(" · the selector picks nothing");
     }
     format!("{}\n", Safe::line(&line))
-}
-
-fn json_of(reply: &AnnotateReply, dry_run: bool) -> Value {
-    let one = |one: &One| object!(one => id: one.experiment, name, note?, tags, changed);
-    json::document(json!({
-        "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),
-        "notes": reply.notes,
-        "dry_run": dry_run,
-    }))
 }

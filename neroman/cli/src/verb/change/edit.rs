@@ -2,13 +2,10 @@
 
 use nero_model::safe::Safe;
 use nero_views::{json, object, text};
-use nero_wire::v1::edit_reply::One;
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{Assignment, EditReply, EditRequest};
-use serde_json::{Value, json};
 
 use crate::args::{Copy, Set};
-use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, request, selection};
 
@@ -19,21 +16,24 @@ const LISTED_MAX: usize = 20;
 pub async fn set(session: &mut Session, args: &Set) -> Result<u8, Stop> {
     if args.values.is_empty() && args.unset.is_empty() {
         let fault = Fault::usage("nothing to set");
-        return Err(fault
-            .hint("neroman set SEL lr=0.1 resources.memory=8G, or --unset lr")
-            .into());
+        let hint = "neroman set SEL lr=0.1 resources.memory=8G, or --unset lr";
+        return Err(fault.hint(hint).into());
     }
     let asked = EditRequest {
         request: request(),
         selection: Some(selection(std::slice::from_ref(&args.picked))),
         set: assignments(&args.values)?,
         unset: args.unset.clone(),
-        dry_run: args.dry_run,
+        dry_run: args.trial.dry_run,
         ..EditRequest::default()
     };
     let reply = call(session, asked).await?;
-    let done = if args.dry_run { "would set" } else { "set" };
-    say(session, &reply, done, args.dry_run, args.json.json)
+    let done = if args.trial.dry_run {
+        "would set"
+    } else {
+        "set"
+    };
+    print(session, &reply, done, args.trial.dry_run)
 }
 
 /// Runs `copy`.
@@ -43,16 +43,16 @@ pub async fn copy(session: &mut Session, args: &Copy) -> Result<u8, Stop> {
         selection: Some(selection(std::slice::from_ref(&args.picked))),
         set: assignments(&args.set)?,
         copy_as: args.name.clone(),
-        dry_run: args.dry_run,
+        dry_run: args.trial.dry_run,
         ..EditRequest::default()
     };
     let reply = call(session, asked).await?;
-    let done = if args.dry_run {
+    let done = if args.trial.dry_run {
         "would copy to"
     } else {
         "copied to"
     };
-    say(session, &reply, done, args.dry_run, args.json.json)
+    print(session, &reply, done, args.trial.dry_run)
 }
 
 /// Reads `k=v`.
@@ -71,24 +71,21 @@ pub fn assignments(words: &[String]) -> Result<Vec<Assignment>, Fault> {
 }
 
 async fn call(session: &mut Session, asked: EditRequest) -> Result<EditReply, Fault> {
-    session.change(Change::Other, asked, ManClient::edit).await
+    session.change(asked, ManClient::edit).await
 }
 
-fn say(
-    session: &Session,
-    reply: &EditReply,
-    done: &str,
-    dry_run: bool,
-    as_json: bool,
-) -> Result<u8, Stop> {
-    if as_json {
-        session.out.json(&json_of(reply, dry_run))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session.out.text(&as_text(reply, done))?;
-    }
-    let is_something = !reply.experiments.is_empty();
-    Ok(if is_something { code::OK } else { code::FAILED })
+fn print(session: &Session, reply: &EditReply, done: &str, dry_run: bool) -> Result<u8, Stop> {
+    let fields = || {
+        object!(reply =>
+            experiments: [one =>
+                id: one.experiment, name, changes, overrides: json::overrides(&one.overrides)
+            ],
+            notes, dry_run: dry_run,
+        )
+    };
+    let text = || as_text(reply, done);
+    session.out.reply(&reply.notes, fields, text)?;
+    Ok(code::ok_if(!reply.experiments.is_empty()))
 }
 
 fn as_text(reply: &EditReply, done: &str) -> String {
@@ -117,18 +114,4 @@ fn as_text(reply: &EditReply, done: &str) -> String {
     }
     shown.push('\n');
     shown
-}
-
-fn json_of(reply: &EditReply, dry_run: bool) -> Value {
-    let one = |one: &One| {
-        object!(one =>
-            id: one.experiment, name, changes,
-            overrides: json::overrides(&one.overrides),
-        )
-    };
-    json::document(json!({
-        "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),
-        "notes": reply.notes,
-        "dry_run": dry_run,
-    }))
 }

@@ -1,15 +1,15 @@
 //! `pause SEL` and `resume SEL`: stop live runs for a while, and let them go on.
 
 use nero_model::safe::Safe;
-use nero_views::{json, object};
+use nero_views::json::run_id;
+use nero_views::object;
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::pause_reply::{One, Outcome};
 use nero_wire::v1::{PauseReply, PauseRequest};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::rehearsal::{ending, is_one_id, narrow, skips};
 use crate::args::Pause;
-use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, author, selection};
 
@@ -42,10 +42,10 @@ pub async fn run(session: &mut Session, args: &Pause, which: PauseChange) -> Res
     let mut asked = PauseRequest {
         selection: Some(selection(&args.picked)),
         resume: which == PauseChange::Resume,
-        dry_run: args.dry_run,
+        dry_run: args.trial.dry_run,
         author: author(),
     };
-    if !args.yes && !args.dry_run && !is_one_id(&args.picked) {
+    if !args.yes && !args.trial.dry_run && !is_one_id(&args.picked) {
         let trial = PauseRequest {
             dry_run: true,
             ..asked.clone()
@@ -57,18 +57,14 @@ pub async fn run(session: &mut Session, args: &Pause, which: PauseChange) -> Res
         }
     }
     let reply = call(session, asked).await?;
-    if args.json.json {
-        session.out.json(&as_json(&reply, args.dry_run))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session.out.text(&as_text(&reply, which, args.dry_run))?;
-    }
-    let failed = with(&reply, Outcome::Failed).next().is_some();
-    Ok(if failed { code::FAILED } else { code::OK })
+    let fields = || as_json(&reply, args.trial.dry_run);
+    let text = || as_text(&reply, which, args.trial.dry_run);
+    session.out.reply(&reply.notes, fields, text)?;
+    Ok(code::ok_if(with(&reply, Outcome::Failed).next().is_none()))
 }
 
 async fn call(session: &mut Session, asked: PauseRequest) -> Result<PauseReply, Fault> {
-    session.change(Change::Other, asked, ManClient::pause).await
+    session.change(asked, ManClient::pause).await
 }
 
 fn with(reply: &PauseReply, outcome: Outcome) -> impl Iterator<Item = &One> {
@@ -106,18 +102,11 @@ fn as_json(reply: &PauseReply, dry_run: bool) -> Value {
         Outcome::Skipped => "skipped",
         Outcome::Failed => "failed",
     };
-    let one = |one: &One| {
-        object!(one =>
-            id: one.experiment, name,
-            run: json::run_id(one.experiment, one.run),
-            outcome: word(one),
-            why?,
-        )
-    };
-    json::document(json!({
-        "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),
-        "touched": touched(reply).len(),
-        "notes": reply.notes,
-        "dry_run": dry_run,
-    }))
+    object!(reply =>
+        experiments: [one =>
+            id: one.experiment, name, run: run_id(one.experiment, one.run), outcome: word(one), why?
+        ],
+        touched: touched(reply).len(),
+        notes, dry_run: dry_run,
+    )
 }

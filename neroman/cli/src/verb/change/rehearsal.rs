@@ -6,6 +6,7 @@ use nero_wire::v1::Selection;
 
 use crate::fault::{Fault, Stop};
 use crate::say::Out;
+use crate::session::exactly;
 
 /// Experiments that are listed before the question.
 const LISTED_MAX: usize = 20;
@@ -66,10 +67,7 @@ pub async fn narrow(
     let goes_on = is_agreed(out, verb, noun, &list, explicit).await?;
     if out.screen.can_ask && list.len() > 1 {
         let ids: Vec<u64> = list.into_iter().map(|(id, _)| id).collect();
-        *selection = Some(Selection {
-            text: text::ids(&ids),
-            ..Selection::default()
-        });
+        *selection = Some(exactly(text::ids(&ids)));
     }
     Ok(goes_on)
 }
@@ -83,36 +81,24 @@ pub fn is_one_id(words: &[String]) -> bool {
 /// than a label as lines of their own, and the counts by label. A reason without a label
 /// is its own if it is short.
 pub fn skips<'a>(skipped: impl Iterator<Item = (u64, &'a str, &'a str)>) -> (String, String) {
-    let mut groups: Vec<(&str, &str, Vec<u64>)> = Vec::new();
-    for (id, label, why) in skipped {
+    let labelled = skipped.map(|(id, label, why)| {
         let is_short = why.chars().count() <= SHORT_REASON;
         let label = match label {
             "" if is_short => why,
             "" => "for other reasons",
             label => label,
         };
-        let mut known = groups.iter_mut();
-        match known.find(|(one, other, _)| (*one, *other) == (label, why)) {
-            Some((_, _, ids)) => ids.push(id),
-            None => groups.push((label, why, vec![id])),
-        }
-    }
-    let mut lines = String::new();
-    let mut counts: Vec<(usize, String)> = Vec::new();
-    for (label, why, ids) in groups {
+        ((label, why), id)
+    });
+    let (mut lines, mut labels) = (String::new(), Vec::new());
+    for ((label, why), ids) in text::grouped(labelled) {
         if label != why {
-            lines.push_str(&format!(
-                "skipped {}: {}\n",
-                text::ids(&ids),
-                Safe::line(why)
-            ));
+            let (ids, why) = (text::ids(&ids), Safe::line(why));
+            lines.push_str(&format!("skipped {ids}: {why}\n"));
         }
-        match counts.iter_mut().find(|(_, known)| known == label) {
-            Some((count, _)) => *count += ids.len(),
-            None => counts.push((ids.len(), label.to_owned())),
-        }
+        labels.extend(ids.iter().map(|_| label));
     }
-    let counts = text::counted(&counts);
+    let counts = text::counted(&text::count(labels));
     (lines, Safe::line(&counts).to_string())
 }
 

@@ -1,15 +1,12 @@
 //! `rm SEL`: hides experiments; `--undo` brings them back. With more than one
 //! experiment it lists them and asks; it removes exactly the listed ones.
 
-use nero_views::{json, object, text};
+use nero_views::{object, text};
 use nero_wire::v1::man_client::ManClient;
-use nero_wire::v1::remove_reply::One;
 use nero_wire::v1::{RemoveReply, RemoveRequest};
-use serde_json::Value;
 
 use super::rehearsal::{ending, is_one_id, narrow, skips};
 use crate::args::Remove;
-use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, request, selection};
 
@@ -19,9 +16,9 @@ pub async fn run(session: &mut Session, args: &Remove) -> Result<u8, Stop> {
         request: request(),
         selection: Some(selection(&args.picked)),
         undo: args.undo,
-        dry_run: args.dry_run,
+        dry_run: args.trial.dry_run,
     };
-    if !args.yes && !args.dry_run && !args.undo && !is_one_id(&args.picked) {
+    if !args.yes && !args.trial.dry_run && !args.undo && !is_one_id(&args.picked) {
         let trial = RemoveRequest {
             request: request(),
             dry_run: true,
@@ -34,20 +31,21 @@ pub async fn run(session: &mut Session, args: &Remove) -> Result<u8, Stop> {
         }
     }
     let reply = call(session, asked).await?;
-    if args.json.json {
-        session.out.json(&as_json(&reply, args))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session.out.text(&as_text(&reply, args))?;
-    }
-    let done = !touched(&reply).is_empty() || args.dry_run;
-    Ok(if done { code::OK } else { code::FAILED })
+    let fields = || {
+        object!(reply =>
+            experiments: [one => id: one.experiment, name, skipped?],
+            touched: touched(&reply).len(),
+            notes, undo: args.undo, dry_run: args.trial.dry_run,
+        )
+    };
+    let text = || as_text(&reply, args);
+    session.out.reply(&reply.notes, fields, text)?;
+    let done = !touched(&reply).is_empty() || args.trial.dry_run;
+    Ok(code::ok_if(done))
 }
 
 async fn call(session: &mut Session, asked: RemoveRequest) -> Result<RemoveReply, Fault> {
-    session
-        .change(Change::Other, asked, ManClient::remove)
-        .await
+    session.change(asked, ManClient::remove).await
 }
 
 fn touched(reply: &RemoveReply) -> Vec<(u64, String)> {
@@ -63,10 +61,10 @@ fn as_text(reply: &RemoveReply, args: &Remove) -> String {
         .experiments
         .iter()
         .filter(|one| !one.skipped.is_empty());
-    let (mut text, short) =
-        skips(skipped.map(|one| (one.experiment, &*one.skipped_as, &*one.skipped)));
+    let skipped = skipped.map(|one| (one.experiment, &*one.skipped_as, &*one.skipped));
+    let (mut text, short) = skips(skipped);
     let ids: Vec<u64> = touched(reply).iter().map(|(id, _)| *id).collect();
-    let done = match (args.undo, args.dry_run) {
+    let done = match (args.undo, args.trial.dry_run) {
         (false, false) => "removed",
         (false, true) => "would remove",
         (true, false) => "brought back",
@@ -75,20 +73,9 @@ fn as_text(reply: &RemoveReply, args: &Remove) -> String {
     text.push_str(&format!("{done} {}", ids.len()));
     let is_unexplained = reply.experiments.is_empty() && reply.notes.is_empty();
     text.push_str(&ending(&short, is_unexplained));
-    if !ids.is_empty() && !args.undo && !args.dry_run {
-        text.push_str(&format!(
-            "for 30 days: neroman rm --undo {}\n",
-            text::ids(&ids)
-        ));
+    if !ids.is_empty() && !args.undo && !args.trial.dry_run {
+        let ids = text::ids(&ids);
+        text.push_str(&format!("for 30 days: neroman rm --undo {ids}\n"));
     }
     text
-}
-
-fn as_json(reply: &RemoveReply, args: &Remove) -> Value {
-    let one = |one: &One| object!(one => id: one.experiment, name, skipped?);
-    json::document(object!(args =>
-        experiments: reply.experiments.iter().map(one).collect::<Vec<_>>(),
-        touched: touched(reply).len(),
-        notes: reply.notes, undo, dry_run,
-    ))
 }

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 
 use nero_views::text;
 use nero_wire::v1::man_client::ManClient;
-use nero_wire::v1::{AddRequest, Selection, StartReply, StartRequest};
+use nero_wire::v1::{AddRequest, StartReply, StartRequest};
 
 use super::{add, start, template};
 use crate::args::RunCommand;
 use crate::connect::{Change, for_jobs};
 use crate::fault::{Fault, Stop, code};
-use crate::session::{Session, absolute, request, selection};
+use crate::session::{Session, absolute, exactly, request, selection};
 use crate::verb::wait;
 
 /// Most experiments of one command.
@@ -35,16 +35,20 @@ pub async fn run(session: &mut Session, args: &RunCommand) -> Result<u8, Stop> {
     let asked = AddRequest {
         request: request(),
         shell: for_jobs(),
-        dry_run: args.dry_run,
+        dry_run: args.trial.dry_run,
         command: command(&args.command, !params.is_empty()),
         rows: rows(&params)?,
         rows_folder: absolute(".")?,
         node: args.node.clone().unwrap_or_default(),
         ..AddRequest::default()
     };
-    let added = session.change(Change::Last, asked, ManClient::add).await?;
+    let added = session
+        .client()
+        .await?
+        .change(Change::Last, asked, ManClient::add)
+        .await?;
     session.out.notes(&added.notes);
-    if args.dry_run {
+    if args.trial.dry_run {
         let text = add::as_text(&session.out.screen, &added, true);
         session.out.text(&text)?;
         return Ok(code::OK);
@@ -60,32 +64,25 @@ pub async fn run(session: &mut Session, args: &RunCommand) -> Result<u8, Stop> {
         ..StartRequest::default()
     };
     let reply = start::send(session, asked).await?;
-    if args.json.json && args.detach {
-        session.out.json(&start::as_json(&reply, false))?;
-    } else if !args.json.json {
-        session.out.notes(&reply.notes);
-        session.out.notes(&add::taken(&reply.folders));
-        session.out.text(&start::as_text(&reply, false, "start"))?;
+    let as_json = session.out.as_json;
+    if args.detach || !as_json {
+        start::print(session, &reply, false, "start")?;
     }
     let live = added.rows.len() - start::started(&reply).count().min(added.rows.len());
     if live > 0 {
         let those = text::plural(live, "experiment");
-        session
-            .out
-            .note(&format!("note: {those} of these runs already"));
+        let note = format!("note: {those} of these runs already");
+        session.out.note(&note);
     }
     if args.detach {
         return Ok(code::OK);
     }
-    let picked = Selection {
-        text: text::ids(&added.rows),
-        ..Selection::default()
-    };
-    if !args.json.json {
+    let picked = exactly(text::ids(&added.rows));
+    if !as_json {
         let runs = runs(&added.rows, &reply);
         return wait::until_ended_with_logs(session, picked, &runs).await;
     }
-    wait::until_ended(session, picked, true, &reply.notes).await
+    wait::until_ended(session, picked, &reply.notes).await
 }
 
 /// The runs of these experiments: those that were made just now, else the newest.
@@ -102,7 +99,7 @@ fn runs(ids: &[u64], reply: &StartReply) -> BTreeMap<u64, String> {
 fn any_of(ids: &[u64]) -> String {
     let ranges = text::ranges(ids).into_iter();
     let each = ranges.map(|(first, last)| format!("(id>={first} && id<={last})"));
-    each.collect::<Vec<_>>().join(" || ")
+    text::join(each, " || ")
 }
 
 /// The command as one line. Without parameters braces are braces.
@@ -114,8 +111,7 @@ fn command(words: &[String], has_places: bool) -> String {
             word.replace('{', "{{").replace('}', "}}")
         }
     });
-    let words: Vec<String> = words.map(|word| template::quoted(&word)).collect();
-    words.join(" ")
+    text::join(words.map(|word| template::quoted(&word)), " ")
 }
 
 /// `lr=0.1,0.01`, `n=1:5`.

@@ -7,7 +7,7 @@ use nero_model::safe::Safe;
 use nero_views::{json, object, text};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::start_reply::One;
-use nero_wire::v1::{BatchScript, Selection, StartReply, StartRequest};
+use nero_wire::v1::{BatchScript, StartReply, StartRequest};
 use serde_json::Value;
 
 use super::add::{taken, taken_json};
@@ -15,7 +15,7 @@ use super::rehearsal::{ending, skips};
 use crate::args::{Launch, Start};
 use crate::connect::{Change, for_jobs};
 use crate::fault::{Fault, Stop, code};
-use crate::session::{Session, absolute, request, selection};
+use crate::session::{Session, absolute, exactly, request, selection};
 use crate::verb::wait;
 
 /// More started runs than this are only counted.
@@ -80,33 +80,37 @@ pub async fn launch(
         asked.request = request();
         reply = send(session, asked).await?;
     }
-    if launch.json.json {
-        session.out.json(&as_json(&reply, launch.dry_run))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session.out.notes(&taken(&reply.folders));
-        session.out.text(&scripts_as_text(&reply))?;
-        session.out.text(&as_text(&reply, launch.dry_run, verb))?;
-    }
+    print(session, &reply, launch.dry_run, verb)?;
     let started: Vec<u64> = started(&reply).map(|one| one.experiment).collect();
     if launch.dry_run {
         Ok(code::OK)
     } else if started.is_empty() {
         Ok(code::FAILED)
     } else if launch.wait {
-        let picked = Selection {
-            text: text::ids(&started),
-            ..Selection::default()
-        };
-        wait::until_ended(session, picked, launch.json.json, &reply.notes).await
+        let picked = exactly(text::ids(&started));
+        wait::until_ended(session, picked, &reply.notes).await
     } else {
         Ok(code::OK)
     }
 }
 
 pub async fn send(session: &mut Session, asked: StartRequest) -> Result<StartReply, Fault> {
-    let started = session.change(Change::Last, asked, ManClient::start);
+    let started = session
+        .client()
+        .await?
+        .change(Change::Last, asked, ManClient::start);
     started.await
+}
+
+/// Prints the outcome.
+///
+/// # Errors
+/// When the output cannot be written.
+pub fn print(session: &Session, reply: &StartReply, dry_run: bool, verb: &str) -> Result<(), Stop> {
+    let notes = [reply.notes.clone(), taken(&reply.folders)].concat();
+    let text = || scripts_as_text(reply) + &as_text(reply, dry_run, verb);
+    let out = &session.out;
+    out.reply(&notes, || as_json(reply, dry_run), text)
 }
 
 pub fn started(reply: &StartReply) -> impl Iterator<Item = &One> {
@@ -117,12 +121,12 @@ pub fn started(reply: &StartReply) -> impl Iterator<Item = &One> {
 }
 
 /// The lines for eyes.
-pub fn as_text(reply: &StartReply, dry_run: bool, verb: &str) -> String {
+fn as_text(reply: &StartReply, dry_run: bool, verb: &str) -> String {
     let mut text = String::new();
     let made: Vec<&One> = started(reply).collect();
     if made.len() <= NAMED_MAX {
         for one in &made {
-            let name = nero_model::safe::Safe::line(&one.name);
+            let name = Safe::line(&one.name);
             match json::run_id(one.experiment, one.run) {
                 Some(run) => text.push_str(&format!("{run}  {name}\n")),
                 None => text.push_str(&format!("{}  {name}\n", one.experiment)),
@@ -151,17 +155,12 @@ fn scripts_as_text(reply: &StartReply) -> String {
     for one in &reply.scripts {
         let runs = text::plural(one.experiments.len(), "run");
         let which = text::ids(&one.experiments);
-        let node = Safe::line(&one.node);
-        if !one.problem.is_empty() {
-            let why = Safe::line(&one.problem);
-            all.push_str(&format!("# {node}: {runs} of {which}: {why}\n\n"));
-            continue;
-        }
-        let command = Safe::line(&one.command);
-        all.push_str(&format!(
-            "# {node}: {runs} of {which}, the batch script of\n# {command}\n{}\n",
-            Safe::lines(&one.script)
-        ));
+        all.push_str(&format!("# {}: {runs} of {which}", Safe::line(&one.node)));
+        let (command, script) = (Safe::line(&one.command), Safe::lines(&one.script));
+        all.push_str(&match one.problem.as_str() {
+            "" => format!(", the batch script of\n# {command}\n{script}\n"),
+            why => format!(": {}\n\n", Safe::line(why)),
+        });
     }
     all
 }
@@ -170,27 +169,22 @@ fn script_as_json(one: &BatchScript) -> Value {
     object!(one => node, experiments, command?, script?, problem?)
 }
 
-pub fn as_json(reply: &StartReply, dry_run: bool) -> Value {
-    let one = |one: &One| {
-        object!(one =>
-            id: one.experiment, name,
-            run: json::run_id(one.experiment, one.run),
-            skipped?,
-        )
-    };
+fn as_json(reply: &StartReply, dry_run: bool) -> Value {
     let started = started(reply).count();
-    let mut document = json::document(object!(reply =>
-        experiments: reply.experiments.iter().map(one).collect::<Vec<_>>(),
+    let mut fields = object!(reply =>
+        experiments: [one =>
+            id: one.experiment, name, run: json::run_id(one.experiment, one.run), skipped?
+        ],
         started: started,
         skipped: reply.experiments.len() - started,
         notes,
         folders: taken_json(&reply.folders),
         batch?, dry_run: dry_run,
-    ));
+    );
     if !reply.scripts.is_empty() {
-        document["scripts"] = reply.scripts.iter().map(script_as_json).collect();
+        fields["scripts"] = reply.scripts.iter().map(script_as_json).collect();
     }
-    document
+    fields
 }
 
 /// Whether an operand of `start` is a file or folder and no selector. A word

@@ -41,10 +41,10 @@ pub fn run(out: &Out, args: &Template) -> Result<u8, Stop> {
             Ok(code::OK)
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let fault = Fault::new(code::FAILED, format!("{FILE} is there already"));
+            let fault = Fault::failed(format!("{FILE} is there already"));
             Err(fault.hint("`--dry-run` prints the text").into())
         }
-        Err(error) => Err(Fault::new(code::FAILED, format!("cannot write {FILE}"))
+        Err(error) => Err(Fault::failed(format!("cannot write {FILE}"))
             .because(&error)
             .into()),
     }
@@ -59,7 +59,7 @@ pub fn check_beside(path: &Path) -> Result<(), Fault> {
         return Ok(());
     }
     let what = format!("{FILE} would be read in place of {}", config.display());
-    let fault = Fault::new(code::FAILED, what).cause("that has experiments, which would be gone");
+    let fault = Fault::failed(what).cause("that has experiments, which would be gone");
     Err(fault.hint("add a block to config.yaml, or work in another folder"))
 }
 

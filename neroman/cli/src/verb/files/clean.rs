@@ -8,12 +8,12 @@ use nero_views::{json, object, text};
 use nero_wire::v1::clean_ask_reply::{OnNode, One};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{CleanAskReply, CleanAskRequest, Selection};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::args::Clean;
-use crate::connect::{Change, Whose};
+use crate::connect::Whose;
 use crate::fault::{Fault, Stop, code};
-use crate::session::{Session, refuse_empty, request, selection};
+use crate::session::{Session, exactly, refuse_empty, request, selection};
 use crate::verb::change::rehearsal::{ending, skips};
 
 /// That many run numbers of any length fit into one selector.
@@ -34,7 +34,7 @@ pub async fn run(session: &mut Session, args: &Clean) -> Result<u8, Stop> {
         dry_run: true,
     };
     let mut reply = call(session, asked.clone()).await?;
-    if !args.dry_run {
+    if !args.trial.dry_run {
         if !args.yes && !may_go_on(session, args, &reply).await? {
             session.out.note("nothing was done");
             return Ok(code::FAILED);
@@ -65,11 +65,9 @@ pub async fn run(session: &mut Session, args: &Clean) -> Result<u8, Stop> {
         }
         join_failed(&mut reply, shown);
     }
-    if args.json.json {
-        session.out.json(&as_json(&reply, args.dry_run))?;
-    } else {
-        session.out.text(&as_text(&reply, args.dry_run))?;
-    }
+    let fields = || as_json(&reply, args.trial.dry_run);
+    let text = || as_text(&reply, args.trial.dry_run);
+    session.out.reply(&[], fields, text)?;
     let failed = reply.nodes.iter().filter(|node| !node.failed.is_empty());
     Ok(code::of_failures(failed.map(|node| node.away)))
 }
@@ -82,9 +80,7 @@ async fn call(session: &mut Session, asked: CleanAskRequest) -> Result<CleanAskR
         (node, _) => Whose::Node(node.to_owned()),
     };
     let mut silence = session.silence(whose).await?;
-    silence
-        .over(session.change(Change::Other, asked, ManClient::clean))
-        .await
+    silence.over(session.change(asked, ManClient::clean)).await
 }
 
 /// The selections of exactly the runs that were shown, in as many parts as
@@ -96,10 +92,7 @@ fn as_shown(shown: &CleanAskReply, whole: Selection) -> Vec<Selection> {
     if runs.is_empty() {
         return vec![whole];
     }
-    let part = |runs: &[String]| Selection {
-        text: runs.join(","),
-        ..Selection::default()
-    };
+    let part = |runs: &[String]| exactly(runs.join(","));
     runs.chunks(RUNS_AT_ONCE).map(part).collect()
 }
 
@@ -149,12 +142,9 @@ async fn may_go_on(session: &Session, args: &Clean, reply: &CleanAskReply) -> Re
     if runs == 0 && freed(reply) == 0 {
         return Ok(true);
     }
-    let what = format!(
-        "delete {} on {} ({})",
-        text::plural(runs, "run folder"),
-        text::plural(reply.nodes.len(), "node"),
-        text::bytes(freed(reply))
-    );
+    let (runs, bytes) = (text::plural(runs, "run folder"), text::bytes(freed(reply)));
+    let nodes = text::plural(reply.nodes.len(), "node");
+    let what = format!("delete {runs} on {nodes} ({bytes})");
     if session.out.screen.can_ask {
         session.out.note(as_text(reply, true).trim_end());
         return session.out.ask(&format!("{what}?")).await;
@@ -179,30 +169,26 @@ fn as_text(reply: &CleanAskReply, dry_run: bool) -> String {
     for one in lost {
         let run = json::run_id(one.experiment, one.run);
         let names = one.not_home.iter().take(NOT_HOME_NAMED);
-        let names: Vec<String> = names.map(|name| Safe::line(name).to_string()).collect();
-        let more = match one.not_home_files as usize - names.len().min(one.not_home_files as usize)
-        {
+        let more = match (one.not_home_files as usize).saturating_sub(names.len()) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
+        let names = text::join(names.map(|name| Safe::line(name).to_string()), ", ");
         let verb = if dry_run { "deletes" } else { "deleted" };
         let run = run.unwrap_or_default();
         said.push_str(&format!(
-            "{verb} of {run} what is not home: {}{more}\n",
-            names.join(", ")
+            "{verb} of {run} what is not home: {names}{more}\n"
         ));
     }
     for node in &reply.nodes {
         said.push_str(&line(node, dry_run));
     }
     let verb = if dry_run { "would clean" } else { "cleaned" };
-    said.push_str(&format!(
-        "{verb} {} · {}",
+    let (runs, bytes) = (
         text::plural(going(reply).count(), "run"),
-        text::bytes(freed(reply))
-    ));
-    said.push_str(&ending(&short, false));
-    said
+        text::bytes(freed(reply)),
+    );
+    said + &format!("{verb} {runs} · {bytes}") + &ending(&short, false)
 }
 
 fn line(node: &OnNode, dry_run: bool) -> String {
@@ -224,19 +210,14 @@ fn line(node: &OnNode, dry_run: bool) -> String {
 }
 
 fn as_json(reply: &CleanAskReply, dry_run: bool) -> Value {
-    let run = |one: &One| {
-        object!(one =>
-            id: one.experiment,
-            run: json::run_id(one.experiment, one.run),
+    object!(reply =>
+        runs: [one =>
+            id: one.experiment, run: json::run_id(one.experiment, one.run),
             node, bytes, skipped?, not_home, not_home_files, not_home_bytes,
-        )
-    };
-    let node = |node: &OnNode| object!(node => node, freed_bytes, store_bytes, failed?, notes);
-    json::document(json!({
-        "runs": reply.runs.iter().map(run).collect::<Vec<_>>(),
-        "nodes": reply.nodes.iter().map(node).collect::<Vec<_>>(),
-        "dry_run": dry_run,
-    }))
+        ],
+        nodes: [node => node, freed_bytes, store_bytes, failed?, notes],
+        dry_run: dry_run,
+    )
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use nero_wire::v1::disk_usage_reply::Run;
 use nero_wire::v1::du_reply::OnNode;
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{DiskUsageReply, DuReply, DuRequest};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::args::Du;
 use crate::connect::{CHANGE_DEADLINE, Whose};
@@ -26,11 +26,8 @@ pub async fn run(session: &mut Session, args: &Du) -> Result<u8, Stop> {
     let reply = silence
         .over(session.call(CHANGE_DEADLINE, asked, ManClient::du))
         .await?;
-    if args.json.json {
-        session.out.json(&as_json(&reply))?;
-    } else {
-        session.out.text(&as_text(&session.out.screen, &reply))?;
-    }
+    let out = &session.out;
+    out.reply(&[], || as_json(&reply), || as_text(&out.screen, &reply))?;
     let failed = reply.nodes.iter().filter(|node| !node.failed.is_empty());
     Ok(code::of_failures(failed.map(|node| node.away)))
 }
@@ -40,13 +37,13 @@ fn as_text(screen: &Screen, reply: &DuReply) -> String {
         ("node", &|(node, _)| Cell::text(&node.node)),
         ("runs", &|(_, usage)| Cell::bytes(usage.runs_bytes)),
         ("code", &|(_, usage)| Cell::bytes(usage.store_bytes)),
-        ("of it unused", &|(_, usage)| {
-            Cell::bytes(usage.store_unused_bytes)
+        ("of it unused", &|(_, it)| {
+            Cell::bytes(it.store_unused_bytes)
         }),
         ("trash", &|(_, usage)| Cell::bytes(usage.trash_bytes)),
         ("programs", &|(_, usage)| Cell::bytes(usage.agents_bytes)),
-        ("of them unused", &|(_, usage)| {
-            Cell::bytes(usage.agents_unused_bytes)
+        ("of them unused", &|(_, it)| {
+            Cell::bytes(it.agents_unused_bytes)
         }),
         ("images", &|(_, usage)| Cell::bytes(usage.images_bytes)),
         ("free", &|(_, usage)| Cell::bytes(usage.free_bytes)),
@@ -55,11 +52,8 @@ fn as_text(screen: &Screen, reply: &DuReply) -> String {
     let mut below = String::new();
     for node in &reply.nodes {
         let Some(usage) = node.usage.as_ref().filter(|_| node.failed.is_empty()) else {
-            below.push_str(&format!(
-                "{}: {}\n",
-                Safe::line(&node.node),
-                Safe::line(&node.failed)
-            ));
+            let (name, why) = (Safe::line(&node.node), Safe::line(&node.failed));
+            below.push_str(&format!("{name}: {why}\n"));
             continue;
         };
         measured.push((node, usage));
@@ -67,55 +61,49 @@ fn as_text(screen: &Screen, reply: &DuReply) -> String {
             below.push_str(&run_line(&node.node, run));
         }
     }
-    let mut said = table::list(screen, &columns, &measured);
-    said.push_str(&below);
-    said.push_str(&format!(
-        "here: frozen code {}, results {}, databases {}\n",
+    let table = table::list(screen, &columns, &measured);
+    let (code, results) = (
         text::bytes(reply.home_store_bytes),
         text::bytes(reply.home_results_bytes),
-        text::bytes(reply.home_database_bytes)
-    ));
-    said
+    );
+    let databases = text::bytes(reply.home_database_bytes);
+    format!("{table}{below}here: frozen code {code}, results {results}, databases {databases}\n")
 }
 
 fn run_line(node: &str, run: &Run) -> String {
-    let id = run.run.as_ref().map_or_else(String::new, |run| {
+    let id = run.run.as_ref();
+    let id = id.map_or_else(String::new, |run| {
         format!("{}.{}", run.experiment, run.number)
     });
     let live = if run.live { "  live" } else { "" };
-    format!(
-        "{}  {id:<8} {:>6}  {}{live}\n",
+    let (node, bytes, folder) = (
         Safe::line(node),
         text::bytes(run.bytes),
-        Safe::line(&run.folder)
-    )
+        Safe::line(&run.folder),
+    );
+    format!("{node}  {id:<8} {bytes:>6}  {folder}{live}\n")
 }
 
 fn as_json(reply: &DuReply) -> Value {
-    let run = |run: &Run| {
-        let id = run.run.clone().unwrap_or_default();
-        object!(run =>
-            id: id.experiment,
-            run: json::run_id(id.experiment, id.number),
-            bytes, live, folder,
+    let id = |run: &Run| run.run.clone().unwrap_or_default();
+    let usage = |usage: &DiskUsageReply| {
+        object!(usage =>
+            runs_bytes, store_bytes, store_files, store_unused_bytes, trash_bytes,
+            agents_bytes, agents_unused_bytes, images_bytes, free_bytes, total_bytes,
+            runs: [run =>
+                id: id(run).experiment, run: json::run_id(id(run).experiment, id(run).number),
+                bytes, live, folder,
+            ],
         )
     };
-    let node = |node: &OnNode| {
-        let usage = node.usage.as_ref().map(|usage| {
-            object!(usage =>
-                runs_bytes, store_bytes, store_files, store_unused_bytes, trash_bytes,
-                agents_bytes, agents_unused_bytes, images_bytes, free_bytes, total_bytes,
-                runs: usage.runs.iter().map(run).collect::<Vec<_>>(),
-            )
-        });
-        object!(node => node, usage: usage, failed?, as_of: text::iso_time(node.as_of_ms))
-    };
-    json::document(json!({
-        "nodes": reply.nodes.iter().map(node).collect::<Vec<_>>(),
-        "home": {
-            "store_bytes": reply.home_store_bytes,
-            "results_bytes": reply.home_results_bytes,
-            "database_bytes": reply.home_database_bytes,
-        },
-    }))
+    object!(reply =>
+        nodes: [node =>
+            node, usage: node.usage.as_ref().map(usage), failed?,
+            as_of: text::iso_time(node.as_of_ms),
+        ],
+        home: object!(reply =>
+            store_bytes: reply.home_store_bytes, results_bytes: reply.home_results_bytes,
+            database_bytes: reply.home_database_bytes,
+        ),
+    )
 }

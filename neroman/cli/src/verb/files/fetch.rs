@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use crate::args::Fetch;
 use crate::connect::{CHANGE_DEADLINE, Next, Whose};
 use crate::fault::{Stop, code};
-use crate::say::Out;
 use crate::say::progress::Meter;
 use crate::session::{Session, refuse_empty, selection};
 
@@ -23,13 +22,11 @@ pub async fn run(session: &mut Session, args: &Fetch) -> Result<u8, Stop> {
     let asked = FetchRequest {
         selection: Some(selection(&args.picked)),
         include: args.include.clone(),
-        dry_run: args.dry_run,
+        dry_run: args.trial.dry_run,
     };
     let mut done: BTreeMap<(u64, u32), One> = BTreeMap::new();
     'asking: loop {
-        let out = Out {
-            screen: session.out.screen,
-        };
+        let out = session.out;
         let mut meter = Meter::new();
         let mut notes = Vec::new();
         let whose = match args.picked.as_slice() {
@@ -55,8 +52,8 @@ pub async fn run(session: &mut Session, args: &Fetch) -> Result<u8, Stop> {
                         if done.get(&run).is_some_and(|known| known.failed.is_empty()) {
                             continue;
                         }
-                        if !args.json.json {
-                            out.text(&line(&one, args.dry_run))?;
+                        if !out.as_json {
+                            out.text(&line(&one, args.trial.dry_run))?;
                         }
                         done.insert(run, one);
                     }
@@ -67,12 +64,8 @@ pub async fn run(session: &mut Session, args: &Fetch) -> Result<u8, Stop> {
         }
         meter.clear();
         let done: Vec<One> = done.into_values().collect();
-        if args.json.json {
-            out.json(&as_json(&done, &notes, args.dry_run))?;
-        } else {
-            out.notes(&notes);
-            out.text(&counts(&done, args.dry_run))?;
-        }
+        let fields = || as_json(&done, &notes, args.trial.dry_run);
+        out.reply(&notes, fields, || counts(&done, args.trial.dry_run))?;
         return Ok(ended(&done, !args.include.is_empty()));
     }
 }
@@ -93,20 +86,15 @@ fn line(one: &One, dry_run: bool) -> String {
     let run = format!("{}.{}", one.experiment, one.run);
     let mut said = if one.failed.is_empty() {
         let verb = if dry_run { "would fetch" } else { "fetched" };
-        let files = usize::try_from(one.files).unwrap_or(usize::MAX);
-        let mut line = format!(
-            "{run}  {verb} {}, {}",
-            text::plural(files, "file"),
-            text::bytes(one.bytes)
-        );
+        let (files, bytes) = (text::plural(one.files, "file"), text::bytes(one.bytes));
+        let mut line = format!("{run}  {verb} {files}, {bytes}");
         if one.unchanged > 0 {
             line.push_str(&format!(" · {} unchanged", one.unchanged));
         }
         if !one.folder.is_empty() {
             line.push_str(&format!("  {}", Safe::line(&one.folder)));
         }
-        line.push('\n');
-        line
+        line + "\n"
     } else {
         format!("{run}  failed: {}\n", Safe::line(&one.failed))
     };
@@ -120,34 +108,26 @@ fn counts(done: &[One], dry_run: bool) -> String {
     let failed = done.iter().filter(|one| !one.failed.is_empty()).count();
     let sum = |of: fn(&One) -> u64| done.iter().map(of).sum::<u64>();
     let verb = if dry_run { "would fetch" } else { "fetched" };
-    let files = usize::try_from(sum(|one| one.files)).unwrap_or(usize::MAX);
-    let mut said = format!(
-        "{verb} {}, {} of {}",
-        text::plural(files, "file"),
-        text::bytes(sum(|one| one.bytes)),
-        text::plural(done.len() - failed, "run")
-    );
+    let files = text::plural(sum(|one| one.files), "file");
+    let bytes = text::bytes(sum(|one| one.bytes));
+    let runs = text::plural(done.len() - failed, "run");
+    let mut said = format!("{verb} {files}, {bytes} of {runs}");
     if failed > 0 {
         said.push_str(&format!(" · failed {failed}"));
     }
     if done.is_empty() {
         said.push_str(" · no run was picked");
     }
-    said.push('\n');
-    said
+    said + "\n"
 }
 
 fn as_json(done: &[One], notes: &[String], dry_run: bool) -> Value {
     let one = |one: &One| {
         object!(one =>
-            id: one.experiment,
-            run: json::run_id(one.experiment, one.run),
+            id: one.experiment, run: json::run_id(one.experiment, one.run),
             folder?, files, bytes, unchanged, notes, failed?,
         )
     };
-    json::document(json!({
-        "runs": done.iter().map(one).collect::<Vec<_>>(),
-        "notes": notes,
-        "dry_run": dry_run,
-    }))
+    let runs: Vec<_> = done.iter().map(one).collect();
+    json!({"runs": runs, "notes": notes, "dry_run": dry_run})
 }

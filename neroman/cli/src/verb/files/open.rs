@@ -3,9 +3,11 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use nero_views::json;
+use nero_views::json::{self, run_id};
+use nero_views::object;
 use nero_wire::v1::PathsRequest;
 use nero_wire::v1::man_client::ManClient;
+use nero_wire::v1::paths_reply::One;
 use serde_json::json;
 use tokio::process::Command;
 
@@ -54,30 +56,22 @@ pub async fn run(session: &mut Session, args: &OpenResults) -> Result<u8, Stop> 
             why_not = open(&one.path).await;
         }
         opened.push(why_not.is_none());
-        if why_not.is_some() && !args.json.json {
+        if why_not.is_some() && !session.out.as_json {
             session.out.raw(format!("{}\n", one.path).as_bytes())?;
         }
     }
-    if args.json.json {
-        let folders = there.iter().zip(&opened).map(|(one, opened)| {
-            json!({
-                "id": one.experiment,
-                "run": json::run_id(one.experiment, one.run),
-                "path": one.path,
-                "opened": opened,
-            })
-        });
-        let folders: Vec<_> = folders.collect();
+    if session.out.as_json {
+        let folder = |(one, opened): (&&One, &bool)| {
+            let run = run_id(one.experiment, one.run);
+            object!(one => id: one.experiment, run: run, path, opened: opened)
+        };
+        let folders: Vec<_> = there.iter().zip(&opened).map(folder).collect();
         let document = json!({"folders": folders, "why_not": why_not});
         session.out.json(&json::document(document))?;
     } else if let (Some(why), false) = (&why_not, there.is_empty()) {
         session.out.note(&format!("not opened: {why}"));
     }
-    Ok(if there.is_empty() {
-        code::FAILED
-    } else {
-        code::OK
-    })
+    Ok(code::ok_if(!there.is_empty()))
 }
 
 /// Why there is no desktop here.

@@ -5,7 +5,6 @@ use nero_views::{json, object};
 use nero_wire::v1::PathsRequest;
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::paths_reply::One;
-use serde_json::json;
 
 use crate::args::Paths;
 use crate::fault::{Fault, Stop, code};
@@ -18,22 +17,17 @@ pub async fn run(session: &mut Session, args: &Paths) -> Result<u8, Stop> {
         work: args.work,
     };
     let reply = session.read(asked, ManClient::paths).await?;
-    if args.json.json {
-        let paths = reply.paths.iter().map(|one| {
-            object!(one =>
-                id: one.experiment,
-                run: json::run_id(one.experiment, one.run),
-                path?, node?, note?,
-            )
-        });
-        let paths: Vec<_> = paths.collect();
-        session.out.json(&json::document(json!({"paths": paths})))?;
+    if session.out.as_json {
+        session
+            .out
+            .json(&json::document(object!(reply => paths: [one =>
+                id: one.experiment, run: json::run_id(one.experiment, one.run), path?, node?, note?
+            ])))?;
     } else {
         for one in &reply.paths {
             if !one.note.is_empty() {
-                session
-                    .out
-                    .note(&format!("note: {}: {}", one.experiment, one.note));
+                let note = format!("note: {}: {}", one.experiment, one.note);
+                session.out.note(&note);
             }
             if !one.path.is_empty() {
                 session.out.raw(format!("{}\n", shown(one)?).as_bytes())?;
@@ -41,7 +35,7 @@ pub async fn run(session: &mut Session, args: &Paths) -> Result<u8, Stop> {
         }
     }
     let found = reply.paths.iter().any(|one| !one.path.is_empty());
-    Ok(if found { code::OK } else { code::FAILED })
+    Ok(code::ok_if(found))
 }
 
 /// The path; for a folder on another machine, as `scp` and `rsync` take it.

@@ -13,7 +13,7 @@ use crate::say::Out;
 /// Writes the pages into a folder, which is made when it is missing.
 pub fn run(out: &Out, folder: &str) -> Result<u8, Stop> {
     let cannot = |error: &std::io::Error| {
-        Fault::new(code::FAILED, format!("cannot write pages into {folder}")).because(error)
+        Fault::failed(format!("cannot write pages into {folder}")).because(error)
     };
     let path = Path::new(folder);
     fs::create_dir_all(path).map_err(|error| cannot(&error))?;

@@ -3,6 +3,8 @@
 pub mod man;
 pub mod version;
 
+use nero_views::text;
+
 use crate::fault::{Fault, Stop, code};
 use crate::line;
 use crate::names;
@@ -95,105 +97,38 @@ struct Topic {
     heading: &'static str,
 }
 
-const fn topic(
-    name: &'static str,
-    about: &'static str,
-    page: &'static str,
-    heading: &'static str,
-) -> Topic {
-    Topic {
-        name,
-        about,
-        page,
-        heading,
-    }
+/// Each topic: its name, its page, the heading there, and a line about it.
+macro_rules! topics {
+    ($($name:literal $page:ident $heading:expr => $about:literal)*) => {
+        [$(Topic { name: $name, about: $about, page: $page, heading: $heading }),*]
+    };
 }
 
-const TOPICS: [Topic; 23] = [
-    topic("selectors", "How experiments are picked", SELECTORS, ""),
-    topic(
-        "expressions",
-        "Conditions on facts, parameters and metrics",
-        SELECTORS,
-        "Expressions",
-    ),
-    topic(
-        "rules",
-        "What ends a run or warns while it lives",
-        SELECTORS,
-        "Rules",
-    ),
-    topic(
-        "cohorts",
-        "Rules over the peers of a run",
-        SELECTORS,
-        "Rules over a cohort",
-    ),
-    topic(
-        "states",
-        "What the words of the state column mean",
-        SELECTORS,
-        "States",
-    ),
-    topic("format", "What stands in neronet.yaml", FORMAT, ALL),
-    topic(
-        "parameters",
-        "Many values, and how a job gets them",
-        PARAMETERS,
-        ALL,
-    ),
-    topic("jobs", "What a job finds, and where it runs", JOBS, ALL),
-    topic(
-        "order",
-        "What comes first, and what follows an end",
-        ORDER,
-        ALL,
-    ),
-    topic(
-        "results",
-        "What comes home, and files of results",
-        RESULTS,
-        ALL,
-    ),
-    topic(
-        "metrics",
-        "What is read from the output of jobs",
-        METRICS,
-        ALL,
-    ),
-    topic(
-        "containers",
-        "Runs in podman, docker, apptainer, charliecloud",
-        CONTAINERS,
-        ALL,
-    ),
-    topic("infra", "A set of hosts, ready with one line", INFRA, ALL),
-    topic("view", "The live view: keys, and what it costs", TOP, ALL),
-    topic("mcp", "Tools for a coding agent", MCP, ALL),
-    topic(
-        "page",
-        "The page in the browser, and who is answered",
-        WEB,
-        ALL,
-    ),
-    topic("gpus", "Who gets which card", GPUS, ""),
-    topic("config", "What stands in config.yaml", NODES, "config.yaml"),
-    topic("nodes", "Machines, groups, and the way to them", NODES, ALL),
-    topic(
-        "schedulers",
-        "Nodes with SLURM, Grid Engine or another scheduler",
-        SCHEDULERS,
-        ALL,
-    ),
-    topic(
-        "messages",
-        "What messages mean, and what to do",
-        MESSAGES,
-        ALL,
-    ),
-    topic("variables", "Environment variables", VARIABLES, ALL),
-    topic("mail", "Who is told what, and how", MAIL, ""),
-];
+const TOPICS: [Topic; 23] = topics! {
+    "selectors" SELECTORS "" => "How experiments are picked"
+    "expressions" SELECTORS "Expressions" => "Conditions on facts, parameters and metrics"
+    "rules" SELECTORS "Rules" => "What ends a run or warns while it lives"
+    "cohorts" SELECTORS "Rules over a cohort" => "Rules over the peers of a run"
+    "states" SELECTORS "States" => "What the words of the state column mean"
+    "format" FORMAT ALL => "What stands in neronet.yaml"
+    "parameters" PARAMETERS ALL => "Many values, and how a job gets them"
+    "jobs" JOBS ALL => "What a job finds, and where it runs"
+    "order" ORDER ALL => "What comes first, and what follows an end"
+    "results" RESULTS ALL => "What comes home, and files of results"
+    "metrics" METRICS ALL => "What is read from the output of jobs"
+    "containers" CONTAINERS ALL => "Runs in podman, docker, apptainer, charliecloud"
+    "infra" INFRA ALL => "A set of hosts, ready with one line"
+    "view" TOP ALL => "The live view: keys, and what it costs"
+    "mcp" MCP ALL => "Tools for a coding agent"
+    "page" WEB ALL => "The page in the browser, and who is answered"
+    "gpus" GPUS "" => "Who gets which card"
+    "config" NODES "config.yaml" => "What stands in config.yaml"
+    "nodes" NODES ALL => "Machines, groups, and the way to them"
+    "schedulers" SCHEDULERS ALL => "Nodes with SLURM, Grid Engine or another scheduler"
+    "messages" MESSAGES ALL => "What messages mean, and what to do"
+    "variables" VARIABLES ALL => "Environment variables"
+    "mail" MAIL "" => "Who is told what, and how"
+};
 
 /// In the place of a heading: the page with all its sections.
 const ALL: &str = "*";
@@ -233,8 +168,7 @@ pub fn run(out: &Out, wanted: Option<&str>) -> Result<u8, Stop> {
         (Err(_), Some(_)) => None,
         (Err(fault), None) => return Err(fault.into()),
     };
-    let parts: Vec<String> = verb.into_iter().chain(page).collect();
-    out.text(&parts.join("\n"))?;
+    out.text(&text::join(verb.into_iter().chain(page), "\n"))?;
     Ok(code::OK)
 }
 
@@ -243,15 +177,10 @@ pub fn overview(width: u16) -> String {
     let fold = |begin: &str, text: &str| page::folded(begin, text, width);
     let usage = USAGE.map(|(begin, line)| fold(begin, line)).concat();
     let groups: String = GROUPS.iter().map(|group| group.lines(width)).collect();
-    let topics: Vec<&str> = topics().map(|topic| topic.name).collect();
+    let topics = text::join(topics().map(|topic| topic.name), ", ");
     let [picks, more] = AFTER;
-    let more = format!("{more} {}", topics.join(", "));
-    format!(
-        "{}\n{usage}\n{groups}\n{}{}",
-        fold("", BEFORE),
-        fold("", picks),
-        fold("", &more)
-    )
+    let after = fold("", picks) + &fold("", &format!("{more} {topics}"));
+    format!("{}\n{usage}\n{groups}\n{after}", fold("", BEFORE))
 }
 
 impl VerbGroup {

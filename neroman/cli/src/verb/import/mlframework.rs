@@ -15,7 +15,7 @@ use nero_model::safe::{Safe, quoted};
 use nero_yaml::Mark;
 
 use super::{ImportedText, put_block, scalar};
-use crate::fault::{Fault, Stop, code};
+use crate::fault::{Fault, Stop};
 use crate::verb::noodles::{contents, refused};
 
 const TASKS: &str = "tasks.py";
@@ -54,7 +54,7 @@ impl Project {
         let hosts = if is_there(&hosts_file) {
             let read = MlframeworkHosts::read(&framework.join(hosts_file));
             let what = "cannot read the hosts of the project";
-            Some(read.map_err(|error| Fault::new(code::FAILED, what).because(&error))?)
+            Some(read.map_err(|error| Fault::failed(what).because(&error))?)
         } else {
             None
         };

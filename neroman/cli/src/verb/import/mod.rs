@@ -97,7 +97,7 @@ fn save(out: &Out, path: &str, imported: &ImportedText) -> Result<u8, Stop> {
         }
         Err(error) => {
             let is_there = error.kind() == ErrorKind::AlreadyExists;
-            let fault = Fault::new(code::FAILED, format!("cannot write {path}"));
+            let fault = Fault::failed(format!("cannot write {path}"));
             Err(if is_there {
                 fault.cause("it is there already").hint("`-o -` prints it")
             } else {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::Member;
 use crate::fault::{Fault, Stop};
-use crate::say::{Out, Screen};
+use crate::say::Out;
 use crate::verb::node::{finding_as_json, finding_text};
 use crate::verb::watch::redrawn;
 
@@ -26,8 +26,7 @@ pub struct HostProgress {
 
 /// All hosts.
 pub struct Board {
-    out: Out,
-    is_json: bool,
+    pub out: Out,
     done: &'static str,
     pub hosts: Vec<HostProgress>,
     drawn: String,
@@ -35,7 +34,7 @@ pub struct Board {
 
 impl Board {
     /// A board of these hosts. `done` is the word behind a host whose call succeeded.
-    pub fn new(screen: Screen, is_json: bool, done: &'static str, members: &[Member]) -> Self {
+    pub fn new(out: Out, done: &'static str, members: &[Member]) -> Self {
         let host = |member: &Member| HostProgress {
             member: member.clone(),
             state: "connecting".to_owned(),
@@ -44,8 +43,7 @@ impl Board {
             failed: None,
         };
         Self {
-            out: Out { screen },
-            is_json,
+            out,
             done,
             hosts: members.iter().map(host).collect(),
             drawn: String::new(),
@@ -59,11 +57,10 @@ impl Board {
             Some(Event::Progress(progress)) => {
                 let share = match progress.total_bytes {
                     0 => String::new(),
-                    total => format!(
-                        ": {} of {}",
-                        text::bytes(progress.done_bytes),
-                        text::bytes(total)
-                    ),
+                    total => {
+                        let done = text::bytes(progress.done_bytes);
+                        format!(": {done} of {}", text::bytes(total))
+                    }
                 };
                 host.state = format!("{}{share}", progress.what);
             }
@@ -89,7 +86,7 @@ impl Board {
             (None, Some(node)) => format!("{done}: {}", has(node, &host.findings)),
             (None, None) => done.to_owned(),
         };
-        if self.out.screen.tty || self.is_json {
+        if self.out.screen.tty || self.out.as_json {
             return self.draw();
         }
         let width = self.width();
@@ -98,7 +95,7 @@ impl Board {
 
     /// Draws all lines anew on a terminal.
     fn draw(&mut self) -> Result<(), Stop> {
-        if !self.out.screen.tty || self.is_json {
+        if !self.out.screen.tty || self.out.as_json {
             return Ok(());
         }
         let width = self.width();
@@ -117,30 +114,19 @@ impl Board {
         labels.map(|label| label.chars().count()).max().unwrap_or(0)
     }
 
-    /// Prints why hosts failed, what to read about the others, and the counts.
-    pub fn sum_up(&self, name: &str) -> Result<(), Stop> {
-        let mut told: Vec<(String, Vec<&str>)> = Vec::new();
-        for host in &self.hosts {
-            let remarks = host.remarks();
-            let node = host.member.node.as_str();
-            match told.iter_mut().find(|(known, _)| *known == remarks) {
-                Some((_, nodes)) => nodes.push(node),
-                None => told.push((remarks, vec![node])),
-            }
-        }
+    /// Why hosts failed, what to read about the others, and the counts.
+    pub fn summary(&self, name: &str) -> String {
+        let hosts = self.hosts.iter();
+        let told = text::grouped(hosts.map(|host| (host.remarks(), host.member.node.as_str())));
+        let mut text = String::new();
         for (remarks, nodes) in told.iter().filter(|(remarks, _)| !remarks.is_empty()) {
             let nodes = nodes.join(", ");
-            self.out
-                .text(&format!("{}:\n{remarks}", Safe::line(&nodes)))?;
+            text.push_str(&format!("{}:\n{remarks}", Safe::line(&nodes)));
         }
         let done = self.hosts.iter().filter(|host| host.failed.is_none());
-        self.out.line(&format!(
-            "{}: {} of {} {}",
-            Safe::line(name),
-            done.count(),
-            text::plural(self.hosts.len(), "host"),
-            self.done
-        ))
+        let (name, done, word) = (Safe::line(name), done.count(), self.done);
+        let hosts = text::plural(self.hosts.len(), "host");
+        text + &format!("{name}: {done} of {hosts} {word}\n")
     }
 
     /// What became of the hosts.

@@ -3,21 +3,15 @@
 use nero_model::safe::quoted;
 use nero_views::text;
 use nero_wire::v1::man_client::ManClient;
-use nero_wire::v1::{AbortRequest, NodePutAwayRequest, NodesReply, Selection};
+use nero_wire::v1::{AbortRequest, NodePutAwayRequest, NodesReply};
 
 use super::{Board, LOCAL, Member, members, on_each, on_node, sum_up};
 use crate::fault::{Fault, Stop, code};
-use crate::session::{Session, author, request};
+use crate::session::{Session, author, exactly, request};
 use crate::verb::change::abort;
 
 /// Runs the verb.
-pub async fn run(
-    session: &mut Session,
-    name: &str,
-    purge: bool,
-    yes: bool,
-    is_json: bool,
-) -> Result<u8, Stop> {
+pub async fn run(session: &mut Session, name: &str, purge: bool, yes: bool) -> Result<u8, Stop> {
     let known = on_node::ask(session, true).await?;
     let members = members(&known, name)?;
     refuse_default(&known, name, &members)?;
@@ -31,7 +25,7 @@ pub async fn run(
         purge,
     };
     let requests = members.iter().map(request).collect();
-    let board = Board::new(session.out.screen, is_json, "put away", &members);
+    let board = Board::new(session.out, "put away", &members);
     let mut board = on_each(session, board, requests, ManClient::node_put_away).await?;
     for (host, member) in board.hosts.iter_mut().zip(&members) {
         if let Some(fault) = host.failed.as_mut()
@@ -46,7 +40,7 @@ pub async fn run(
             );
         }
     }
-    sum_up(session, &board, name, is_json)
+    sum_up(&board, name)
 }
 
 /// The configuration would name what is gone.
@@ -73,10 +67,7 @@ async fn end_runs(
     let each = words.map(|word| format!("(node==\"{word}\" && live)"));
     let mut asked = AbortRequest {
         request: request(),
-        selection: Some(Selection {
-            text: each.collect::<Vec<_>>().join(","),
-            ..Selection::default()
-        }),
+        selection: Some(exactly(text::join(each, ","))),
         dry_run: true,
         author: author(),
         ..AbortRequest::default()
@@ -91,10 +82,7 @@ async fn end_runs(
     let ids: Vec<u64> = touched.iter().map(|(id, _)| *id).collect();
     asked.request = request();
     asked.dry_run = false;
-    asked.selection = Some(Selection {
-        text: text::ids(&ids),
-        ..Selection::default()
-    });
+    asked.selection = Some(exactly(text::ids(&ids)));
     let reply = abort::call(session, asked).await?;
     session.out.note(abort::as_text(&reply, false).trim_end());
     Ok(true)

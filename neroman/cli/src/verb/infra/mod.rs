@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use futures_util::future::join_all;
 use nero_config::LOCAL;
 use nero_model::safe::{Safe, quoted};
-use nero_views::{json, object};
+use nero_views::object;
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{
     NodeAddRequest, NodeEvent, NodeImageReply, NodeImageRequest, NodeReadyRequest, NodesReply,
@@ -21,8 +21,8 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::on_node::{self, NamedNodes};
 use super::status;
-use crate::args::{InfraVerb, Json};
-use crate::connect::{CHANGE_DEADLINE, Next};
+use crate::args::InfraVerb;
+use crate::connect::CHANGE_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::session::Session;
 use board::Board;
@@ -41,14 +41,11 @@ pub async fn run(session: &mut Session, args: &InfraVerb) -> Result<u8, Stop> {
     session.goes_by_ssh();
     match args {
         InfraVerb::Up(args) => up::run(session, args).await,
-        InfraVerb::Status { name, json } => show(session, name, json).await,
-        InfraVerb::Update { name, now, json } => update(session, name, *now, json.json).await,
+        InfraVerb::Status { name, .. } => show(session, name).await,
+        InfraVerb::Update { name, now, .. } => update(session, name, *now).await,
         InfraVerb::Down {
-            name,
-            purge,
-            yes,
-            json,
-        } => down::run(session, name, *purge, *yes, json.json).await,
+            name, purge, yes, ..
+        } => down::run(session, name, *purge, *yes).await,
     }
 }
 
@@ -110,30 +107,18 @@ async fn follow<Q: Clone>(
         Request<Q>,
     ) -> Result<Response<Streaming<NodeEvent>>, Status>,
 ) -> Result<(), Stop> {
+    let take = async |event: Option<NodeEvent>| {
+        let taken = event.map(|event| board.borrow_mut().take(index, event));
+        taken.unwrap_or(Ok(())).map(|()| true)
+    };
     let mut session = session.beside();
-    'asking: loop {
-        let client = session.client().await?;
-        let mut events = client.call(CHANGE_DEADLINE, request.clone(), send).await?;
-        loop {
-            match client.next(&mut events).await? {
-                Next::Message(event) => board.borrow_mut().take(index, event)?,
-                Next::Lost => continue 'asking,
-                Next::End => return Ok(()),
-            }
-        }
-    }
+    session.each(CHANGE_DEADLINE, request, send, take).await
 }
 
 /// Prints what became of the hosts; the exit code.
-fn sum_up(session: &Session, board: &Board, name: &str, is_json: bool) -> Result<u8, Stop> {
-    if is_json {
-        session.out.json(&json::document(json!({
-            "infra": name,
-            "hosts": board.as_json(),
-        })))?;
-    } else {
-        board.sum_up(name)?;
-    }
+fn sum_up(board: &Board, name: &str) -> Result<u8, Stop> {
+    let fields = || json!({"infra": name, "hosts": board.as_json()});
+    board.out.reply(&[], fields, || board.summary(name))?;
     let failed = board.hosts.iter().filter_map(|host| host.failed.as_ref());
     Ok(code::of_failures(
         failed.map(|fault| fault.exit_code == code::NO_NODE),
@@ -141,7 +126,7 @@ fn sum_up(session: &Session, board: &Board, name: &str, is_json: bool) -> Result
 }
 
 /// `infra update`. A connection brings the agent of the daemon's build by itself.
-async fn update(session: &mut Session, name: &str, now: bool, is_json: bool) -> Result<u8, Stop> {
+async fn update(session: &mut Session, name: &str, now: bool) -> Result<u8, Stop> {
     let known = on_node::ask(session, true).await?;
     let members = members(&known, name)?;
     let request = |member: &Member| NodeReadyRequest {
@@ -154,37 +139,32 @@ async fn update(session: &mut Session, name: &str, now: bool, is_json: bool) -> 
         idle_only: !now,
     };
     let requests = members.iter().map(request).collect();
-    let board = Board::new(session.out.screen, is_json, "up to date", &members);
+    let board = Board::new(session.out, "up to date", &members);
     let board = on_each(session, board, requests, ManClient::node_ready).await?;
-    sum_up(session, &board, name, is_json)
+    sum_up(&board, name)
 }
 
 /// `infra status`: as `status GROUP`, and the images.
-async fn show(session: &mut Session, name: &str, as_json: &Json) -> Result<u8, Stop> {
+async fn show(session: &mut Session, name: &str) -> Result<u8, Stop> {
     let known = on_node::ask(session, true).await?;
     let members = members(&known, name)?;
     let named = NamedNodes {
         word: name.to_owned(),
         nodes: members.iter().map(|member| member.node.clone()).collect(),
     };
-    let args = status::plainly(name, as_json);
+    let args = status::plainly(name);
     let images = join_all(members.iter().map(|member| image(session, &member.node))).await;
     let images: Vec<NodeImageReply> = images.into_iter().collect::<Result<_, _>>()?;
     let images = members.iter().zip(&images);
     let images: Vec<_> = images
         .filter(|(_, image)| !image.image.is_empty())
         .collect();
-    if as_json.json {
-        let image = |(member, image): &(&Member, &NodeImageReply)| {
-            object!(image =>
-                node: member.node, image, runtime?, digest?, why_not?,
-            )
-        };
+    if session.out.as_json {
+        let image = |(member, image): &(&Member, &NodeImageReply)| object!(image => node: member.node, image, runtime?, digest?, why_not?);
         let images = images.iter().map(image).collect();
-        let more = vec![("images", images)];
-        return status::on_set(session, &named, &args, more).await;
+        return status::on_set(session, &named, &args, Some(("images", images))).await;
     }
-    let shown = status::on_set(session, &named, &args, Vec::new()).await?;
+    let shown = status::on_set(session, &named, &args, None).await?;
     for (member, image) in images {
         let how = match image.runtime.as_str() {
             "" => image.why_not.clone(),

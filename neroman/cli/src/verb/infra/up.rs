@@ -32,14 +32,14 @@ pub async fn run(session: &mut Session, args: &InfraUp) -> Result<u8, Stop> {
     session.on_interrupt(Left::text(
         "hosts that are ready stay so; the same command goes on".to_owned(),
     ));
-    let board = Board::new(session.out.screen, args.json.json, "ready", &members);
+    let board = Board::new(session.out, "ready", &members);
     let mut board = on_each(session, board, requests, ManClient::node_ready).await?;
     for (host, member) in board.hosts.iter_mut().zip(&members) {
         if let Some(fault) = &mut host.failed {
             hint_by_person(fault, member);
         }
     }
-    sum_up(session, &board, &args.name, args.json.json)
+    sum_up(&board, &args.name)
 }
 
 /// The hosts of the command line or of the file.
@@ -63,11 +63,9 @@ fn hosts(args: &InfraUp) -> Result<MlframeworkHosts, Fault> {
         });
     };
     let read = MlframeworkHosts::read(Path::new(file)).map_err(|error| {
-        let fault = Fault::usage("the hosts cannot be read").because(&error);
-        match error.hint() {
-            Some(hint) => fault.hint(hint),
-            None => fault,
-        }
+        Fault::usage("the hosts cannot be read")
+            .because(&error)
+            .maybe_hint(error.hint())
     })?;
     if read.workers.is_empty() {
         let fault = Fault::usage(format!("{file} names no host"));
@@ -160,10 +158,8 @@ fn refuse_file(image: &str) -> Result<(), Fault> {
         return Ok(());
     }
     let file = Path::new(image).file_name().unwrap_or_default().display();
-    let what = format!(
-        "the image {} is a file here, which the hosts lack",
-        quoted(image)
-    );
+    let name = quoted(image);
+    let what = format!("the image {name} is a file here, which the hosts lack");
     Err(Fault::usage(what).hint(format!(
         "`scp {image} HOST:` for each host, then --image '~/{file}'; or `container: ./{file}` in \
          the experiment, whose runs take it along"

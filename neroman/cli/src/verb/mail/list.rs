@@ -2,50 +2,43 @@
 
 use nero_model::ids;
 use nero_model::safe::Safe;
+use nero_views::object;
 use nero_views::text::{self, iso_time};
-use nero_views::{json, object};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{MailDelivery, MailListReply, MailListRequest, MailRetryRequest};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::connect::Change;
 use crate::fault::{Stop, code};
 use crate::say::Screen;
 use crate::say::table::{self, Cell, Column};
 use crate::session::Session;
 
+/// What becomes of deliveries that are tried again.
+const TRIED: &str = "tried again now; `neroman mail list` shows what comes of it";
+
 /// `mail list`.
-pub(super) async fn list(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
+pub(super) async fn list(session: &mut Session) -> Result<u8, Stop> {
     let reply = session
         .read(MailListRequest {}, ManClient::mail_list)
         .await?;
-    if as_json {
-        session.out.json(&document(&reply))?
-    } else {
-        session.out.text(&as_text(&session.out.screen, &reply))?
-    }
+    let (out, fields) = (&session.out, || as_json(&reply));
+    out.reply(&[], fields, || as_text(&out.screen, &reply))?;
     Ok(code::OK)
 }
 
 /// `mail retry`.
-pub(super) async fn retry(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
+pub(super) async fn retry(session: &mut Session) -> Result<u8, Stop> {
     let asked = MailRetryRequest {
         request: ids::random::<16>().to_vec(),
     };
-    let reply = session
-        .change(Change::Other, asked, ManClient::mail_retry)
-        .await?;
-    let count = usize::try_from(reply.deliveries).unwrap_or(usize::MAX);
-    match as_json {
-        true => session
-            .out
-            .json(&json::document(json!({"tried": reply.deliveries})))?,
-        false if count == 0 => session.out.line("nothing waits")?,
-        false => session.out.line(&format!(
-            "{} tried again now; `neroman mail list` shows what comes of it",
-            deliveries(count)
-        ))?,
-    }
+    let reply = session.change(asked, ManClient::mail_retry).await?;
+    let text = || match reply.deliveries {
+        0 => "nothing waits\n".to_owned(),
+        1 => format!("1 delivery is {TRIED}\n"),
+        count => format!("{count} deliveries are {TRIED}\n"),
+    };
+    let fields = || object!(reply => tried: reply.deliveries);
+    session.out.reply(&[], fields, text)?;
     Ok(code::OK)
 }
 
@@ -55,15 +48,12 @@ fn as_text(screen: &Screen, reply: &MailListReply) -> String {
         said.push_str(&table::list(screen, COLUMNS, &reply.deliveries));
     }
     if reply.notices > 0 {
-        let count = usize::try_from(reply.notices).unwrap_or(usize::MAX);
+        let events = text::plural(reply.notices, "event");
         let why = match reply.waits.as_str() {
             "" => String::new(),
             waits => format!(": {}", Safe::line(waits)),
         };
-        said.push_str(&format!(
-            "{} to be told{why}\n",
-            text::plural(count, "event")
-        ));
+        said.push_str(&format!("{events} to be told{why}\n"));
     }
     if reply.off {
         said.push_str("nobody is told of anything: config.yaml has neither `mail`, `notify.webhook` nor `notify.command`\n");
@@ -86,24 +76,12 @@ const COLUMNS: &[Column<'_, MailDelivery>] = &[
     ("words", &|one| Cell::text(&one.words)),
 ];
 
-fn document(reply: &MailListReply) -> Value {
-    let deliveries: Vec<Value> = reply.deliveries.iter().map(delivery).collect();
-    json::document(object!(reply => deliveries: deliveries, notices, waits?, off))
-}
-
-fn delivery(one: &MailDelivery) -> Value {
-    object!(one =>
-        way, to?, subject,
-        made: iso_time(one.made_ms),
-        state, words?,
-        at: iso_time(one.at_ms),
-        tries, message_id?,
+fn as_json(reply: &MailListReply) -> Value {
+    object!(reply =>
+        deliveries: [one =>
+            way, to?, subject, made: iso_time(one.made_ms), state, words?, at: iso_time(one.at_ms),
+            tries, message_id?,
+        ],
+        notices, waits?, off,
     )
-}
-
-fn deliveries(count: usize) -> String {
-    match count {
-        1 => "1 delivery is".to_owned(),
-        count => format!("{count} deliveries are"),
-    }
 }

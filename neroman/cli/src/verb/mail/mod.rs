@@ -13,25 +13,19 @@ use serde_json::{Value, json};
 use crate::args::MailVerb;
 use crate::fault::{Fault, Stop, code};
 use crate::say::Out;
-use crate::session::{Session, home};
+use crate::session::{Session, home, read_config};
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &MailVerb) -> Result<u8, Stop> {
     match args {
-        MailVerb::List(json) => list::list(session, json.json).await,
-        MailVerb::Retry(json) => list::retry(session, json.json).await,
-        MailVerb::Test { to, json } => test(&session.out, to.as_deref(), json.json).await,
+        MailVerb::List(_) => list::list(session).await,
+        MailVerb::Retry(_) => list::retry(session).await,
+        MailVerb::Test { to, .. } => test(&session.out, to.as_deref()).await,
     }
 }
 
-async fn test(out: &Out, to: Option<&str>, as_json: bool) -> Result<u8, Stop> {
-    let config = Config::read(&home()?.config).map_err(|error| {
-        let fault = Fault::usage("the configuration cannot be used").because(&error);
-        match error.hint() {
-            Some(hint) => fault.hint(hint),
-            None => fault,
-        }
-    })?;
+async fn test(out: &Out, to: Option<&str>) -> Result<u8, Stop> {
+    let config = read_config(&home()?)?;
     let Some(mail) = &config.mail else {
         let hint = "`neroman config set user.email ADDRESS`, then `neroman config set mail.smtp \
                     SERVER`; `neroman help mail` has the rest";
@@ -44,22 +38,22 @@ async fn test(out: &Out, to: Option<&str>, as_json: bool) -> Result<u8, Stop> {
     let mut sent = Vec::new();
     for recipient in recipients {
         let outcome = send(&config, mail, recipient).await?;
-        if !as_json && let SendResult::Accepted(words) = &outcome {
+        if !out.as_json
+            && let SendResult::Accepted(words) = &outcome
+        {
             out.line(&format!("{recipient}: {} took it: {words}", taker(mail)))?;
         }
         sent.push((recipient, outcome));
     }
-    if as_json {
-        let sent: Vec<Value> = sent
-            .iter()
-            .map(|(to, outcome)| document(to, outcome))
-            .collect();
+    if out.as_json {
+        let sent = sent.iter().map(|(to, outcome)| document(to, outcome));
+        let sent: Vec<Value> = sent.collect();
         out.json(&json::document(json!({"sent": sent})))?;
     }
     let failed = sent.iter().find(|(_, outcome)| !is_accepted(outcome));
     match failed {
         None => Ok(code::OK),
-        Some(_) if as_json => Ok(code::FAILED),
+        Some(_) if out.as_json => Ok(code::FAILED),
         Some((to, outcome)) => Err(failure(mail, to, outcome).into()),
     }
 }
@@ -108,10 +102,7 @@ fn taker(mail: &Mail) -> String {
 }
 
 fn failure(mail: &Mail, to: &str, outcome: &SendResult) -> Fault {
-    let fault = Fault::new(
-        code::FAILED,
-        format!("{} did not take the message to {to}", taker(mail)),
-    );
+    let fault = Fault::failed(format!("{} did not take the message to {to}", taker(mail)));
     let fault = fault.cause(outcome.words());
     match outcome {
         SendResult::Later(_) => fault.hint("mail that fails so is tried again, for three days"),

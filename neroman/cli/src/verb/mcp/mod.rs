@@ -34,7 +34,7 @@ pub async fn run(session: &mut Session, args: &args::Mcp) -> Result<u8, Stop> {
         served = tools.serve() => match served {
             Ok(()) => Ok(code::OK),
             Err(error) => {
-                let fault = Fault::new(code::FAILED, "the agent does not speak the protocol");
+                let fault = Fault::failed("the agent does not speak the protocol");
                 Err(fault.because(error.as_ref()).into())
             }
         },

@@ -6,19 +6,19 @@ use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{NodeConnectRequest, NodeLoginRequest, Remedy};
 
 use super::events::{self, How};
-use crate::fault::{Fault, Stop, code};
+use crate::fault::{Fault, Stop};
 use crate::session::Session;
 use crate::verb::exec::os_words;
 
 /// `node connect`. Without a terminal for questions, the daemon itself tries a
 /// way that ssh does not open, and reports why it does not open.
-pub async fn run(session: &mut Session, how: How, name: &str) -> Result<u8, Stop> {
+pub async fn run(session: &mut Session, name: &str) -> Result<u8, Stop> {
     if session.out.screen.can_ask {
         open(session, name).await?;
-        return follow(session, how, name).await;
+        return follow(session, name).await;
     }
     let closed = by_ssh(session, name).await?.is_some();
-    let mut ended = follow(session, how, name).await;
+    let mut ended = follow(session, name).await;
     if let Err(Stop::Fault(why)) = &mut ended
         && closed
         && why.remedy == Remedy::Terminal
@@ -29,11 +29,11 @@ pub async fn run(session: &mut Session, how: How, name: &str) -> Result<u8, Stop
 }
 
 /// Has the daemon connect, and prints its steps.
-pub async fn follow(session: &mut Session, how: How, name: &str) -> Result<u8, Stop> {
+pub async fn follow(session: &mut Session, name: &str) -> Result<u8, Stop> {
     let asked = NodeConnectRequest {
         name: name.to_owned(),
     };
-    events::follow(session, how, asked, ManClient::node_connect).await
+    events::follow(session, How::Troubles, asked, ManClient::node_connect).await
 }
 
 /// Opens the way, unless it is open already.
@@ -41,13 +41,12 @@ pub async fn open(session: &mut Session, name: &str) -> Result<(), Stop> {
     let Some(ended) = by_ssh(session, name).await? else {
         return Ok(());
     };
-    Err(Fault::new(
-        code::NO_NODE,
-        format!("ssh did not open the way to `{name}`"),
+    Err(
+        Fault::no_node(format!("ssh did not open the way to `{name}`"))
+            .cause(ended.to_string())
+            .hint("the output of ssh is above; `ssh -v` with the node's address prints more")
+            .into(),
     )
-    .cause(ended.to_string())
-    .hint("the output of ssh is above; `ssh -v` with the node's address prints more")
-    .into())
 }
 
 /// How ssh ended, when it did not open the way.
@@ -75,6 +74,6 @@ async fn by_ssh(session: &mut Session, name: &str) -> Result<Option<ExitStatus>,
     let ended = ssh
         .status()
         .await
-        .map_err(|error| Fault::new(code::NO_NODE, "cannot start ssh").because(&error))?;
+        .map_err(|error| Fault::no_node("cannot start ssh").because(&error))?;
     Ok((!ended.success()).then_some(ended))
 }

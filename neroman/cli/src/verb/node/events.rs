@@ -6,11 +6,11 @@ use nero_wire::v1::finding::Level;
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::node_event::Event;
 use nero_wire::v1::{Finding, NodeEvent, NodeView};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::connect::{CHANGE_DEADLINE, Next};
+use crate::connect::CHANGE_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::say::Out;
 use crate::say::progress::Meter;
@@ -27,13 +27,6 @@ pub enum How {
     Only(&'static str),
     /// One document.
     Json,
-}
-
-impl How {
-    /// This, unless JSON was asked for.
-    pub fn or_json(self, as_json: bool) -> Self {
-        if as_json { Self::Json } else { self }
-    }
 }
 
 /// The events so far, for `--json`.
@@ -55,30 +48,25 @@ pub async fn follow<Q: Clone>(
         Request<Q>,
     ) -> Result<Response<Streaming<NodeEvent>>, Status>,
 ) -> Result<u8, Stop> {
-    'asking: loop {
-        let out = Out {
-            screen: session.out.screen,
-        };
-        let mut meter = Meter::new();
-        let mut heard = NodeEvents::default();
-        let client = session.client().await?;
-        let mut events = client.call(CHANGE_DEADLINE, asked.clone(), &send).await?;
-        loop {
-            match client.next(&mut events).await? {
-                Next::Message(NodeEvent { event: Some(event) }) => {
-                    take(&out, how, &mut meter, &mut heard, event)?;
-                }
-                Next::Message(NodeEvent { event: None }) => {}
-                Next::Lost => continue 'asking,
-                Next::End => break,
+    let out = session.out;
+    let how = if out.as_json { How::Json } else { how };
+    let (mut meter, mut heard) = (Meter::new(), NodeEvents::default());
+    let take = async |event: Option<NodeEvent>| {
+        match event {
+            Some(NodeEvent { event: Some(event) }) => {
+                take(&out, how, &mut meter, &mut heard, event)?;
             }
+            Some(NodeEvent { event: None }) => {}
+            None => (meter, heard) = (Meter::new(), NodeEvents::default()),
         }
-        let bad = heard.findings.iter().any(|one| one.level() == Level::Bad);
-        if how == How::Json {
-            out.json(&document(&heard))?;
-        }
-        return Ok(if bad { code::FAILED } else { code::OK });
+        Ok::<_, Stop>(true)
+    };
+    session.each(CHANGE_DEADLINE, asked, send, take).await?;
+    if how == How::Json {
+        out.json(&document(&heard))?;
     }
+    let bad = heard.findings.iter().any(|one| one.level() == Level::Bad);
+    Ok(code::ok_if(!bad))
 }
 
 fn take(
@@ -186,9 +174,9 @@ pub fn finding_as_json(one: &Finding) -> Value {
 }
 
 fn document(heard: &NodeEvents) -> Value {
-    json::document(json!({
-        "lines": heard.lines,
-        "findings": heard.findings.iter().map(finding_as_json).collect::<Vec<_>>(),
-        "node": heard.node.as_ref().map(json::node),
-    }))
+    json::document(object!(heard =>
+        lines,
+        findings: heard.findings.iter().map(finding_as_json).collect::<Vec<_>>(),
+        node: heard.node.as_ref().map(json::node),
+    ))
 }

@@ -5,9 +5,8 @@ use nero_views::{json, object, text};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::node_gone_reply::{One, Outcome};
 use nero_wire::v1::{NodeGoneReply, NodeGoneRequest, NodeRemoveReply, NodeRemoveRequest};
-use serde_json::json;
 
-use crate::connect::Change;
+use crate::args::NodeEnd;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, author, request};
 
@@ -15,29 +14,13 @@ use crate::session::{Session, author, request};
 const NAMED_MAX: usize = 20;
 
 /// `node rm`.
-pub async fn remove(
-    session: &mut Session,
-    name: &str,
-    yes: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> Result<u8, Stop> {
-    let asked = NodeRemoveRequest {
-        request: request(),
-        name: name.to_owned(),
-        dry_run: true,
-        yes,
-    };
-    let mut reply = call_remove(session, asked.clone()).await?;
+pub async fn remove(session: &mut Session, args: &NodeEnd) -> Result<u8, Stop> {
+    let (name, yes, dry_run) = (&args.name, args.yes, args.trial.dry_run);
+    let mut reply = call_remove(session, name, true, yes).await?;
+    let name = Safe::line(name);
     if !dry_run {
-        let question = format!(
-            "forget node {}? {} stay there",
-            Safe::line(name),
-            text::plural(
-                usize::try_from(reply.runs).unwrap_or(usize::MAX),
-                "run folder"
-            ),
-        );
+        let folders = text::plural(reply.runs, "run folder");
+        let question = format!("forget node {name}? {folders} stay there");
         if !yes
             && reply.runs > 0
             && session.out.screen.can_ask
@@ -46,102 +29,62 @@ pub async fn remove(
             session.out.note("nothing was done");
             return Ok(code::FAILED);
         }
-        let asked = NodeRemoveRequest {
-            request: request(),
-            dry_run: false,
-            ..asked
-        };
-        reply = call_remove(session, asked).await?;
+        reply = call_remove(session, &args.name, false, yes).await?;
     }
     let done = if dry_run { "would forget" } else { "forgot" };
-    if as_json {
-        session.out.json(&json::document(
-            object!(reply => node: name, runs, live, notes, dry_run: dry_run),
-        ))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session.out.line(&format!("{done} {}", Safe::line(name)))?;
-    }
+    let fields = || object!(reply => node: args.name, runs, live, notes, dry_run: dry_run);
+    let text = || format!("{done} {name}\n");
+    session.out.reply(&reply.notes, fields, text)?;
     Ok(code::OK)
 }
 
 /// Whether no run that was handed to a node has still to end there.
 pub async fn may_forget(session: &mut Session, name: &str) -> Result<(), Fault> {
-    let asked = NodeRemoveRequest {
-        request: request(),
-        name: name.to_owned(),
-        dry_run: true,
-        yes: true,
-    };
-    call_remove(session, asked).await.map(drop)
+    call_remove(session, name, true, true).await.map(drop)
 }
 
 /// Removes a node that was kept a moment ago.
-pub async fn quietly(session: &mut Session, name: &str) -> Result<(), Stop> {
-    let asked = NodeRemoveRequest {
-        request: request(),
-        name: name.to_owned(),
-        dry_run: false,
-        yes: true,
-    };
-    call_remove(session, asked).await?;
-    Ok(())
+pub async fn quietly(session: &mut Session, name: &str) -> Result<(), Fault> {
+    call_remove(session, name, false, true).await.map(drop)
 }
 
 async fn call_remove(
     session: &mut Session,
-    asked: NodeRemoveRequest,
+    name: &str,
+    dry_run: bool,
+    yes: bool,
 ) -> Result<NodeRemoveReply, Fault> {
-    session
-        .change(Change::Other, asked, ManClient::node_remove)
-        .await
+    let asked = NodeRemoveRequest {
+        request: request(),
+        name: name.to_owned(),
+        dry_run,
+        yes,
+    };
+    session.change(asked, ManClient::node_remove).await
 }
 
 /// `node gone`.
-pub async fn gone(
-    session: &mut Session,
-    name: &str,
-    yes: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> Result<u8, Stop> {
-    let asked = NodeGoneRequest {
-        request: request(),
-        name: name.to_owned(),
-        dry_run: true,
-        author: author(),
-    };
-    let mut reply = call_gone(session, asked.clone()).await?;
+pub async fn gone(session: &mut Session, args: &NodeEnd) -> Result<u8, Stop> {
+    let (name, yes, dry_run) = (&args.name, args.yes, args.trial.dry_run);
+    let mut reply = call_gone(session, name, true).await?;
     if !dry_run {
         if !yes && !may_go_on(session, name, &reply).await? {
             session.out.note("nothing was done");
             return Ok(code::FAILED);
         }
-        let asked = NodeGoneRequest {
-            request: request(),
-            dry_run: false,
-            ..asked
-        };
-        reply = call_gone(session, asked).await?;
+        reply = call_gone(session, name, false).await?;
     }
-    if as_json {
-        let one = |one: &One| {
-            json!({
-                "id": one.experiment,
-                "run": json::run_id(one.experiment, one.run),
-                "outcome": one.outcome,
-            })
-        };
-        session.out.json(&json::document(json!({
-            "node": name,
-            "runs": reply.runs.iter().map(one).collect::<Vec<_>>(),
-            "notes": reply.notes,
-            "dry_run": dry_run,
-        })))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session.out.text(&as_text(name, &reply, dry_run))?;
-    }
+    let fields = || {
+        object!(reply =>
+            node: name,
+            runs: [one =>
+                id: one.experiment, run: json::run_id(one.experiment, one.run), outcome
+            ],
+            notes, dry_run: dry_run,
+        )
+    };
+    let text = || as_text(name, &reply, dry_run);
+    session.out.reply(&reply.notes, fields, text)?;
     Ok(code::OK)
 }
 
@@ -152,13 +95,14 @@ async fn may_go_on(session: &Session, name: &str, reply: &NodeGoneReply) -> Resu
         return Ok(true);
     }
     if !session.out.screen.can_ask {
-        return Err(Fault::usage(format!(
-            "this would give up {} of node {name}",
-            text::plural(reply.runs.len(), "run")
-        ))
-        .cause("a job that still runs there could then run twice, and there is no terminal to ask")
-        .hint("add --yes when the machine is gone for good")
-        .into());
+        let runs = text::plural(reply.runs.len(), "run");
+        let fault = Fault::usage(format!("this would give up {runs} of node {name}"));
+        return Err(fault
+            .cause(
+                "a job that still runs there could then run twice, and there is no terminal to ask",
+            )
+            .hint("add --yes when the machine is gone for good")
+            .into());
     }
     for one in reply.runs.iter().take(NAMED_MAX) {
         let line = format!("  {}.{}  {}", one.experiment, one.run, one.outcome);
@@ -172,30 +116,31 @@ async fn may_go_on(session: &Session, name: &str, reply: &NodeGoneReply) -> Resu
     session.out.ask(&question).await
 }
 
-async fn call_gone(session: &mut Session, asked: NodeGoneRequest) -> Result<NodeGoneReply, Fault> {
-    session
-        .change(Change::Other, asked, ManClient::node_gone)
-        .await
+async fn call_gone(
+    session: &mut Session,
+    name: &str,
+    dry_run: bool,
+) -> Result<NodeGoneReply, Fault> {
+    let asked = NodeGoneRequest {
+        request: request(),
+        name: name.to_owned(),
+        dry_run,
+        author: author(),
+    };
+    session.change(asked, ManClient::node_gone).await
 }
 
 fn as_text(name: &str, reply: &NodeGoneReply, dry_run: bool) -> String {
-    let mut counts: Vec<(usize, &One)> = Vec::new();
-    for one in &reply.runs {
-        // An older daemon gives the word alone.
-        let same = |other: &One| match (one.became(), other.became()) {
-            (Outcome::Unspecified, Outcome::Unspecified) => one.outcome == other.outcome,
-            (this, other) => this == other,
-        };
-        match counts.iter_mut().find(|(_, other)| same(other)) {
-            Some((count, _)) => *count += 1,
-            None => counts.push((1, one)),
-        }
-    }
+    // An older daemon gives the word alone.
+    let key = |one: &One| match one.became() {
+        Outcome::Unspecified => (Outcome::Unspecified, one.outcome.clone()),
+        outcome => (outcome, String::new()),
+    };
     let begin = if dry_run { "would be gone" } else { "gone" };
-    let mut said = format!("{} {begin}", Safe::line(name));
-    for (count, one) in counts {
-        said.push_str(&format!(" · {count} {}", Safe::line(&one.outcome)));
+    let mut text = format!("{} {begin}", Safe::line(name));
+    for (_, those) in text::grouped(reply.runs.iter().map(|one| (key(one), one))) {
+        let outcome = Safe::line(&those[0].outcome);
+        text.push_str(&format!(" · {} {outcome}", those.len()));
     }
-    said.push('\n');
-    said
+    text + "\n"
 }

@@ -44,7 +44,7 @@ pub async fn run(session: &Session, args: &NodeJoin) -> Result<u8, Stop> {
     }
     let here = OwnSshd::prepare().await?;
     let mut term = signal(SignalKind::terminate())
-        .map_err(|error| Fault::new(code::FAILED, "cannot catch signals").because(&error))?;
+        .map_err(|error| Fault::failed("cannot catch signals").because(&error))?;
     tokio::select! {
         // What is private goes with this program.
         _ = term.recv() => Ok(code::OK),
@@ -61,18 +61,18 @@ async fn keep_serving(session: &Session, args: &NodeJoin, here: &OwnSshd) -> Res
             // The head refuses, or never took us.
             Err(fault) if fault.exit_code == code::USAGE || !has_served => return Err(fault.into()),
             Err(fault) => fault,
-            Ok(()) => Fault::new(code::NO_NODE, "the connection ended"),
+            Ok(()) => Fault::no_node("the connection ended"),
         };
         if began.elapsed() > PAUSE_MAX {
             pause = PAUSE_MIN;
         }
-        let why = lost.causes.last().unwrap_or(&lost.what);
-        session.out.note(&format!(
-            "note: the way to {} was lost ({}); it is tried again in {}",
-            args.head,
-            Safe::line(why),
-            print_duration_ms(pause.as_millis() as u64)
-        ));
+        let (head, why) = (
+            &args.head,
+            Safe::line(lost.causes.last().unwrap_or(&lost.what)),
+        );
+        let next = print_duration_ms(pause.as_millis() as u64);
+        let note = format!("note: the way to {head} was lost ({why}); it is tried again in {next}");
+        session.out.note(&note);
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(PAUSE_MAX);
     }
@@ -89,7 +89,7 @@ struct OwnSshd {
 impl OwnSshd {
     async fn prepare() -> Result<Self, Fault> {
         let sshd = find("sshd").ok_or_else(|| {
-            Fault::new(code::FAILED, "there is no program `sshd` here")
+            Fault::failed("there is no program `sshd` here")
                 .cause("sessions of the head are served by it, as this user, without a port")
                 .hint("install the package openssh-server; its service need not run")
         })?;
@@ -136,7 +136,7 @@ impl OwnSshd {
         // A file that an earlier connection left is in the way.
         let _ = fs::remove_file(&near);
         let listener = UnixListener::bind(&near)
-            .map_err(|error| Fault::new(code::FAILED, "cannot make a socket").because(&error))?;
+            .map_err(|error| Fault::failed("cannot make a socket").because(&error))?;
         // The folder is open to all users of the head: the name is random, so that none of them has
         // taken it, and the sshd there makes the socket for its own user alone.
         let far = format!("/tmp/neronet-join-{}", base32(&random::<16>()));
@@ -193,18 +193,16 @@ impl OwnSshd {
         match (refused, ended) {
             (Some(fault), _) => Err(fault),
             (None, Ok(status)) if status.success() => Ok(()),
-            (None, Ok(status)) => Err(Fault::new(
-                code::NO_NODE,
-                format!("{} did not take this machine", args.head),
-            )
+            (None, Ok(status)) => Err(Fault::no_node(format!(
+                "{} did not take this machine",
+                args.head
+            ))
             .cause(format!("ssh ended with {status}"))
             .hint(format!(
                 "its output is above; `ssh {} {} --version` has to work",
                 args.head, args.program
             ))),
-            (None, Err(error)) => {
-                Err(Fault::new(code::NO_NODE, "cannot wait for ssh").because(&error))
-            }
+            (None, Err(error)) => Err(Fault::no_node("cannot wait for ssh").because(&error)),
         }
     }
 
@@ -242,7 +240,7 @@ impl OwnSshd {
             .stdout(Stdio::piped())
             .kill_on_drop(true);
         ssh.spawn()
-            .map_err(|error| Fault::new(code::NO_NODE, "cannot start ssh").because(&error))
+            .map_err(|error| Fault::no_node("cannot start ssh").because(&error))
     }
 
     /// An `sshd` that serves one connection.
@@ -265,7 +263,7 @@ impl OwnSshd {
                 .kill_on_drop(true)
                 .spawn()
         };
-        begin().map_err(|error| Fault::new(code::FAILED, "cannot start sshd").because(&error))
+        begin().map_err(|error| Fault::failed("cannot start sshd").because(&error))
     }
 
     fn write(&self, name: &str, text: &str) -> Result<(), Fault> {
@@ -275,9 +273,7 @@ impl OwnSshd {
             let options = options.write(true).create(true).truncate(true).mode(0o600);
             options.open(&path)?.write_all(text.as_bytes())
         };
-        write().map_err(|error| {
-            Fault::new(code::FAILED, format!("cannot write {}", path.display())).because(&error)
-        })
+        write().map_err(|error| Fault::cannot("write", &path).because(&error))
     }
 }
 
@@ -302,13 +298,13 @@ pub(super) async fn make_key(path: &Path) -> Result<String, Fault> {
     )
     .await?;
     let public = fs::read_to_string(path.with_extension("pub"))
-        .map_err(|error| Fault::new(code::FAILED, "cannot read a new key").because(&error))?;
+        .map_err(|error| Fault::failed("cannot read a new key").because(&error))?;
     Ok(public.trim_end().to_owned())
 }
 
 /// The output of a program.
 async fn said(program: &str, words: &[&str]) -> Result<String, Fault> {
-    let failed = || Fault::new(code::FAILED, format!("`{program}` failed"));
+    let failed = || Fault::failed(format!("`{program}` failed"));
     let output = Command::new(program)
         .args(words)
         .stdin(Stdio::null())

@@ -1,64 +1,65 @@
 //! `node list` and `status nodes`: the machines and how they do.
 
-use nero_views::{json, text};
-use nero_wire::v1::man_client::ManClient;
-use nero_wire::v1::{NodeView, NodesReply, NodesRequest, Remedy};
-use serde_json::json;
+use nero_model::safe::Safe;
+use nero_views::{json, object, text};
+use nero_wire::v1::{NodeNames, NodeView, NodesReply, Remedy};
+use serde_json::{Map, Value, json};
 
 use crate::fault::{Stop, code};
 use crate::say::Screen;
 use crate::say::table::{self, Cell, Column};
 use crate::session::Session;
+use crate::verb::on_node;
 
 /// Asks the nodes and shows them.
-pub async fn show(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
-    let reply = session
-        .read(NodesRequest::default(), ManClient::nodes)
-        .await?;
+pub async fn show(session: &mut Session) -> Result<u8, Stop> {
+    let reply = on_node::ask(session, false).await?;
     session.warn_of_broken_config();
-    if as_json {
-        let nodes: Vec<_> = reply.nodes.iter().map(json::node).collect();
-        let mut groups: Vec<_> = reply.groups.iter().collect();
-        groups.sort_by_key(|(name, _)| name.as_str());
-        let unbalanced = groups.iter().filter(|(_, nodes)| nodes.unbalanced);
-        let unbalanced: Vec<&String> = unbalanced.map(|(name, _)| *name).collect();
-        let groups: serde_json::Map<String, serde_json::Value> = groups
-            .into_iter()
-            .map(|(name, nodes)| (name.clone(), json!(nodes.names)))
-            .collect();
-        session.out.json(&json::document(json!({
-            "nodes": nodes,
-            "groups": groups,
-            "unbalanced": unbalanced,
-            "default_node": json::some(&reply.default_node),
-        })))?;
-    } else {
-        session.out.text(&as_text(&session.out.screen, &reply))?;
-    }
+    let out = &session.out;
+    out.reply(&[], || as_json(&reply), || as_text(&out.screen, &reply))?;
     Ok(code::OK)
+}
+
+fn as_json(reply: &NodesReply) -> Value {
+    let groups = sorted_groups(reply);
+    let unbalanced = groups.iter().filter(|(_, nodes)| nodes.unbalanced);
+    let names = groups
+        .iter()
+        .map(|(name, nodes)| ((*name).clone(), json!(nodes.names)));
+    object!(reply =>
+        nodes: reply.nodes.iter().map(json::node).collect::<Vec<_>>(),
+        groups: names.collect::<Map<_, _>>(),
+        unbalanced: unbalanced.map(|(name, _)| name).collect::<Vec<_>>(),
+        default_node?,
+    )
+}
+
+fn sorted_groups(reply: &NodesReply) -> Vec<(&String, &NodeNames)> {
+    let mut groups: Vec<_> = reply.groups.iter().collect();
+    groups.sort_by_key(|(name, _)| name.as_str());
+    groups
 }
 
 /// The table, and below it the remarks that do not fit.
 pub fn as_text(screen: &Screen, reply: &NodesReply) -> String {
     let mut said = table::list(screen, COLUMNS, &reply.nodes);
     for node in &reply.nodes {
-        for line in remarks(node) {
-            let line = format!("{}: {line}", node.name);
-            said.push_str(&format!("{}\n", nero_model::safe::Safe::line(&line)));
-        }
+        said.extend(remarks(node).iter().map(|text| line(node, text)));
     }
-    let mut groups: Vec<_> = reply.groups.iter().collect();
-    groups.sort_by_key(|(name, _)| name.as_str());
-    for (name, nodes) in groups {
+    for (name, nodes) in sorted_groups(reply) {
         let stay = if nodes.unbalanced {
             " (balance: off, so runs stay where they wait)"
         } else {
             ""
         };
         let line = format!("group {name}: {}{stay}", nodes.names.join(", "));
-        said.push_str(&format!("{}\n", nero_model::safe::Safe::line(&line)));
+        said.push_str(&format!("{}\n", Safe::line(&line)));
     }
     said
+}
+
+fn line(node: &NodeView, text: &str) -> String {
+    format!("{}: {}\n", Safe::line(&node.name), Safe::line(text))
 }
 
 /// What a node's scheduler has of ours, and how often it was asked; empty: it has none.
@@ -67,16 +68,11 @@ pub fn usage_as_text(node: &NodeView) -> String {
         return String::new();
     };
     let of_at_most = |limits: &[(Option<u64>, &str)]| {
-        let known = limits
-            .iter()
-            .filter_map(|(limit, whose)| Some((limit.as_ref()?, whose)));
-        let known: Vec<String> = known
-            .map(|(limit, whose)| format!("{limit} ({whose})"))
-            .collect();
-        if known.is_empty() {
-            String::new()
-        } else {
-            format!(", of at most {}", known.join(", "))
+        let known = limits.iter();
+        let known = known.filter_map(|(limit, whose)| Some(format!("{} ({whose})", (*limit)?)));
+        match text::join(known, ", ").as_str() {
+            "" => String::new(),
+            known => format!(", of at most {known}"),
         }
     };
     let mut queue = vec![format!("{} of your runs here", usage.own)];
@@ -107,41 +103,29 @@ pub fn usage_as_text(node: &NodeView) -> String {
     }
     let programs = usage.programs.iter();
     let programs = programs.map(|one| format!("{} {}/{}", one.name, one.last_hour, one.total));
-    let programs: Vec<String> = programs.collect();
+    let programs = text::join(programs, "  ");
+    let (up, cpu) = (text::duration(usage.up_s), text::duration(usage.cpu_s));
+    let listed = format!("{} submission folders listed", usage.lists);
     let lines = [
         format!("in the queue: {}", queue.join("; ")),
+        format!("commands, last hour/in {up}: {hour}/{total}  {programs}"),
         format!(
-            "commands, last hour/in {}: {hour}/{total}  {}",
-            text::duration(usage.up_s),
-            programs.join("  ")
-        ),
-        format!(
-            "neromum there: {} of CPU, {} submission folders listed, {} run folders read",
-            text::duration(usage.cpu_s),
-            usage.lists,
+            "neromum there: {cpu} of CPU, {listed}, {} run folders read",
             usage.reads
         ),
     ];
-    let line = |line: String| format!("{}: {line}", node.name);
-    let lines = lines.map(line);
-    let lines = lines
-        .iter()
-        .map(|line| format!("{}\n", nero_model::safe::Safe::line(line)));
-    lines.collect()
+    lines.iter().map(|text| line(node, text)).collect()
 }
 
 /// Since when it is out of reach, why, and what to do.
 fn remarks(node: &NodeView) -> Vec<String> {
     let mut said = Vec::new();
     if node.unreachable_since_ms != 0 {
-        let mut line = format!(
-            "out of reach since {}",
-            text::local_time(node.unreachable_since_ms)
-        );
-        if !node.why_not.is_empty() {
-            line.push_str(&format!(": {}", node.why_not));
-        }
-        said.push(line);
+        let since = text::local_time(node.unreachable_since_ms);
+        said.push(match node.why_not.as_str() {
+            "" => format!("out of reach since {since}"),
+            why => format!("out of reach since {since}: {why}"),
+        });
         if node.needs_person {
             let then = match node.remedy() {
                 // Taking over connects, too.
@@ -152,20 +136,15 @@ fn remarks(node: &NodeView) -> Vec<String> {
             };
             said.push(format!("not tried again before you act{then}"));
         } else if node.next_try_ms != 0 {
-            said.push(format!(
-                "tried next at {}",
-                text::local_time(node.next_try_ms)
-            ));
+            said.push("tried next at ".to_owned() + &text::local_time(node.next_try_ms));
         }
         if !node.hint.is_empty() {
             said.push(format!("hint: {}", node.hint));
         }
     }
     if node.known_old && node.contact_ms != 0 {
-        said.push(format!(
-            "its figures in brackets are of {}",
-            text::local_time(node.contact_ms)
-        ));
+        let at = text::local_time(node.contact_ms);
+        said.push(format!("its figures in brackets are of {at}"));
     }
     said.extend(node.troubles.iter().cloned());
     if !node.transfer.is_empty() {
@@ -177,10 +156,8 @@ fn remarks(node: &NodeView) -> Vec<String> {
         } else {
             "behind"
         };
-        said.push(format!(
-            "its clock is {} {side} ours",
-            text::duration(node.clock_offset_s.abs())
-        ));
+        let offset = text::duration(node.clock_offset_s.abs());
+        said.push(format!("its clock is {offset} {side} ours"));
     }
     said
 }
@@ -237,13 +214,10 @@ fn says(node: &NodeView) -> String {
     if node.unreachable_since_ms != 0 {
         return "out of reach".to_owned();
     }
-    let said: Vec<&str> = [&node.why_not, &node.hold]
-        .into_iter()
-        .filter(|text| !text.is_empty())
-        .map(String::as_str)
-        .collect();
+    let said = [&node.why_not, &node.hold].into_iter();
+    let said = text::join(said.filter(|text| !text.is_empty()), "; ");
     if node.connected || !said.is_empty() {
-        said.join("; ")
+        said
     } else {
         // No run is live there, and none was sent there for a while.
         "idle".to_owned()

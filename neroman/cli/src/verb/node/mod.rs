@@ -15,7 +15,7 @@ use nero_wire::v1::node_event::Event;
 use nero_wire::v1::{NodeAddRequest, NodeDoctorRequest, NodeEvent, Remedy};
 
 use crate::args::{NodeAdd, NodeVerb, Warden, YesNo};
-use crate::connect::{CHANGE_DEADLINE, Client, Next};
+use crate::connect::CHANGE_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, request};
 use crate::verb::status;
@@ -33,52 +33,29 @@ pub async fn run(session: &mut Session, args: &NodeVerb) -> Result<u8, Stop> {
         NodeVerb::Add(args) => add(session, args).await,
         NodeVerb::Join(args) => join::run(session, args).await,
         NodeVerb::Welcome(args) => welcome::run(session, args).await,
-        NodeVerb::List(json) => list(session, json.json).await,
-        NodeVerb::Status { name, json } => status::of_node(session, name, json).await,
-        NodeVerb::Doctor { name, short, json } => {
+        NodeVerb::List(_) => list(session).await,
+        NodeVerb::Status { name, .. } => status::of_node(session, name).await,
+        NodeVerb::Doctor { name, short, .. } => {
             let asked = NodeDoctorRequest { name: name.clone() };
             let how = if *short {
                 How::Only(TOOLKITS)
             } else {
-                How::Everything.or_json(json.json)
+                How::Everything
             };
             events::follow(session, how, asked, ManClient::node_doctor).await
         }
-        NodeVerb::Connect { name, json } => {
-            connect::run(session, How::Troubles.or_json(json.json), name).await
-        }
-        NodeVerb::Rm {
-            name,
-            yes,
-            dry_run,
-            json,
-        } => forget::remove(session, name, *yes, *dry_run, json.json).await,
-        NodeVerb::Gone {
-            name,
-            yes,
-            dry_run,
-            json,
-        } => forget::gone(session, name, *yes, *dry_run, json.json).await,
-        NodeVerb::TakeOver {
-            name,
-            deployment,
-            dry_run,
-            json,
-        } => {
-            let how = How::Troubles.or_json(json.json);
-            take_over::run(session, how, name, deployment.as_deref(), *dry_run).await
-        }
+        NodeVerb::Connect { name, .. } => connect::run(session, name).await,
+        NodeVerb::Rm(args) => forget::remove(session, args).await,
+        NodeVerb::Gone(args) => forget::gone(session, args).await,
+        NodeVerb::TakeOver(args) => take_over::run(session, args).await,
     }
 }
 
 async fn add(session: &mut Session, args: &NodeAdd) -> Result<u8, Stop> {
     if args.warden == Some(Warden::Generic) {
         let fault = Fault::usage("--warden generic needs the commands of its scheduler");
-        return Err(fault
-            .hint(
-                "write `warden: generic` and `scheduler:` into config.yaml, as `neroman help schedulers` shows",
-            )
-            .into());
+        let hint = "write `warden: generic` and `scheduler:` into config.yaml, as `neroman help schedulers` shows";
+        return Err(fault.hint(hint).into());
     }
     let shared = match args.shared {
         None => "",
@@ -98,20 +75,16 @@ async fn add(session: &mut Session, args: &NodeAdd) -> Result<u8, Stop> {
         warden: args.warden.map_or("", Warden::as_str).to_owned(),
         ..NodeAddRequest::default()
     };
-    let how = How::Troubles.or_json(args.json.json);
-    let failed = match try_add(session, how, asked.clone()).await {
+    let tried = events::follow(session, How::Troubles, asked.clone(), ManClient::node_add);
+    let failed = match tried.await {
         Err(Stop::Fault(fault)) if needs_terminal(&fault, args) => *fault,
         other => return other,
     };
-    let typed = format!(
-        "`neroman node add {} {} --without-test`",
-        args.name, args.address
-    );
-    if !session.out.screen.can_ask || how == How::Json {
+    if !session.out.screen.can_ask || session.out.as_json {
+        let (name, address) = (&args.name, &args.address);
         let hint = format!(
-            "in a terminal this command asks for it; else {typed} keeps the node, \
-             and `neroman node connect {}` asks later",
-            args.name
+            "in a terminal this command asks for it; else `neroman node add {name} {address} \
+             --without-test` keeps the node, and `neroman node connect {name}` asks later"
         );
         return Err(failed.hint(hint).into());
     }
@@ -125,10 +98,9 @@ async fn add(session: &mut Session, args: &NodeAdd) -> Result<u8, Stop> {
         without_test: true,
         ..asked.clone()
     };
-    let client = session.client().await?;
-    drain(client, kept).await?;
+    keep(session, kept).await?;
     let opened = match connect::open(session, &args.name).await {
-        Ok(()) => connect::follow(session, how, &args.name).await,
+        Ok(()) => connect::follow(session, &args.name).await,
         Err(stop) => Err(stop),
     };
     if opened.is_err() && forget::quietly(session, &args.name).await.is_err() {
@@ -138,10 +110,6 @@ async fn add(session: &mut Session, args: &NodeAdd) -> Result<u8, Stop> {
         ));
     }
     opened
-}
-
-async fn try_add(session: &mut Session, how: How, asked: NodeAddRequest) -> Result<u8, Stop> {
-    events::follow(session, how, asked, ManClient::node_add).await
 }
 
 /// Whether the user has to type something before the node can be tried.
@@ -154,17 +122,12 @@ fn needs_terminal(fault: &Fault, args: &NodeAdd) -> bool {
 }
 
 /// Keeps the node without a word.
-async fn drain(client: &mut Client, asked: NodeAddRequest) -> Result<(), Stop> {
-    let mut events = client
-        .call(CHANGE_DEADLINE, asked, ManClient::node_add)
-        .await?;
-    loop {
-        match client.next(&mut events).await? {
-            Next::Message(NodeEvent {
-                event: Some(Event::Failed(failure)),
-            }) => return Err(Fault::from_failure(failure).into()),
-            Next::Message(_) => {}
-            Next::Lost | Next::End => return Ok(()),
-        }
-    }
+async fn keep(session: &mut Session, asked: NodeAddRequest) -> Result<(), Stop> {
+    let take = async |event: Option<NodeEvent>| match event.map(|one| one.event) {
+        Some(Some(Event::Failed(failure))) => Err(Fault::from_failure(failure).into()),
+        event => Ok(event.is_some()),
+    };
+    session
+        .each(CHANGE_DEADLINE, asked, ManClient::node_add, take)
+        .await
 }

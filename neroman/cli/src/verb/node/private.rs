@@ -9,7 +9,7 @@ use nero_model::ids::{base32, random};
 use nero_model::paths::make_private;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
-use crate::fault::{Fault, code};
+use crate::fault::Fault;
 
 const PREFIX: &str = "neronet-way-";
 /// Held by the process that the folder belongs to.
@@ -25,9 +25,8 @@ impl PrivateFolder {
     pub(super) fn make() -> Result<Self, Fault> {
         let place = std::env::temp_dir();
         remove_left(&place);
-        Self::make_in(&place).map_err(|error| {
-            Fault::new(code::FAILED, "cannot make a folder of our own").because(&error)
-        })
+        Self::make_in(&place)
+            .map_err(|error| Fault::failed("cannot make a folder of our own").because(&error))
     }
 
     fn make_in(place: &Path) -> io::Result<Self> {

@@ -7,6 +7,7 @@ use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{ListRequest, NodeTakeOverRequest};
 
 use super::events::{self, How};
+use crate::args::NodeTakeOver;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, request, selection};
 
@@ -14,22 +15,16 @@ use crate::session::{Session, request, selection};
 const LOOKS: usize = 6;
 
 /// Runs the verb.
-pub async fn run(
-    session: &mut Session,
-    how: How,
-    name: &str,
-    deployment: Option<&str>,
-    dry_run: bool,
-) -> Result<u8, Stop> {
+pub async fn run(session: &mut Session, args: &NodeTakeOver) -> Result<u8, Stop> {
     let asked = NodeTakeOverRequest {
         request: request(),
-        name: name.to_owned(),
-        deployment: deployment.unwrap_or_default().to_owned(),
-        dry_run,
+        name: args.name.clone(),
+        deployment: args.deployment.clone().unwrap_or_default(),
+        dry_run: args.trial.dry_run,
     };
-    let ended = events::follow(session, how, asked, ManClient::node_take_over).await?;
-    if ended == code::OK && !dry_run {
-        until_heard(session, name).await?;
+    let ended = events::follow(session, How::Troubles, asked, ManClient::node_take_over).await?;
+    if ended == code::OK && !args.trial.dry_run {
+        until_heard(session, &args.name).await?;
     }
     Ok(ended)
 }
@@ -50,10 +45,8 @@ async fn until_heard(session: &mut Session, name: &str) -> Result<(), Fault> {
             return Ok(());
         }
     }
-    session.out.note(&format!(
-        "note: {} has not told yet how far {} got",
-        Safe::line(name),
-        text::plural(unread, "run")
-    ));
+    let (name, runs) = (Safe::line(name), text::plural(unread, "run"));
+    let note = format!("note: {name} has not told yet how far {runs} got");
+    session.out.note(&note);
     Ok(())
 }

@@ -14,21 +14,20 @@ use std::time::{Duration, Instant};
 use nero_config::Edit;
 use nero_model::names::JOINED;
 use nero_wire::v1::man_client::ManClient;
-use nero_wire::v1::{NodeAddRequest, NodeLoginRequest, NodesRequest};
+use nero_wire::v1::{NodeAddRequest, NodeLoginRequest};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::mpsc;
 
-use super::events::How;
+use super::connect;
 use super::join::{MARK, make_key};
 use super::private::PrivateFolder;
-use super::{connect, drain};
 use crate::args::NodeWelcome;
-use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, home, request};
 use crate::verb::exec::os_words;
+use crate::verb::on_node;
 
 /// How long an earlier connection of the machine may take to end.
 const FREED: Duration = Duration::from_secs(30);
@@ -63,7 +62,7 @@ impl Guest {
 pub async fn run(session: &mut Session, args: &NodeWelcome) -> Result<u8, Stop> {
     if let Some(socket) = &args.pipe {
         return pipe(Path::new(socket)).map(|()| code::OK).map_err(|error| {
-            Fault::new(code::NO_NODE, "the machine that joined is gone")
+            Fault::no_node("the machine that joined is gone")
                 .because(&error)
                 .into()
         });
@@ -83,7 +82,7 @@ pub async fn run(session: &mut Session, args: &NodeWelcome) -> Result<u8, Stop> 
 }
 
 fn gone() -> Fault {
-    Fault::new(code::NO_NODE, "the machine that joins is gone")
+    Fault::no_node("the machine that joins is gone")
 }
 
 async fn welcome(session: &mut Session) -> Result<u8, Stop> {
@@ -107,12 +106,12 @@ async fn serve(
     let key = make_key(&folder.path().join("key")).await?;
     let known = format!("{} {}\n", guest.host(), guest.host_key);
     std::fs::write(folder.path().join("known"), known)
-        .map_err(|error| Fault::new(code::FAILED, "cannot keep a key").because(&error))?;
+        .map_err(|error| Fault::failed("cannot keep a key").because(&error))?;
     tell(&json!({"key": key}));
     lines.recv().await.ok_or_else(gone)?;
     keep(session, guest).await?;
     let control = open(session, guest, folder.path()).await?;
-    connect::follow(session, How::Troubles, &guest.name).await?;
+    connect::follow(session, &guest.name).await?;
     tell(&json!({"ready": guest.name}));
     Ok(tokio::select! {
         () = until_end(&control) => code::NO_NODE,
@@ -123,9 +122,7 @@ async fn serve(
 /// Keeps the machine as a node, unless it is one.
 async fn keep(session: &mut Session, guest: &Guest) -> Result<(), Stop> {
     let address = format!("{}@{}", guest.user, guest.host());
-    let client = session.client().await?;
-    let asked = NodesRequest { as_known: true };
-    let known = client.call(READ_DEADLINE, asked, ManClient::nodes).await?;
+    let known = on_node::ask(session, true).await?;
     let name = &guest.name;
     match known.nodes.iter().find(|node| node.name == *name) {
         Some(node) if node.address == address => return limit(guest),
@@ -157,7 +154,7 @@ async fn keep(session: &mut Session, guest: &Guest) -> Result<(), Stop> {
         cpus: guest.cpus.unwrap_or(0.0),
         ..NodeAddRequest::default()
     };
-    drain(client, asked).await?;
+    super::keep(session, asked).await?;
     limit(guest)
 }
 
@@ -191,7 +188,7 @@ async fn open(
     let mut words = words;
     let control = words[control + 1].to_string_lossy().replace("%%", "%");
     let program = std::env::current_exe()
-        .map_err(|error| Fault::new(code::FAILED, "cannot find neroman itself").because(&error))?;
+        .map_err(|error| Fault::failed("cannot find neroman itself").because(&error))?;
     let quoted = |text: String| format!("'{}'", text.replace('\'', "'\\''").replace('%', "%%"));
     let options = [
         format!(
@@ -222,7 +219,7 @@ async fn open(
         .stderr(Stdio::null())
         .status()
         .await
-        .map_err(|error| Fault::new(code::NO_NODE, "cannot start ssh").because(&error))?;
+        .map_err(|error| Fault::no_node("cannot start ssh").because(&error))?;
     if ended.success() {
         // Without it the next connection of this machine waits until this one is found dead.
         let _ = std::fs::write(&record, &control);
@@ -230,12 +227,11 @@ async fn open(
     }
     let said = std::fs::read_to_string(&log).unwrap_or_default();
     let last = said.lines().last().unwrap_or_default().to_owned();
-    Err(Fault::new(
-        code::NO_NODE,
-        format!("ssh did not open the way back to `{}`", guest.name),
+    Err(
+        Fault::no_node(format!("ssh did not open the way back to `{}`", guest.name))
+            .cause(last)
+            .into(),
     )
-    .cause(last)
-    .into())
 }
 
 /// The words that open the way, once an earlier connection of this machine is ended.
@@ -257,7 +253,7 @@ async fn free_words(
         }
         if began.elapsed() > FREED {
             let what = format!("the earlier connection of `{}` does not end", guest.name);
-            return Err(Fault::new(code::NO_NODE, what).into());
+            return Err(Fault::no_node(what).into());
         }
         if let Ok(control) = std::fs::read_to_string(record) {
             // If it has ended already, ssh says so.

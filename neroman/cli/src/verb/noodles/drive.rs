@@ -253,7 +253,7 @@ impl<'s> Drive<'s> {
         };
         let what = format!("nothing can ever deploy {}", names.join(", "));
         let hint = "`--check` shows what each of them needs";
-        Fault::new(code::FAILED, what).cause(why).hint(hint)
+        Fault::failed(what).cause(why).hint(hint)
     }
 
     async fn pause(&mut self, interval: Interval, seconds: f64) -> Result<(), Stop> {
@@ -434,7 +434,7 @@ impl<'s> Drive<'s> {
             Action::Unknown(word) => {
                 let what = format!("an error handler has the action {}", quoted(word));
                 let hint = "actions are abort, retry, continue";
-                Err(Fault::new(code::FAILED, what).hint(hint).into())
+                Err(Fault::failed(what).hint(hint).into())
             }
         }
     }
@@ -452,7 +452,7 @@ impl<'s> Drive<'s> {
                     name => quoted(name),
                 };
                 let what = format!("the error handler {which} cannot be tried");
-                Fault::new(code::FAILED, what)
+                Fault::failed(what)
                     .cause("its pattern takes too many steps for what was printed")
                     .hint("what looks ahead or back, or repeats a group, is compared with less than 1 MB")
             })?;
@@ -487,7 +487,7 @@ impl<'s> Drive<'s> {
         end: &ShellEnd,
         cut: &str,
     ) -> Fault {
-        let mut fault = Fault::new(code::FAILED, format!("{what} ended the flow"));
+        let mut fault = Fault::failed(format!("{what} ended the flow"));
         fault = match code {
             Some(code) => fault.cause(format!("exit code {code}")),
             None => fault.cause(cut),
@@ -583,9 +583,7 @@ pub fn make_folder(path: &Path) -> Result<(), Fault> {
         .recursive(true)
         .mode(0o700)
         .create(path);
-    made.map_err(|error| {
-        Fault::new(code::FAILED, format!("cannot make {}", path.display())).because(&error)
-    })
+    made.map_err(|error| Fault::cannot("make", path).because(&error))
 }
 
 /// Python's `isoformat` of local time.

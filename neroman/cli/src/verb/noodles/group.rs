@@ -12,10 +12,10 @@ use super::drive::Drive;
 use super::kept::private;
 use super::shell::{self, ShellEnd, Streams};
 use crate::connect::for_jobs;
-use crate::fault::{Fault, Stop, code};
+use crate::fault::{Fault, Stop};
 use crate::session::{Left, selection};
 use crate::verb::change::start;
-use crate::verb::wait;
+use crate::verb::{listed, wait};
 
 /// How a group ended.
 pub(super) struct GroupEnd {
@@ -92,10 +92,8 @@ impl Drive<'_> {
             }
         };
         let read = |path: &Path, from: u64| {
-            shell::text(path, from).map_err(|error| {
-                let what = format!("cannot read {}", path.display());
-                Fault::new(code::FAILED, what).because(&error)
-            })
+            let read = shell::text(path, from);
+            read.map_err(|error| Fault::cannot("read", path).because(&error))
         };
         let mut known = self.journal.past("run")?;
         if known.is_none() && was_begun {
@@ -174,7 +172,7 @@ impl Drive<'_> {
     /// daemon answers a request once only as long as it remembers it.
     async fn unheard_run(&mut self, number: u64) -> Result<Option<Value>, Stop> {
         let name = format!("name={}", self.kept.experiment());
-        let all = wait::list(self.session, selection(&[name])).await?;
+        let all = listed::views(self.session, selection(&[name])).await?;
         let is_of_group = |view: &&ExperimentView| {
             let mut params = view.params.iter();
             let group = params.find(|param| param.name == "group");
@@ -278,7 +276,7 @@ impl Drive<'_> {
         let shown = shown.await?.run;
         self.session
             .on_interrupt(Left::text(format!("{} goes on", self.kept.resume())));
-        shown.ok_or_else(|| Fault::new(code::FAILED, format!("run {run} is gone")).into())
+        shown.ok_or_else(|| Fault::failed(format!("run {run} is gone")).into())
     }
 
     /// Starts the run of a group. The daemon answers this request once, however often it gets it
@@ -311,7 +309,7 @@ impl Drive<'_> {
                 .experiments
                 .first()
                 .map_or("", |one| one.skipped.as_str());
-            let fault = Fault::new(code::FAILED, "a group of commands did not start");
+            let fault = Fault::failed("a group of commands did not start");
             return Err(fault
                 .cause(why)
                 .hint(format!("{} goes on", self.kept.resume()))

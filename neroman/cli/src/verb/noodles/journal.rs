@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::fault::{Fault, code};
+use crate::fault::Fault;
 
 /// A journal, held by this process alone.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl FlowJournal {
     /// Another process drives the flow, or the file cannot be read.
     pub fn open(path: &Path) -> Result<Self, Fault> {
         let failed = |error: &dyn std::error::Error| {
-            Fault::new(code::FAILED, format!("cannot use {}", path.display())).because(error)
+            Fault::failed(format!("cannot use {}", path.display())).because(error)
         };
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).mode(0o600);
@@ -37,7 +37,7 @@ impl FlowJournal {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let fault = Fault::new(code::FAILED, "another process follows this flow");
+                let fault = Fault::failed("another process follows this flow");
                 return Err(fault.hint("its end ends the flow; or end that process first"));
             }
             Err(TryLockError::Error(error)) => return Err(failed(&error)),
@@ -125,18 +125,12 @@ impl FlowJournal {
             .file
             .write_all(line.as_bytes())
             .and_then(|()| self.file.sync_data());
-        written.map_err(|error| {
-            let what = format!("cannot write {}", self.path.display());
-            Fault::new(code::FAILED, what).because(&error)
-        })
+        written.map_err(|error| Fault::cannot("write", &self.path).because(&error))
     }
 }
 
 fn broken(path: &Path) -> Fault {
-    let fault = Fault::new(
-        code::FAILED,
-        format!("{} does not fit its flow", path.display()),
-    );
+    let fault = Fault::failed(format!("{} does not fit its flow", path.display()));
     fault
         .cause("it was changed, or written by another version of this program")
         .hint("start the flow anew; what it has deployed, its status file says")

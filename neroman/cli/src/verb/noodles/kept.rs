@@ -123,7 +123,7 @@ impl KeptFlow {
             if !fits {
                 let what = format!("cannot run a flow in {}", path.display());
                 let cause = "its name is no text, or has signs that mean something to a shell";
-                return Err(Fault::new(code::FAILED, what).cause(cause));
+                return Err(Fault::failed(what).cause(cause));
             }
         }
         make_folder(&self.groups())?;
@@ -329,7 +329,7 @@ async fn follow(
     let ended = tokio::select! {
         ended = drive.complete() => ended?,
         () = deadline => {
-            let fault = Fault::new(code::FAILED, "the deadline has passed");
+            let fault = Fault::failed("the deadline has passed");
             let fault = fault.cause("a group that runs goes on, nothing more is placed");
             return Err(fault.hint(format!("{} goes on", kept.resume())).into());
         }
@@ -344,7 +344,7 @@ async fn follow(
 /// Lets another process follow the flow.
 fn detached(session: &Session, args: &Noodles, kept: &KeptFlow) -> Result<u8, Stop> {
     let failed = |error: &dyn std::error::Error| {
-        Fault::new(code::FAILED, "cannot go on in the background").because(error)
+        Fault::failed("cannot go on in the background").because(error)
     };
     let path = kept.root.join("log");
     let mut options = fs::OpenOptions::new();
@@ -391,7 +391,7 @@ fn hex(id: &[u8; 8]) -> String {
 /// A path as a word of a command, in which braces are places.
 fn in_command(path: &Path) -> Result<String, Fault> {
     let text = path.to_str().ok_or_else(|| {
-        Fault::new(code::FAILED, "cannot use the home of Neronet").cause("its path is no text")
+        Fault::failed("cannot use the home of Neronet").cause("its path is no text")
     })?;
     Ok(template::quoted(
         &text.replace('{', "{{").replace('}', "}}"),
@@ -407,7 +407,5 @@ pub(super) fn private(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
         file.write_all(bytes)?;
         file.sync_data()
     });
-    written.map_err(|error| {
-        Fault::new(code::FAILED, format!("cannot write {}", path.display())).because(&error)
-    })
+    written.map_err(|error| Fault::cannot("write", path).because(&error))
 }

@@ -21,7 +21,7 @@ use nero_noodles::{
     CommandGroup, Experiment, Finding, Freshness, NoodlesSpec, STAGES, Severity, check, course,
     read, target,
 };
-use nero_views::text::plural;
+use nero_views::text::{join, plural};
 use nero_yaml::Mistakes;
 
 use crate::args::Noodles;
@@ -43,24 +43,18 @@ pub async fn run(session: &mut Session, args: &Noodles) -> Result<u8, Stop> {
     }
     let (Some(command_type), Some(word)) = (&args.command_type, &args.spec) else {
         let fault = Fault::usage("`noodles` needs a command type and a spec");
-        return Err(fault
-            .hint("for example `neroman noodles run spec.yml`")
-            .into());
+        let hint = "for example `neroman noodles run spec.yml`";
+        return Err(fault.hint(hint).into());
     };
     let Ok((path, only)) = target(word) else {
-        let fault = Fault::new(
-            code::FAILED,
-            "there is more than one `:` in the spec's name",
-        );
-        return Err(fault
-            .hint("write SPEC:NAME,NAME; no name holds a `:`")
-            .into());
+        let fault = Fault::failed("there is more than one `:` in the spec's name");
+        let hint = "write SPEC:NAME,NAME; no name holds a `:`";
+        return Err(fault.hint(hint).into());
     };
     if path.is_empty() {
-        let fault = Fault::new(code::FAILED, "the name of the spec is empty");
-        return Err(fault
-            .hint("for example `neroman noodles run spec.yml:Exp`")
-            .into());
+        let fault = Fault::failed("the name of the spec is empty");
+        let hint = "for example `neroman noodles run spec.yml:Exp`";
+        return Err(fault.hint(hint).into());
     }
     let text = contents(path)?;
     let spec = understood(path, &text, command_type, only.as_deref())?;
@@ -74,11 +68,10 @@ pub async fn run(session: &mut Session, args: &Noodles) -> Result<u8, Stop> {
         };
         return kept::begin(session, args, &asked, &spec, &findings).await;
     }
-    session
-        .out
-        .text(&shown(&spec, path, command_type, &findings))?;
+    let text = shown(&spec, path, command_type, &findings);
+    session.out.text(&text)?;
     let never = findings.iter().any(|one| one.severity == Severity::Never);
-    Ok(if never { code::FAILED } else { code::OK })
+    Ok(code::ok_if(!never))
 }
 
 /// After Ctrl-C: follows the group that runs to its end, or aborts it when Ctrl-C comes again.
@@ -116,13 +109,13 @@ pub(super) fn refused(path: &str, mistakes: &Mistakes) -> Fault {
     let count = plural(mistakes.list.len(), "mistake");
     Fault {
         report,
-        ..Fault::new(code::FAILED, format!("{path} has {more}{count}"))
+        ..Fault::failed(format!("{path} has {more}{count}"))
     }
 }
 
 /// The text of a file.
 pub(super) fn contents(path: &str) -> Result<String, Fault> {
-    let failed = || Fault::new(code::FAILED, format!("cannot read {path}"));
+    let failed = || Fault::failed(format!("cannot read {path}"));
     let file = fs::File::open(Path::new(path)).map_err(|error| failed().because(&error))?;
     let mut bytes = Vec::new();
     let read = file.take(SPEC_BYTES_MAX + 1).read_to_end(&mut bytes);
@@ -180,11 +173,8 @@ fn servers(spec: &NoodlesSpec, text: &mut String) -> Vec<String> {
     if !names.is_empty() {
         text.push_str("servers, the preferred one first\n");
     }
-    let width = names
-        .iter()
-        .map(|name| name.chars().count())
-        .max()
-        .unwrap_or(0);
+    let width = names.iter().map(|name| name.chars().count()).max();
+    let width = width.unwrap_or(0);
     for (server, name) in spec.servers.iter().zip(&names) {
         let way = match server.is_local() {
             true => "this machine".to_owned(),
@@ -209,15 +199,9 @@ fn one(experiment: &Experiment, text: &mut String) {
     }
     let _ = writeln!(text, "  {name}");
     if !experiment.depends_on.is_empty() {
-        let needs = experiment
-            .depends_on
-            .iter()
-            .map(|needed| quoted(&needed.name));
-        let _ = writeln!(
-            text,
-            "    needs    {}",
-            needs.collect::<Vec<_>>().join(", ")
-        );
+        let needs = experiment.depends_on.iter();
+        let needs = join(needs.map(|needed| quoted(&needed.name)), ", ");
+        let _ = writeln!(text, "    needs    {needs}");
     }
     for requirement in &experiment.requirements {
         let expression = Safe::line(&requirement.expression);
@@ -225,11 +209,8 @@ fn one(experiment: &Experiment, text: &mut String) {
             Freshness::Static => ", asked once per round",
             Freshness::Dynamic => "",
         };
-        let _ = writeln!(
-            text,
-            "    requires {} {expression}{once}",
-            quoted(&requirement.id)
-        );
+        let id = quoted(&requirement.id);
+        let _ = writeln!(text, "    requires {id} {expression}{once}");
     }
     for (word, path) in [
         ("stdout", &experiment.stdout_to),
@@ -272,13 +253,11 @@ fn order(spec: &NoodlesSpec, names: &[String], text: &mut String) {
     text.push_str("order, if every server satisfies all requirements and nothing fails\n");
     for round in placed.chunk_by(|left, right| (left.0, left.1) == (right.0, right.1)) {
         let (stage, number, _) = &round[0];
-        let deployments: Vec<&str> = round.iter().map(|(.., text)| text.as_str()).collect();
-        let _ = writeln!(
-            text,
-            "  {} round {number}: {}",
+        let (stage, deployments) = (
             STAGES[*stage],
-            deployments.join(", ")
+            join(round.iter().map(|(.., text)| text), ", "),
         );
+        let _ = writeln!(text, "  {stage} round {number}: {deployments}");
     }
     if !course.complete {
         text.push_str("  then nothing more: see below\n");

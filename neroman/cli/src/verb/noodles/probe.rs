@@ -50,7 +50,7 @@ impl Drive<'_> {
                 quoted(&experiment.name),
                 quoted(id)
             );
-            return Err(Fault::new(code::FAILED, what)
+            return Err(Fault::failed(what)
                 .cause("no requirement has this id")
                 .into());
         };
@@ -96,7 +96,7 @@ impl Drive<'_> {
                         quoted(id),
                         quoted(&server.name)
                     );
-                    return Err(Fault::new(code::FAILED, what).because(&error).into());
+                    return Err(Fault::failed(what).because(&error).into());
                 }
             };
             let mut end = CommandsEnd::Success;
@@ -269,7 +269,7 @@ impl Drive<'_> {
     }
 
     async fn expanded_now(&mut self, text: &str, env: &[(String, String)]) -> Result<String, Stop> {
-        let failed = || Fault::new(code::FAILED, format!("cannot expand {}", quoted(text)));
+        let failed = || Fault::failed(format!("cannot expand {}", quoted(text)));
         loop {
             let endpoint = self.spec.shell_string.clone();
             let name = format!("text-{}", std::process::id());

@@ -147,7 +147,7 @@ async fn write(path: &Path, made: &ResultBook) -> Result<(), Fault> {
         Ok(office) => office.ask_json(BOOK_VERB, [path], book.chain(rows)).await,
         Err(error) => Err(error),
     };
-    let fault = Fault::new(code::FAILED, format!("cannot write {}", path.display()));
+    let fault = Fault::cannot("write", path);
     match answer {
         Ok(Ok(())) => Ok(()),
         Ok(Err(UnreadableTable::File { why, hint })) => Err(fault.cause(why).hint(hint)),

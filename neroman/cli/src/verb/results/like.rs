@@ -71,7 +71,7 @@ async fn lines(
 }
 
 fn unwritten(error: std::io::Error) -> Fault {
-    Fault::new(code::FAILED, "cannot write the lines").because(&error)
+    Fault::failed("cannot write the lines").because(&error)
 }
 
 fn run_of(view: &ExperimentView) -> String {

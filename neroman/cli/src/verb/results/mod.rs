@@ -53,9 +53,8 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
         && !format.is_table()
     {
         let fault = Fault::usage(format!("`{file}` always has all columns"));
-        return Err(fault
-            .hint("--columns is for tables, .csv, .md and .tex")
-            .into());
+        let hint = "--columns is for tables, .csv, .md and .tex";
+        return Err(fault.hint(hint).into());
     }
     let asked = asked(args, &names, file.map(|(_, format)| format));
     let client = session.client().await?;
@@ -118,15 +117,11 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
             }
             wrote(session, path);
         }
-        None if args.json.json => session.out.text(&rows.json())?,
+        None if session.out.as_json => session.out.text(&rows.json())?,
         None if args.csv => session.out.raw(&rows.csv())?,
         None => session.out.text(&write::text(&session.out.screen, &rows))?,
     }
-    Ok(if ran.is_empty() {
-        code::FAILED
-    } else {
-        code::OK
-    })
+    Ok(code::ok_if(!ran.is_empty()))
 }
 
 /// Names the experiments whose run has ended and whose numbers may be missing: its node is away, or
@@ -227,19 +222,15 @@ async fn check_parquet_made_here(path: &Path) -> Result<(), Fault> {
     }
     match parquet::is_ours(path).await {
         Ok(true) => Ok(()),
-        Ok(false) => Err(not_made_here(path)),
+        Ok(false) => Err(cannot_write(path)
+            .cause("it was not made by `neroman results`")
+            .hint("choose another name, or move it away")),
         Err(error) => Err(cannot_write(path).because(&error)),
     }
 }
 
 fn cannot_write(path: &Path) -> Fault {
-    Fault::new(code::FAILED, format!("cannot write {}", path.display()))
-}
-
-fn not_made_here(path: &Path) -> Fault {
-    cannot_write(path)
-        .cause("it was not made by `neroman results`")
-        .hint("choose another name, or move it away")
+    Fault::cannot("write", path)
 }
 
 /// As [`save`], for files that do not show who made them: one that is not as we left it may be the

@@ -117,23 +117,16 @@ fn count(found: &Rows) -> String {
     match found {
         Rows::Runs(runs) => {
             let counts = text::count(runs.views.iter().map(|view| view.state.as_str()));
-            let words: Vec<String> = counts
+            let words = counts
                 .iter()
-                .map(|(count, word)| format!("{count} {}", Safe::line(word)))
-                .collect();
-            format!(
-                "{}: {}",
-                text::plural(runs.views.len(), "run"),
-                words.join(" · ")
-            )
+                .map(|(count, word)| format!("{count} {}", Safe::line(word)));
+            let runs = text::plural(runs.views.len(), "run");
+            format!("{runs}: {}", text::join(words, " · "))
         }
         Rows::Groups(groups) => {
             let runs: usize = groups.rows.iter().map(|row| row.ids.len()).sum();
-            format!(
-                "{} in {}",
-                text::plural(runs, "run"),
-                text::plural(groups.rows.len(), "group")
-            )
+            let groups = text::plural(groups.rows.len(), "group");
+            format!("{} in {groups}", text::plural(runs, "run"))
         }
     }
 }

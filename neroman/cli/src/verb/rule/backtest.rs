@@ -1,7 +1,7 @@
 //! `rule backtest`: what a rule would have done to past runs.
 
 use nero_model::safe::Safe;
-use nero_views::{json, object, text};
+use nero_views::{object, text};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::rule_backtest_reply::Run;
 use nero_wire::v1::{RuleBacktestReply, RuleBacktestRequest};
@@ -23,12 +23,8 @@ pub async fn run(session: &mut Session, args: &BacktestArgs) -> Result<u8, Stop>
         best: args.best.clone().unwrap_or_default(),
     };
     let reply = session.read(asked, ManClient::rule_backtest).await?;
-    if args.json.json {
-        session.out.json(&json::document(as_json(&reply)))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session.out.text(&as_text(&session.out.screen, &reply))?;
-    }
+    let (out, fields) = (&session.out, || as_json(&reply));
+    out.reply(&reply.notes, fields, || as_text(&out.screen, &reply))?;
     Ok(code::OK)
 }
 
@@ -43,35 +39,27 @@ fn id(run: &Run) -> String {
 
 fn as_json(reply: &RuleBacktestReply) -> serde_json::Value {
     let seconds = |ms: u64| ms as f64 / 1000.0;
-    let runs = reply.runs.iter().map(|run| {
-        object!(run =>
-            id: run.experiment,
-            run: id(run),
-            name, state,
+    let direction = if reply.more_is_better { "max" } else { "min" };
+    object!(reply =>
+        rule: reply.text, ends, best?,
+        direction: (!reply.best.is_empty()).then_some(direction),
+        runs: [run =>
+            id: run.experiment, run: id(run), name, state,
             runtime_s: seconds(run.ran_ms),
             fired_s: run.fired_ms.map(seconds),
             step: run.step.filter(|_| run.fired_ms.is_some()),
             values?,
             best: run.best.filter(|best| best.is_finite()),
             good, lost, problem?,
-        )
-    });
-    let direction = if reply.more_is_better { "max" } else { "min" };
-    object!(reply =>
-        rule: reply.text, ends, best?,
-        direction: (!reply.best.is_empty()).then_some(direction),
-        runs: runs.collect::<Vec<_>>(),
+        ],
         notes,
     )
 }
 
 /// The runs that it would have concerned, and what that comes to.
 fn as_text(screen: &Screen, reply: &RuleBacktestReply) -> String {
-    let fired: Vec<&Run> = reply
-        .runs
-        .iter()
-        .filter(|run| run.fired_ms.is_some())
-        .collect();
+    let fired = reply.runs.iter().filter(|run| run.fired_ms.is_some());
+    let fired: Vec<&Run> = fired.collect();
     let mut shown = String::new();
     if !fired.is_empty() {
         let when = if reply.ends { "ends at" } else { "fires at" };
@@ -117,34 +105,27 @@ fn summary(reply: &RuleBacktestReply, fired: &[&Run]) -> String {
     let total: u64 = reply.runs.iter().map(|run| run.ran_ms).sum();
     let saved: u64 = fired.iter().map(|run| saved_ms(run)).sum();
     let duration = |ms: u64| text::duration(ms as f64 / 1000.0);
-    let mut told = format!(
-        "{count} of {runs} would have ended: {} of {} saved\n",
-        duration(saved),
-        duration(total)
-    );
+    let (saved, total) = (duration(saved), duration(total));
+    let told = format!("{count} of {runs} would have ended: {saved} of {total} saved\n");
     if reply.best.is_empty() {
-        told.push_str(
-            "no metric of the rule tells which runs are good: `--best METRIC` names one\n",
-        );
-        return told;
+        return told
+            + "no metric of the rule tells which runs are good: `--best METRIC` names one\n";
     }
     let good = reply.runs.iter().filter(|run| run.good).count();
-    let lost: Vec<String> = fired
-        .iter()
-        .filter(|run| run.lost)
-        .map(|run| id(run))
-        .collect();
+    let (good, best) = (text::plural(good, "good run"), Safe::line(&reply.best));
+    let lost = fired.iter().filter(|run| run.lost);
+    let lost: Vec<String> = lost.map(|run| id(run)).collect();
+    let (count, lost) = match lost.as_slice() {
+        [] => (0, String::new()),
+        lost => (lost.len(), format!(": {}", lost.join(", "))),
+    };
     let third = if reply.more_is_better {
         "highest"
     } else {
         "lowest"
     };
-    told.push_str(&format!(
-        "{} of {} lost (good: its best `{}` is in the {third} third; lost: it came after the end){}\n",
-        lost.len(),
-        text::plural(good, "good run"),
-        Safe::line(&reply.best),
-        if lost.is_empty() { String::new() } else { format!(": {}", lost.join(", ")) }
-    ));
-    told
+    told + &format!(
+        "{count} of {good} lost (good: its best `{best}` is in the {third} third; lost: it came \
+         after the end){lost}\n"
+    )
 }

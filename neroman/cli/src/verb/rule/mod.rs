@@ -11,10 +11,8 @@ use nero_wire::v1::rule_state::Ran;
 use nero_wire::v1::{
     self, RuleAddRequest, RuleChangeReply, RuleListRequest, RuleRemoveRequest, RuleState,
 };
-use serde_json::json;
 
 use crate::args::Rule;
-use crate::connect::Change;
 use crate::fault::{Fault, Stop, code};
 use crate::say::Screen;
 use crate::say::table::{self, Cell, Column};
@@ -23,34 +21,28 @@ use crate::session::{Session, author, request, selection};
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Rule) -> Result<u8, Stop> {
     match args {
-        Rule::List { picked, json } => list(session, picked, json.json).await,
-        Rule::Why { picked, json } => why::run(session, picked, json.json).await,
-        Rule::Add { picked, rule, json } => add(session, picked, rule, json.json).await,
+        Rule::List { picked, .. } => list(session, picked).await,
+        Rule::Why { picked, .. } => why::run(session, picked).await,
+        Rule::Add { picked, rule, .. } => add(session, picked, rule).await,
         Rule::Backtest(args) => backtest::run(session, args).await,
-        Rule::Rm { picked, rule, json } => remove(session, picked, *rule, json.json).await,
+        Rule::Rm { picked, rule, .. } => remove(session, picked, *rule).await,
     }
 }
 
-async fn list(session: &mut Session, picked: &[String], as_json: bool) -> Result<u8, Stop> {
+async fn list(session: &mut Session, picked: &[String]) -> Result<u8, Stop> {
     let asked = RuleListRequest {
         selection: Some(selection(picked)),
     };
     let reply = session.read(asked, ManClient::rule_list).await?;
-    if as_json {
-        let rules: Vec<_> = reply.rules.iter().map(json::rule).collect();
-        session.out.json(&json::document(
-            json!({"rules": rules, "notes": reply.notes}),
-        ))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session
-            .out
-            .text(&as_text(&session.out.screen, &reply.rules, true))?;
-    }
+    let out = &session.out;
+    let rules = || reply.rules.iter().map(json::rule).collect::<Vec<_>>();
+    let fields = || object!(reply => rules: rules(), notes);
+    let text = || as_text(&out.screen, &reply.rules, true);
+    out.reply(&reply.notes, fields, text)?;
     Ok(code::OK)
 }
 
-async fn add(session: &mut Session, picked: &str, rule: &str, as_json: bool) -> Result<u8, Stop> {
+async fn add(session: &mut Session, picked: &str, rule: &str) -> Result<u8, Stop> {
     let (action, text) = split(rule)?;
     let asked = RuleAddRequest {
         request: request(),
@@ -59,22 +51,18 @@ async fn add(session: &mut Session, picked: &str, rule: &str, as_json: bool) -> 
         text: text.to_owned(),
         author: author(),
     };
-    let reply = session
-        .change(Change::Other, asked, ManClient::rule_add)
-        .await?;
-    changed(session, &reply, "added", as_json)
+    let reply = session.change(asked, ManClient::rule_add).await?;
+    changed(session, &reply, "added")
 }
 
-async fn remove(session: &mut Session, picked: &str, rule: u64, as_json: bool) -> Result<u8, Stop> {
+async fn remove(session: &mut Session, picked: &str, rule: u64) -> Result<u8, Stop> {
     let asked = RuleRemoveRequest {
         request: request(),
         selection: Some(selection(&[picked.to_owned()])),
         rule,
     };
-    let reply = session
-        .change(Change::Other, asked, ManClient::rule_remove)
-        .await?;
-    changed(session, &reply, "removed", as_json)
+    let reply = session.change(asked, ManClient::rule_remove).await?;
+    changed(session, &reply, "removed")
 }
 
 /// `abort: loss > 5` in its two parts.
@@ -120,42 +108,17 @@ pub fn split(rule: &str) -> Result<(&str, &str), Fault> {
     Ok((action, text))
 }
 
-fn changed(
-    session: &mut Session,
-    reply: &RuleChangeReply,
-    done: &str,
-    as_json: bool,
-) -> Result<u8, Stop> {
-    if as_json {
-        let changed: Vec<_> = reply
-            .changed
-            .iter()
-            .map(|one| object!(one => id: one.experiment, rule, note?))
-            .collect();
-        session.out.json(&json::document(
-            json!({"changed": changed, "notes": reply.notes}),
-        ))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session.out.text(&changed_text(reply, done))?;
-    }
-    Ok(if reply.changed.is_empty() {
-        code::FAILED
-    } else {
-        code::OK
-    })
+fn changed(session: &Session, reply: &RuleChangeReply, done: &str) -> Result<u8, Stop> {
+    let fields = || object!(reply => changed: [one => id: one.experiment, rule, note?], notes);
+    let text = || changed_text(reply, done);
+    session.out.reply(&reply.notes, fields, text)?;
+    Ok(code::ok_if(!reply.changed.is_empty()))
 }
 
 fn changed_text(reply: &RuleChangeReply, done: &str) -> String {
     let mut text = String::new();
-    let mut notes: Vec<(&str, Vec<u64>)> = Vec::new();
-    for one in reply.changed.iter().filter(|one| !one.note.is_empty()) {
-        match notes.iter_mut().find(|(note, _)| *note == one.note) {
-            Some((_, those)) => those.push(one.experiment),
-            None => notes.push((&one.note, vec![one.experiment])),
-        }
-    }
-    for (note, those) in notes {
+    let noted = reply.changed.iter().filter(|one| !one.note.is_empty());
+    for (note, those) in text::grouped(noted.map(|one| (&one.note, one.experiment))) {
         text.push_str(&format!("{}: {}\n", text::ids(&those), Safe::line(note)));
     }
     let mut rules: Vec<u64> = reply.changed.iter().map(|one| one.rule).collect();
@@ -166,11 +129,8 @@ fn changed_text(reply: &RuleChangeReply, done: &str) -> String {
         [rule] => format!("rule {rule}"),
         several => format!("rules {}", text::ids(several)),
     };
-    text.push_str(&format!(
-        "{done} {rules} · {}\n",
-        text::plural(reply.changed.len(), "experiment")
-    ));
-    text
+    let experiments = text::plural(reply.changed.len(), "experiment");
+    text + &format!("{done} {rules} · {experiments}\n")
 }
 
 /// The table for eyes. The same rule of several experiments is one line, with the values
@@ -179,19 +139,12 @@ pub fn as_text(screen: &Screen, rules: &[RuleState], with_experiments: bool) -> 
     if rules.is_empty() {
         return "no rules\n".into();
     }
-    let mut groups: Vec<(Vec<&RuleState>, String)> = Vec::new();
-    for state in rules {
+    let groups = text::grouped(rules.iter().map(|state| {
         let rule = state.rule.clone().unwrap_or_default();
-        let key = format!(
-            "{}\0{}\0{}\0{}\0{}",
-            rule.action, rule.text, rule.id, state.fired, state.problem
-        );
-        match groups.iter_mut().find(|(_, known)| *known == key) {
-            Some((those, _)) => those.push(state),
-            None => groups.push((vec![state], key)),
-        }
-    }
-    let groups = groups.into_iter().map(|(those, _)| {
+        let key = (rule.action, rule.text, rule.id, state.fired, &state.problem);
+        (key, state)
+    }));
+    let groups = groups.into_iter().map(|(_, those)| {
         let rule = those[0].rule.clone().unwrap_or_default();
         (those, rule)
     });

@@ -5,7 +5,6 @@ use nero_views::{json, object, text};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::rule_why_reply::{Part, Value, Why};
 use nero_wire::v1::{RuleListRequest, RuleWhyReply};
-use serde_json::json;
 
 use super::action;
 use crate::fault::{Stop, code};
@@ -14,41 +13,32 @@ use crate::say::table::{self, Cell};
 use crate::session::{Session, selection};
 
 /// Runs the verb.
-pub async fn run(session: &mut Session, picked: &[String], as_json: bool) -> Result<u8, Stop> {
+pub async fn run(session: &mut Session, picked: &[String]) -> Result<u8, Stop> {
     let asked = RuleListRequest {
         selection: Some(selection(picked)),
     };
     let reply = session.read(asked, ManClient::rule_why).await?;
-    if as_json {
-        let rules: Vec<_> = reply.rules.iter().map(in_json).collect();
-        session.out.json(&json::document(
-            json!({"rules": rules, "notes": reply.notes}),
-        ))?;
-    } else {
-        session.out.notes(&reply.notes);
-        session.out.text(&as_text(&session.out.screen, &reply))?;
-    }
+    let out = &session.out;
+    let rules = || reply.rules.iter().map(in_json).collect::<Vec<_>>();
+    let fields = || object!(reply => rules: rules(), notes);
+    out.reply(&reply.notes, fields, || as_text(&out.screen, &reply))?;
     Ok(code::OK)
 }
 
 fn in_json(why: &Why) -> serde_json::Value {
     let mut rule = json::rule(&why.rule.clone().unwrap_or_default());
-    let parts: Vec<_> = why.parts.iter().map(part_in_json).collect();
     let experiment = why.rule.as_ref().map_or(0, |rule| rule.experiment);
-    rule["name"] = json!(why.name);
-    rule["run"] = json!(json::run_id(experiment, why.run));
-    rule["state"] = json!(why.state);
-    rule["holds"] = json!(json::some(&why.holds));
-    rule["parts"] = json!(parts);
+    let more = object!(why =>
+        name, run: json::run_id(experiment, why.run), state, holds?,
+        parts: [part =>
+            depth, text, holds,
+            values: [one => written, means?, shown, at: text::iso_time(one.at_ms)],
+        ],
+    );
+    if let (Some(rule), serde_json::Value::Object(more)) = (rule.as_object_mut(), more) {
+        rule.extend(more);
+    }
     rule
-}
-
-fn part_in_json(part: &Part) -> serde_json::Value {
-    let values = part
-        .values
-        .iter()
-        .map(|value| object!(value => written, means?, shown, at: text::iso_time(value.at_ms)));
-    object!(part => depth, text, holds, values: values.collect::<Vec<_>>())
 }
 
 fn as_text(screen: &Screen, reply: &RuleWhyReply) -> String {
@@ -75,12 +65,12 @@ fn as_text(screen: &Screen, reply: &RuleWhyReply) -> String {
             Safe::line(&rule.text),
         );
         if state.fired > 0 {
-            text.push_str(&format!(
-                "  fired {}, last {}: {}\n",
-                text::plural(usize::try_from(state.fired).unwrap_or(0), "time"),
+            let times = text::plural(state.fired, "time");
+            let (last, values) = (
                 text::local_time(state.last_fired_ms),
-                Safe::line(&state.last_values)
-            ));
+                Safe::line(&state.last_values),
+            );
+            text.push_str(&format!("  fired {times}, last {last}: {values}\n"));
         }
         if !state.problem.is_empty() {
             text.push_str(&format!("  {}\n", Safe::line(&state.problem)));
@@ -92,20 +82,17 @@ fn as_text(screen: &Screen, reply: &RuleWhyReply) -> String {
         }
         text
     });
-    told.collect::<Vec<_>>().join("\n")
+    text::join(told, "\n")
 }
 
 fn row(part: &Part, reply: &RuleWhyReply) -> Vec<Cell> {
     let indent = "  ".repeat(usize::try_from(part.depth).unwrap_or(0));
-    let known: Vec<String> = (part.values.iter())
-        .map(|value| known(value, reply.now_ms))
-        .filter(|known| !known.is_empty())
-        .collect();
-    vec![
-        Cell::text(&part.holds),
-        Cell::text(&format!("{indent}{}", part.text)),
-        Cell::text(&known.join(", ")),
-    ]
+    let known = part.values.iter().map(|value| known(value, reply.now_ms));
+    let known = text::join(known.filter(|known| !known.is_empty()), ", ");
+    let text = format!("{indent}{}", part.text);
+    [&part.holds, &text, &known]
+        .map(|text| Cell::text(text))
+        .to_vec()
 }
 
 /// What a name stands for, and how old its value is.
@@ -119,18 +106,11 @@ fn known(value: &Value, now_ms: i64) -> String {
             "nothing of that name yet".to_owned()
         }
         0 => String::new(),
-        at_ms => format!(
-            "{} ago",
-            text::duration((now_ms - at_ms).max(0) as f64 / 1000.0)
-        ),
+        at_ms => text::duration((now_ms - at_ms).max(0) as f64 / 1000.0) + " ago",
     };
-    let told: Vec<&str> = [means, &age]
-        .into_iter()
-        .filter(|told| !told.is_empty())
-        .collect();
-    if told.is_empty() {
-        String::new()
-    } else {
-        format!("{}: {}", value.written, told.join(", "))
+    let told = [means, &age].into_iter().filter(|told| !told.is_empty());
+    match text::join(told, ", ").as_str() {
+        "" => String::new(),
+        told => format!("{}: {told}", value.written),
     }
 }

@@ -9,8 +9,8 @@ pub(super) fn gpus(asked: &SchedulerRequest) -> Option<String> {
     let count = count(asked);
     let unit = if count > 1.0 { "GPUs" } else { "GPU" };
     let words = [text::number(count), asked.gpu_type.clone(), unit.to_owned()];
-    let words: Vec<String> = words.into_iter().filter(|word| !word.is_empty()).collect();
-    (count > 0.0).then(|| words.join(" "))
+    let words = words.into_iter().filter(|word| !word.is_empty());
+    (count > 0.0).then(|| text::join(words, " "))
 }
 
 fn count(asked: &SchedulerRequest) -> f64 {

@@ -39,7 +39,7 @@ pub async fn run(session: &mut Session, args: &args::Top) -> Result<u8, Stop> {
         unicode: terminal::is_unicode(),
     };
     let signals = Signals::new()
-        .map_err(|error| Fault::new(code::FAILED, "cannot listen to signals").because(&error))?;
+        .map_err(|error| Fault::failed("cannot listen to signals").because(&error))?;
     let mut screen = Screen::open().map_err(|error| terminal_failed(&error))?;
     let size = screen.size();
     let top = Top::new(&picked, look, size);
@@ -49,7 +49,7 @@ pub async fn run(session: &mut Session, args: &args::Top) -> Result<u8, Stop> {
 }
 
 fn terminal_failed(error: &std::io::Error) -> Fault {
-    Fault::new(code::FAILED, "the terminal cannot be drawn on").because(error)
+    Fault::failed("the terminal cannot be drawn on").because(error)
 }
 
 fn window_of(query: &Query) -> Window {

@@ -8,19 +8,21 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use nero_top::{Ask, Event, LogRequest};
+use nero_views::text;
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{
-    CompleteRequest, ListRequest, LogsRequest, MetricsRequest, NodesRequest, RuleListRequest,
-    ShowRequest, complete_request,
+    CompleteRequest, LogChunk, LogsRequest, MetricsRequest, RuleListRequest, ShowRequest,
+    complete_request,
 };
 use tokio::sync::mpsc;
 
 use super::line;
-use crate::connect::{Next, READ_DEADLINE};
+use crate::connect::READ_DEADLINE;
 use crate::fault::Fault;
 use crate::say::Screen;
 use crate::session::{Session, selection, zone};
-use crate::verb::show;
+use crate::verb::listed::views;
+use crate::verb::{on_node, show};
 
 /// The rest between two answers about the same.
 const REST: Duration = Duration::from_secs(1);
@@ -153,13 +155,8 @@ async fn detail(session: &mut Session, id: u64) -> Event {
         color: false,
         ..Screen::find()
     };
-    Event::Detail(
-        id,
-        reply
-            .await
-            .map(|reply| show::as_text(&plain, &reply))
-            .map_err(|fault| in_one_line(&fault)),
-    )
+    let shown = reply.await.map(|reply| show::as_text(&plain, &reply));
+    Event::Detail(id, shown.map_err(|fault| in_one_line(&fault)))
 }
 
 /// Columns of dots in a column of a terminal.
@@ -180,36 +177,19 @@ async fn curves(session: &mut Session, ids: &[u64], names: &[String], width: u32
         let rules = session.read(asked, ManClient::rule_list).await?;
         Ok((metrics, rules.rules))
     };
-    Event::Curves(
-        ids.to_vec(),
-        reply
-            .await
-            .map(Box::new)
-            .map_err(|fault| in_one_line(&fault)),
-    )
+    let reply = reply.await.map(Box::new);
+    Event::Curves(ids.to_vec(), reply.map_err(|fault| in_one_line(&fault)))
 }
 
 async fn nodes(session: &mut Session) -> Event {
-    let reply = session.read(NodesRequest { as_known: true }, ManClient::nodes);
-    Event::Nodes(
-        reply
-            .await
-            .map(Box::new)
-            .map_err(|fault| in_one_line(&fault)),
-    )
+    let reply = on_node::ask(session, true).await.map(Box::new);
+    Event::Nodes(reply.map_err(|fault| in_one_line(&fault)))
 }
 
 async fn compare(mut session: Session, ids: Vec<u64>, events: mpsc::Sender<Event>) {
     let typed: Vec<String> = ids.iter().map(u64::to_string).collect();
-    let asked = ListRequest {
-        selection: Some(selection(&typed)),
-        ..ListRequest::default()
-    };
-    let reply = session.read(asked, ManClient::list);
-    let views = reply
-        .await
-        .map(|reply| reply.experiments)
-        .map_err(|fault| in_one_line(&fault));
+    let views = views(&mut session, selection(&typed)).await;
+    let views = views.map_err(|fault| in_one_line(&fault));
     let _ = events.send(Event::Compared(views)).await;
 }
 
@@ -244,47 +224,25 @@ async fn log(mut session: Session, of: LogRequest, events: mpsc::Sender<Event>) 
         lines: LOG_LINES,
         ..LogsRequest::default()
     };
-    loop {
-        match follow(&mut session, &asked, &of, &events).await {
-            Ok(true) => return,
-            Ok(false) => {}
-            Err(fault) => {
-                let text = format!("{}\n", in_one_line(&fault));
-                let _ = events.send(Event::Log(of, true, text.into_bytes())).await;
-                return;
-            }
-        }
-    }
-}
-
-/// Whether the log came to its end.
-async fn follow(
-    session: &mut Session,
-    asked: &LogsRequest,
-    of: &LogRequest,
-    events: &mpsc::Sender<Event>,
-) -> Result<bool, Fault> {
-    let client = session.client().await?;
-    let mut stream = client
-        .call(READ_DEADLINE, asked.clone(), ManClient::logs)
-        .await?;
     let mut begins = true;
-    loop {
-        match client.next(&mut stream).await? {
-            Next::Message(chunk) => {
-                let event = Event::Log(of.clone(), begins, chunk.data);
-                let _ = events.send(event).await;
-                begins = false;
-            }
-            Next::End => return Ok(true),
-            Next::Lost => return Ok(false),
+    let take = async |chunk: Option<LogChunk>| {
+        if let Some(chunk) = chunk {
+            let event = Event::Log(of.clone(), begins, chunk.data);
+            let _ = events.send(event).await;
+            begins = false;
+        } else {
+            begins = true;
         }
+        Ok::<_, Fault>(true)
+    };
+    let followed = session.each(READ_DEADLINE, asked, ManClient::logs, take);
+    if let Err(fault) = followed.await {
+        let text = format!("{}\n", in_one_line(&fault));
+        let _ = events.send(Event::Log(of, true, text.into_bytes())).await;
     }
 }
 
 /// An error in one line.
 pub(super) fn in_one_line(fault: &Fault) -> String {
-    let causes = fault.causes.iter().map(String::as_str);
-    let all: Vec<&str> = std::iter::once(fault.what.as_str()).chain(causes).collect();
-    all.join(": ")
+    text::join([&fault.what].into_iter().chain(&fault.causes), ": ")
 }

@@ -30,7 +30,7 @@ pub async fn run(session: &mut Session, args: &args::Web) -> Result<u8, Stop> {
         select: |text| selection(&[text.to_owned()]),
     };
     let site = Site::new(door.port(), Caller::new(settings, sender))
-        .map_err(|error| Fault::new(code::FAILED, "cannot make a secret").because(&error))?;
+        .map_err(|error| Fault::failed("cannot make a secret").because(&error))?;
     let address = address(&door, &site, &picked);
     session.out.line(&address)?;
     if let Some(line) = forwarding(args, &door)? {
@@ -46,9 +46,7 @@ pub async fn run(session: &mut Session, args: &args::Web) -> Result<u8, Stop> {
             session.out.note(&format!("not opened: {why}"));
         }
     }
-    let failed = |error: std::io::Error| {
-        Fault::new(code::FAILED, "cannot listen to signals").because(&error)
-    };
+    let failed = |error: std::io::Error| Fault::failed("cannot listen to signals").because(&error);
     let mut end = signal(SignalKind::terminate()).map_err(failed)?;
     let mut hang_up = signal(SignalKind::hangup()).map_err(failed)?;
     tokio::select! {
@@ -71,7 +69,7 @@ async fn door(args: &args::Web) -> Result<Door, Fault> {
                 "name another path, in a folder of yours"
             }
         };
-        Fault::new(code::FAILED, "the page cannot be served")
+        Fault::failed("the page cannot be served")
             .because(&error)
             .hint(hint)
     })

@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::fault::code;
 
 const TRAIN: &str = "@app.task(bind=True,acks_late=True)\ndef train(self, pars):\n\
     \x20   cmd = [\"python\", \"-u\", \"chainer/train.py\"]\n    for key in par:\n\

@@ -17,7 +17,7 @@ use nero_noodles::{
 use self::handlers::takes;
 use super::{ImportedText, in_quotes, put_block, scalar};
 use crate::args::Import;
-use crate::fault::{Fault, Stop, code};
+use crate::fault::{Fault, Stop};
 use crate::verb::noodles;
 
 /// The group of nodes that stands for the servers of a spec.
@@ -30,10 +30,9 @@ pub(super) fn read(args: &Import) -> Result<ImportedText, Stop> {
     let command_type = args.command_type.as_deref().unwrap_or("run");
     let Ok((path, only)) = target(&args.source) else {
         let what = "there is more than one `:` in the spec's name";
-        let fault = Fault::new(code::FAILED, what);
-        return Err(fault
-            .hint("write SPEC:NAME,NAME; no name holds a `:`")
-            .into());
+        let fault = Fault::failed(what);
+        let hint = "write SPEC:NAME,NAME; no name holds a `:`";
+        return Err(fault.hint(hint).into());
     };
     let text = noodles::contents(path)?;
     let spec = noodles::understood(path, &text, command_type, only.as_deref())?;

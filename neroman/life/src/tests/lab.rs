@@ -12,7 +12,7 @@ use crate::facts::now::{Moment, Tick};
 use crate::fold::change::{Change, NewRun};
 use crate::fold::experiment::Stamp;
 use crate::fold::groups;
-use crate::fold::run::{Cancel, Dispatch, Line, Made, RunDemands};
+use crate::fold::run::{Cancel, Dispatch, Line, Made, Results, RunDemands};
 use crate::fold::state::State;
 use crate::place::batch;
 use crate::place::start::{self, Plan, Wanted};
@@ -93,6 +93,30 @@ pub(crate) fn made(id: RunId, node: &str) -> Made {
         line: None,
         follows: None,
     }
+}
+
+/// A person's request to end a run.
+pub(crate) fn cancel(author: &str, asked_ms: i64) -> Cancel {
+    Cancel {
+        asked_ms,
+        author: author.to_owned(),
+        grace_ms: 0,
+        signal: 0,
+        delivered: false,
+        rule: None,
+    }
+}
+
+/// The end of the way home of a run's results, into this folder.
+pub(crate) fn results_done(folder: &str) -> Input {
+    let done = Results::Done {
+        folder: folder.to_owned(),
+        notes: Vec::new(),
+        left: 0,
+        warnings: Vec::new(),
+    };
+    let hints = Vec::new();
+    Input::ResultsDone { done, hints }
 }
 
 /// A state that only decisions change.
@@ -252,14 +276,7 @@ impl Lab {
 
     pub(crate) fn cancel(&mut self, id: RunId) -> CancelOutcome {
         self.now_ms += 1;
-        let cancel = Cancel {
-            asked_ms: self.now_ms,
-            author: "me".to_owned(),
-            grace_ms: 0,
-            signal: 0,
-            delivered: false,
-            rule: None,
-        };
+        let cancel = cancel("me", self.now_ms);
         let run = self.state.run(id).unwrap();
         let cancelled = abort::comes_to(run);
         let changes = crate::step(run, &Input::Cancel(cancel), self.now_ms).unwrap_or_default();

@@ -9,9 +9,6 @@ use nero_node_core::turn::Turn;
 use super::wire::Record;
 use crate::tests::reach::node::Rec;
 
-/// The exit code of a job whose code no process saw.
-pub(super) const CODE_UNKNOWN: i32 = i32::MIN;
-
 /// The name of a run's spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SpecName {
@@ -58,7 +55,7 @@ impl Folder {
         self.claims.values().any(Option::is_some)
     }
 
-    pub fn record(&mut self, start: u32, what: Rec, code: i32) {
+    pub fn record(&mut self, start: u32, what: Rec, code: Option<i32>) {
         self.records.push(Record { start, what, code });
     }
 
@@ -86,7 +83,7 @@ impl Folder {
             ..Facts::default()
         };
         for record in self.records.iter().filter(|one| one.start == start) {
-            let code_unknown = record.code == CODE_UNKNOWN;
+            let code_unknown = record.code.is_none();
             let fact = match record.what {
                 Rec::Claimed => Fact::Claimed {
                     shim: None,

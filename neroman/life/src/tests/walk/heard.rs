@@ -1,10 +1,8 @@
 //! What the head hears from its nodes: answers, records, reports.
 
-use super::folder::CODE_UNKNOWN;
 use super::head::{About, Errand};
 use super::wire::{Answer, EndedRun, Ending, Item, Items, PauseOutcome, Record, Request};
 use super::world::{DriverDue, World};
-use crate::facts::journal::Journal;
 use crate::fold::change::Change;
 use crate::source::abort::Answer as Outcome;
 use crate::step::hand_over::Answer as Word;
@@ -12,7 +10,7 @@ use crate::step::input::{Input, Placement};
 use crate::step::recall::Said;
 use crate::step::report::{self, Report, Standing, Stray};
 use crate::step::reports;
-use crate::tests::reach::node::journal;
+use crate::tests::reach::node::add;
 use nero_model::RunId;
 use std::sync::Arc;
 
@@ -221,7 +219,10 @@ impl World {
         let Some(new) = records.get(known - from..).filter(|new| !new.is_empty()) else {
             return;
         };
-        let folded = folded(&run.journal, new);
+        let mut folded = (*run.journal).clone();
+        for (offset, one) in (known..).zip(new) {
+            add(&mut folded, one.start, offset, one.what, one.code);
+        }
         self.head.known.insert(id, known + new.len());
         let journal = Arc::new(folded);
         let changes = vec![Change::Journal { run: id, journal }];
@@ -233,28 +234,4 @@ impl World {
         self.head.links[node].asked_ms = Some(self.clock.now);
         self.send(node, Request::Describe);
     }
-}
-
-/// A journal with more records.
-fn folded(known: &Journal, new: &[Record]) -> Journal {
-    let mut folded = known.clone();
-    for record in new {
-        let mut one = journal(&[record.what]);
-        let Some((_, start)) = one.incarnations.pop_first() else {
-            continue;
-        };
-        let into = folded.incarnations.entry(record.start).or_default();
-        into.started_ms = into.started_ms.or(start.started_ms);
-        into.stop = into.stop.take().or(start.stop);
-        if let Some(mut exit) = start.exit.filter(|_| into.exit.is_none()) {
-            (exit.code, exit.code_unknown) = (record.code, record.code == CODE_UNKNOWN);
-            // A stop comes before the end.
-            exit.key.offset = 1;
-            into.exit = Some(exit);
-        }
-        into.gone = into.gone.take().or(start.gone);
-        into.lost = into.lost.take().or(start.lost);
-        into.not_started = into.not_started.take().or(start.not_started);
-    }
-    folded
 }

@@ -6,12 +6,13 @@ use nero_node_core::turn::Turn;
 use super::head::Errand;
 use super::wire::{EndedRun, Ending, Request, SentRun};
 use super::world::{DriverDue, Event, World, note};
-use crate::fold::run::{Results, Run};
+use crate::fold::run::Run;
 use crate::fold::state::State;
 use crate::step::hand_over::{self, SendState};
 use crate::step::input::Input;
 use crate::step::needs;
-use crate::step::recall::{self};
+use crate::step::recall;
+use crate::tests::lab;
 
 impl World {
     /// Rings the driver of a node.
@@ -378,14 +379,7 @@ impl World {
         if !run.is_some_and(|run| needs::of(run).results) {
             return;
         }
-        let done = Results::Done {
-            folder: "r".to_owned(),
-            notes: Vec::new(),
-            left: 0,
-            warnings: Vec::new(),
-        };
-        let hints = Vec::new();
-        let inputs = vec![(id, Input::ResultsDone { done, hints })];
+        let inputs = vec![(id, lab::results_done("r"))];
         self.input("its results are home", false, false, inputs);
     }
 

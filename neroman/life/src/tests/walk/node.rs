@@ -306,7 +306,7 @@ impl Node {
         if start == 0 && folder.left_by_a_cut(self.boot) == Remains::Something {
             self.write()?;
             if let Some(folder) = self.folder(id) {
-                folder.record(1, Rec::Rebooted, 0);
+                folder.record(1, Rec::Rebooted, None);
             }
             self.look(token, 1);
             self.agent().core.found(token, 1, Decision::Ended);

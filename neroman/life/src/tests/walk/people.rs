@@ -12,7 +12,7 @@ use super::wire::Request;
 use super::world::{Dice, Event, World, note};
 use crate::facts::hold::HoldCause;
 use crate::fold::change::{Change, NewRun};
-use crate::fold::run::{Cancel, Dispatch, Line, Made, Run, RunDemands};
+use crate::fold::run::{Dispatch, Line, Made, Run, RunDemands};
 use crate::place::gone;
 use crate::place::start::{self, Plan as Planned, Wanted};
 use crate::source::abort;
@@ -421,14 +421,7 @@ impl World {
         if !self.head.is_up {
             return;
         }
-        let cancel = Cancel {
-            asked_ms: self.clock.now,
-            author: "me".to_owned(),
-            grace_ms: 0,
-            signal: 0,
-            delivered: false,
-            rule: None,
-        };
+        let cancel = lab::cancel("me", self.clock.now);
         let all = self.head.state.experiments.iter();
         let asked = all.filter(|one| id == 0 || one.id.0 == id);
         let live = asked

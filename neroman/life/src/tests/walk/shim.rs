@@ -5,7 +5,6 @@ use std::cmp::Reverse;
 
 use nero_model::RunId;
 
-use super::folder::CODE_UNKNOWN;
 use super::node::{Node, Shim};
 use super::world::{Clock, Event, Go, Job, News, note};
 use crate::tests::reach::node::Rec;
@@ -52,17 +51,17 @@ impl Node {
                 }
                 *claim = Some(self.boot);
                 shim.has_claim = true;
-                folder.record(start, Rec::Claimed, 0);
+                folder.record(start, Rec::Claimed, None);
                 note!(clock, Some(id), "n{at}: start {start} is claimed");
                 self.tell(clock, number, News::Begun);
                 clock.soon(Event::Start(at, number, Go::Begin));
             }
             Go::Begin if shim.is_alive => {
                 if folder.cancels > 0 {
-                    folder.record(start, Rec::NotStartedCancelled, 0);
+                    folder.record(start, Rec::NotStartedCancelled, None);
                     return self.is_over(clock, number, News::Ended);
                 }
-                folder.record(start, Rec::Started, 0);
+                folder.record(start, Rec::Started, None);
                 shim.is_job_alive = true;
                 self.tell(clock, number, News::Begun);
                 clock.soon(Event::Start(at, number, Go::Gate));
@@ -93,7 +92,7 @@ impl Node {
                 let has_job = shim.is_job_alive && shim.job.is_some() && !shim.is_stopping;
                 if folder.cancels > 0 && is_heard && has_job {
                     shim.is_stopping = true;
-                    folder.record(start, Rec::StopAsked, 0);
+                    folder.record(start, Rec::StopAsked, None);
                     clock.soon(Event::Start(at, number, Go::End));
                 }
             }
@@ -111,9 +110,9 @@ impl Node {
         let is_looked_after = shim.is_alive || self.launcher == Some(shim.launcher);
         shim.is_job_alive = false;
         let code = match (had_job, shim.is_stopping) {
-            (false, _) => CODE_UNKNOWN,
-            (true, true) => 143,
-            (true, false) => i32::from(clock.dice.chance(clock.rates.crashes)),
+            (false, _) => None,
+            (true, true) => Some(143),
+            (true, false) => Some(i32::from(clock.dice.chance(clock.rates.crashes))),
         };
         let Some(folder) = self.disk.get_mut(&id) else {
             return;
@@ -123,11 +122,11 @@ impl Node {
             return;
         }
         let at = self.at;
-        note!(clock, Some(id), "n{at}: its job ended, code {code}");
+        note!(clock, Some(id), "n{at}: its job ended, code {code:?}");
         if !folder.has(start, Rec::Exited) {
             folder.record(start, Rec::Exited, code);
         }
-        folder.record(start, Rec::TreeGone, 0);
+        folder.record(start, Rec::TreeGone, None);
         self.is_over(clock, number, News::Ended);
     }
 

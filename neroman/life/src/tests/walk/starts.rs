@@ -197,7 +197,7 @@ impl Node {
         let id = self.agent().entries[&token].id;
         self.write()?;
         let folder = self.folder(id).expect("a run that began has a folder");
-        folder.record(start, record, 0);
+        folder.record(start, record, None);
         note!(clock, Some(id), "n{}: start {start}: {record:?}", self.at);
         self.look_and_decide(clock, token, start, None)
     }

@@ -89,12 +89,12 @@ pub(super) enum PauseOutcome {
     Ended,
 }
 
-/// A record of a start, with the exit code of its job.
+/// A record of a start, with the exit code of its job; `None`: no process saw it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
     pub start: u32,
     pub what: Rec,
-    pub code: i32,
+    pub code: Option<i32>,
 }
 
 /// News of a node, in their order.

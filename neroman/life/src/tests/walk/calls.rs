@@ -24,7 +24,9 @@ impl Node {
         let answer = match request {
             Request::HandOver(runs) => {
                 let placed = runs.into_iter().map(|run| self.lies(run)).collect();
-                let ms = clock.dice.ms(0, 80);
+                // The disk is slow now and then.
+                let most = [80, 5000][usize::from(clock.fails(clock.rates.lost))];
+                let ms = clock.dice.ms(0, most);
                 let due = Due::Accept(conn, placed);
                 return clock.after(ms, Event::Agent(at, process, due));
             }
@@ -54,7 +56,7 @@ impl Node {
             },
             Request::Follow(positions) => {
                 lived = self.follow(clock, conn, positions);
-                Answer::None
+                Answer::Follows
             }
             Request::Closed(tokens) => {
                 lived = self.forget(&tokens);
@@ -93,7 +95,7 @@ impl Node {
             }
             let agent = self.agent();
             let Some(entry) = agent.entries.get_mut(&token) else {
-                self.send_unknown(id, token, generation);
+                self.send_unknown(id, token, generation, "");
                 self.keep_out(token, generation);
                 continue;
             };
@@ -205,6 +207,7 @@ impl Node {
                     cancels: 0,
                     pauses: 0,
                     is_prepared: false,
+                    is_damaged: self.is_damaged,
                     claims: BTreeMap::new(),
                     closed_gates: BTreeSet::new(),
                     passed_gates: BTreeSet::new(),
@@ -225,7 +228,7 @@ impl Node {
             let answer = self.accept(clock, &run)?;
             let taken = matches!(answer, hand_over::Answer::Accepted { .. });
             if !taken && run.folder == Some(FolderState::New) && !self.has(&run.token) {
-                self.disk.remove(&run.id);
+                self.unmake_up_to(run.id, run.generation);
             }
             let generation = run.generation;
             note!(
@@ -237,6 +240,14 @@ impl Node {
             Ok(())
         });
         self.answers(clock, lived, conn, Answer::HandOver(answers));
+    }
+
+    /// Removes the folder of a hand-over that is not taken, unless a later one made it anew.
+    fn unmake_up_to(&mut self, id: RunId, generation: u32) {
+        let is_later = |one: &Folder| one.generation > generation;
+        if !self.disk.get(&id).is_some_and(is_later) {
+            self.disk.remove(&id);
+        }
     }
 
     pub fn has(&self, token: &RunToken) -> bool {
@@ -311,7 +322,7 @@ impl Node {
         if run.folder == Some(FolderState::Leftover) {
             self.keep_out(token, generation.saturating_sub(1));
             self.write()?;
-            self.disk.remove(&id);
+            self.unmake_up_to(id, generation.saturating_sub(1));
             return Ok(later);
         }
         if run.is_again {

@@ -31,6 +31,8 @@ pub(super) struct Folder {
     pub pauses: u32,
     /// Whether a work folder was made.
     pub is_prepared: bool,
+    /// Whether files that its first start needs are damaged.
+    pub is_damaged: bool,
     /// The boot in which each start was claimed; `None`: it has a folder alone.
     pub claims: BTreeMap<u32, Option<u32>>,
     pub closed_gates: BTreeSet<u32>,

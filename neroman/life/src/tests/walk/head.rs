@@ -82,6 +82,8 @@ pub(super) struct Link {
     pub to_send: BTreeSet<RunId>,
     /// Whether the answer to a hand-over is awaited.
     pub sends: bool,
+    /// Whether the node does not know yet that it is followed.
+    pub begins: bool,
     pub dirty: BTreeSet<RunId>,
     pub is_all: bool,
     pub is_looking: bool,

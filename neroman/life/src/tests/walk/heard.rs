@@ -70,6 +70,7 @@ impl World {
                     self.input(label, false, false, vec![(id, input)]);
                 }
             }
+            Answer::Follows => link.begins = false,
             Answer::None => {}
         }
         self.go_on(node);
@@ -192,8 +193,15 @@ impl World {
         };
         let run = self.head.state.run(id);
         let is_late = run.is_some_and(|run| (1..run.generation()).contains(&report.generation));
-        let one = [(id, report)];
-        let changes = reports::said(&self.head.state, name, one, self.clock.now, |_| {});
+        let (state, now) = (&self.head.state, self.clock.now);
+        let changed = |report| reports::said(state, name, [(id, report)], now, |_| {});
+        // A report without a number counts as one about the newest hand-over.
+        let unnumbered = Report {
+            generation: 0,
+            ..report.clone()
+        };
+        self.has_late_report |= is_late && !changed(unnumbered).is_empty();
+        let changes = changed(report);
         if is_late && !changes.is_empty() {
             let promise = "a report about an earlier hand-over changes nothing";
             self.clock.breaks(promise, Some(id));

@@ -110,6 +110,7 @@ impl World {
             (id, run.made.token, run.generation(), known)
         });
         let request = Request::Follow(open.collect());
+        self.head.links[node].begins = true;
         self.send(node, request);
     }
 
@@ -217,7 +218,8 @@ impl World {
         if link.awaits.is_none()
             && let Some((errand, runs)) = link.todo.front().cloned()
         {
-            let waits = link.sends && matches!(errand, Errand::Cancel | Errand::Recall);
+            let is_held = link.sends || link.begins;
+            let waits = is_held && matches!(errand, Errand::Cancel | Errand::Recall);
             if !waits {
                 link.todo.pop_front();
                 link.awaits = Some(errand);
@@ -229,7 +231,7 @@ impl World {
         }
         let link = &mut self.head.links[node];
         let is_free = !link.sends && !matches!(link.awaits, Some(Errand::Cancel | Errand::Recall));
-        if is_free && !link.to_send.is_empty() {
+        if is_free && !link.begins && !link.to_send.is_empty() {
             link.sends = true;
             self.stage(node);
         }
@@ -332,7 +334,8 @@ impl World {
     /// Offers and sends runs whose files are there.
     fn staged(&mut self, node: usize, runs: Vec<(RunId, u32)>) {
         let link = &self.head.links[node];
-        if link.sends || matches!(link.awaits, Some(Errand::Cancel | Errand::Recall)) {
+        let is_ending = matches!(link.awaits, Some(Errand::Cancel | Errand::Recall));
+        if link.sends || link.begins || is_ending {
             return self.due(node, 5, DriverDue::Staged(runs));
         }
         let name = self.nodes[node].name.clone();

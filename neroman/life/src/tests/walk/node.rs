@@ -15,6 +15,9 @@ use super::world::{Clock, DriverDue, Due, Event, News, note};
 use crate::step::report::{Report, Standing};
 use crate::tests::reach::node::Rec;
 
+/// Why a run is given back.
+const DAMAGED: &str = "its files are damaged";
+
 /// The process died at a write.
 #[derive(Debug)]
 pub(super) struct Died;
@@ -53,6 +56,8 @@ pub(super) struct Node {
     pub cpus: u32,
     pub is_reached: bool,
     pub is_full: bool,
+    /// Whether the files of runs that come are damaged.
+    pub is_damaged: bool,
     pub boot: u32,
     pub disk: BTreeMap<RunId, Folder>,
     pub ledger: BTreeMap<RunToken, LedgerEntry>,
@@ -247,7 +252,7 @@ impl Node {
 
     /// Leaves it to neroman whether a run of an earlier boot is started.
     pub fn give_back(&mut self, clock: &mut Clock, token: RunToken, id: RunId) -> Lived {
-        note!(clock, Some(id), "{}: given back after a restart", self.name);
+        note!(clock, Some(id), "{}: given back", self.name);
         let generation = self.disk.get(&id).map_or(0, |folder| folder.generation);
         self.write()?;
         self.ledger.remove(&token);
@@ -255,6 +260,29 @@ impl Node {
         self.write()?;
         self.disk.remove(&id);
         Ok(())
+    }
+
+    /// Gives back an accepted run that has damaged files, so that they are sent again; false if
+    /// it may have begun.
+    pub fn gives_back(&mut self, clock: &mut Clock, token: RunToken, id: RunId) -> Lived<bool> {
+        let Some(folder) = self.disk.get(&id) else {
+            return Ok(false);
+        };
+        let (generation, has_start) = (folder.generation, folder.newest() > 0);
+        let agent = self.agent();
+        let is_cancelled = agent.core.run(&token).is_none_or(|run| run.cancelled);
+        let entry = &agent.entries[&token];
+        let may_have_begun = entry.is_launched || entry.incarnation > 0 || has_start;
+        if is_cancelled || entry.cancels > 0 || may_have_begun {
+            return Ok(false);
+        }
+        self.give_back(clock, token, id)?;
+        let core = &mut self.agent().core;
+        core.not_prepared(token, DAMAGED, false);
+        core.closed(token);
+        self.drop_entry(&token);
+        self.send_unknown(id, token, generation, DAMAGED);
+        Ok(true)
     }
 
     pub fn restore_run(&mut self, clock: &mut Clock, token: RunToken, kept: &LedgerEntry) -> Lived {
@@ -490,10 +518,11 @@ impl Node {
         clock.after(ms, Event::Driver(at, follower.conn, due));
     }
 
-    pub fn send_unknown(&mut self, id: RunId, token: RunToken, generation: u32) {
+    pub fn send_unknown(&mut self, id: RunId, token: RunToken, generation: u32, why: &str) {
         if let Some(follower) = &mut self.agent().follower {
             let report = Report {
                 generation,
+                why: why.to_owned(),
                 ..Report::unknown()
             };
             follower.items.push(Item::State(id, token, report));

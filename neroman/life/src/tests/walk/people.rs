@@ -74,6 +74,8 @@ pub(super) enum Happening {
     /// The connection is lost, the network is fine.
     Drop(usize),
     Full(usize, bool),
+    /// The files of runs that have no start, and of those that come, are damaged.
+    Damaged(usize, bool),
     Calm,
 }
 
@@ -176,7 +178,7 @@ impl Plan {
             first = last + 1;
         }
         // Each seed has few kinds of faults, and some of them often.
-        let kinds: Vec<u64> = (0..1 + dice.below(4)).map(|_| dice.below(16)).collect();
+        let kinds: Vec<u64> = (0..1 + dice.below(4)).map(|_| dice.below(17)).collect();
         let starts: Vec<i64> = happenings.iter().map(|(at, _)| *at).collect();
         for _ in 0..dice.below(14) {
             // Most can go wrong right behind a start.
@@ -195,6 +197,11 @@ impl Plan {
                 2 => Happening::Resume,
                 14 => Happening::Pause,
                 15 => Happening::FolderDeleted(node, dice.below(100)),
+                13 | 16 => {
+                    let back = Happening::Damaged(node, false);
+                    happenings.push((at + dice.ms(500, 5000), back));
+                    Happening::Damaged(node, true)
+                }
                 3 => {
                     // A person gives up a node that does not answer, mostly.
                     if dice.chance(700) {
@@ -283,6 +290,12 @@ impl World {
             Happening::Reached(node) => self.nodes[node].is_reached = true,
             Happening::Drop(node) => self.drops(node, 2000),
             Happening::Full(node, is_full) => self.nodes[node].is_full = is_full,
+            Happening::Damaged(node, is_so) => {
+                self.nodes[node].is_damaged = is_so;
+                let folders = self.nodes[node].disk.values_mut();
+                let unstarted = folders.filter(|folder| folder.newest() == 0);
+                unstarted.for_each(|folder| folder.is_damaged |= is_so);
+            }
             Happening::Calm => self.calm(),
         }
     }
@@ -293,7 +306,7 @@ impl World {
         note!(self.clock, None, "all faults are over");
         for node in &mut self.nodes {
             node.is_reached = true;
-            node.is_full = false;
+            (node.is_full, node.is_damaged) = (false, false);
             node.dies_in = None;
         }
         for node in 0..self.nodes.len() {

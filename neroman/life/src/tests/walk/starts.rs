@@ -209,6 +209,11 @@ impl Node {
         self.write()?;
         let (at, process) = (self.at, self.agent().process);
         match self.folder(id) {
+            Some(folder) if folder.spec == SpecName::Spec && folder.is_damaged => {
+                if !self.gives_back(clock, token, id)? {
+                    self.agent().core.not_prepared(token, "damaged", false);
+                }
+            }
             Some(folder) if folder.spec == SpecName::Spec => {
                 folder.is_prepared = true;
                 folder.claims.entry(start).or_insert(None);

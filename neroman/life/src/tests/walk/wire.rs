@@ -76,6 +76,8 @@ pub(super) enum Answer {
         waiting: usize,
         is_held: bool,
     },
+    /// The node tells its news from now on.
+    Follows,
     /// The connection that asked is gone, and takes no answer.
     None,
 }

@@ -201,6 +201,8 @@ pub(super) struct World {
     pub paused: BTreeSet<RunId>,
     /// Number of the jobs that were found to be the first ones of their runs.
     pub jobs_checked: usize,
+    /// Whether a report came that its number alone keeps from changing a run.
+    pub has_late_report: bool,
     pub events: u64,
 }
 
@@ -226,6 +228,7 @@ impl World {
             deceived: BTreeSet::new(),
             paused: BTreeSet::new(),
             jobs_checked: 0,
+            has_late_report: false,
             events: 0,
         }
     }

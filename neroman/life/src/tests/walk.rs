@@ -6,6 +6,7 @@
 //! it needs, and printed. `WALK_SEEDS=FROM..TO` plays others.
 
 mod calls;
+mod cards;
 mod folder;
 mod head;
 mod heard;

@@ -7,6 +7,7 @@ use nero_node_core::capacity::Needs;
 use nero_node_core::decide::Decision;
 use nero_node_core::{Cancelled, Stage};
 
+use super::cards::request;
 use super::folder::{Folder, Remains, SpecName};
 use super::node::{Died, Entry, Follower, LedgerEntry, Lived, Node};
 use super::wire::{Answer, EndedRun, Ending, FolderState, PauseOutcome, Request, SentRun};
@@ -144,6 +145,7 @@ impl Node {
             cancels,
             is_taken_away: false,
             exited: None,
+            cards: None,
         };
         self.next_order += 1;
         self.ledger.insert(token, kept.clone());
@@ -203,6 +205,7 @@ impl Node {
                     generation: run.generation,
                     boot: self.boot,
                     cpus: run.cpus,
+                    cards: run.cards,
                     turn: run.turn,
                     cancels: 0,
                     pauses: 0,
@@ -340,6 +343,7 @@ impl Node {
         if agent.core.accept(token, id, kept.order, needs).is_err() {
             return Ok(refused());
         }
+        agent.core.set_cards(token, request(run.cards), Vec::new());
         agent.core.set_turn(token, run.turn);
         Ok(accepted)
     }

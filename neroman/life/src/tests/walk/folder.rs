@@ -25,6 +25,8 @@ pub(super) struct Folder {
     /// The boot in which it was handed over.
     pub boot: u32,
     pub cpus: u32,
+    /// Halves of a card.
+    pub cards: u32,
     pub turn: Turn,
     pub cancels: u32,
     /// Number of pause requests: an odd one asks for a pause.

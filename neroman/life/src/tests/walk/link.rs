@@ -354,6 +354,7 @@ impl World {
                 token: made.token,
                 generation: *generation,
                 cpus: made.takes.cpus as u32,
+                cards: self.plan.experiments[id.experiment.0 as usize - 1].cards,
                 turn: Turn {
                     priority: made.priority,
                     since_ms: made.created_ms.unsigned_abs(),

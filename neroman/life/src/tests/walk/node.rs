@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nero_model::{RunId, RunToken};
 use nero_node_core::capacity::{Capacity, Needs};
+use nero_node_core::cards::Share;
 use nero_node_core::decide::{Decision, Tracking};
 use nero_node_core::facts::Facts;
 use nero_node_core::{Core, Stage};
 
+use super::cards::{Lock, request};
 use super::folder::{Folder, Remains, SpecName};
 use super::wire::Item;
 use super::world::{Clock, DriverDue, Due, Event, News, note};
@@ -32,6 +34,8 @@ pub(super) struct LedgerEntry {
     pub cancels: u32,
     pub is_taken_away: bool,
     pub exited: Option<u32>,
+    /// A start, and its shares of cards.
+    pub cards: Option<(u32, Vec<Share>)>,
 }
 
 /// A shim of a start on the machine. A start may have several: one of them makes its claim.
@@ -47,6 +51,7 @@ pub(super) struct Shim {
     pub launcher: u32,
     /// Its place among the jobs of the world.
     pub job: Option<usize>,
+    pub lock: Option<Lock>,
 }
 
 #[derive(Debug, Default)]
@@ -85,6 +90,8 @@ pub(super) struct Agent {
     pub conn: u32,
     pub link: Option<u32>,
     pub vain: u32,
+    /// Whether a look at the cards is due.
+    pub looks_at_cards: bool,
     pub follower: Option<Follower>,
 }
 
@@ -229,8 +236,10 @@ impl Node {
             conn: 0,
             link: None,
             vain: 0,
+            looks_at_cards: false,
             follower: None,
         });
+        self.look_at_cards();
         let mut runs: Vec<(RunToken, LedgerEntry)> =
             self.ledger.iter().map(|(t, k)| (*t, k.clone())).collect();
         runs.sort_by_key(|(_, kept)| kept.order);
@@ -319,6 +328,9 @@ impl Node {
         }
         let needs = Needs::of(folder.cpus.into(), 0);
         agent.core.restore(token, id, kept.order, needs, start);
+        let shares = kept.cards.clone().filter(|(of, _)| *of == start);
+        let shares = shares.map(|(_, shares)| shares).unwrap_or_default();
+        agent.core.set_cards(token, request(folder.cards), shares);
         agent.core.set_turn(token, folder.turn);
         if kept.cancels > 0 {
             agent.core.restore_cancelled(token);
@@ -364,6 +376,10 @@ impl Node {
             }
             Due::Settled(token) => {
                 self.agent().core.settled(token);
+                Ok(())
+            }
+            Due::Cards => {
+                self.agent().looks_at_cards = false;
                 Ok(())
             }
             Due::Release => {
@@ -441,8 +457,16 @@ impl Node {
         if news == News::Begun && is_cancelled {
             self.ring(clock, id);
         }
+        if news == News::Locked {
+            self.look(token, start);
+            if !self.agent().entries[&token].facts.claimed {
+                self.look_at_cards();
+                self.agent().core.cards_taken(token);
+                return self.turn_ends(clock);
+            }
+        }
         let tracking = match news {
-            News::Ended | News::NoClaim => Some(Tracking::Over),
+            News::Ended | News::NoClaim | News::Locked => Some(Tracking::Over),
             News::Begun | News::Superseded => None,
         };
         let done = self.look_and_decide(clock, token, start, tracking);

@@ -95,6 +95,8 @@ pub(super) struct ExperimentPlan {
     pub apart: Option<u64>,
     /// Whether it waits for the stages before its own.
     pub is_staged: bool,
+    /// Halves of a card that it asks for.
+    pub cards: u32,
 }
 
 /// How often what happens, in a thousand times.
@@ -131,6 +133,7 @@ impl Plan {
         let most = nodes.iter().max().copied().unwrap_or(1);
         let (has_locks, has_needs) = (dice.chance(300), dice.chance(250));
         let (is_apart, is_staged) = (dice.chance(150), dice.chance(100));
+        let has_cards = dice.chance(150);
         let rates = Rates {
             lost: [40, 40, 300][dice.below(3) as usize],
             crashes: [50, 250, 1000][dice.below(3) as usize],
@@ -153,6 +156,7 @@ impl Plan {
                 }),
                 apart: (is_apart && number > 0).then(|| 1 + dice.below(number)),
                 is_staged,
+                cards: if has_cards { dice.below(3) as u32 } else { 0 },
             }
         };
         let experiments: Vec<ExperimentPlan> = (0..count).map(asked).collect();

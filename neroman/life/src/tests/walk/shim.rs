@@ -5,12 +5,13 @@ use std::cmp::Reverse;
 
 use nero_model::RunId;
 
+use super::cards::Lock;
 use super::node::{Node, Shim};
 use super::world::{Clock, Event, Go, Job, News, note};
 use crate::tests::reach::node::Rec;
 
 impl Node {
-    pub fn new_shim(&mut self, id: RunId, start: u32, launcher: u32) -> u32 {
+    pub fn new_shim(&mut self, id: RunId, start: u32, launcher: u32, lock: Option<Lock>) -> u32 {
         self.next_shim += 1;
         let shim = Shim {
             id,
@@ -21,6 +22,7 @@ impl Node {
             is_stopping: false,
             launcher,
             job: None,
+            lock,
         };
         self.shims.insert(self.next_shim, shim);
         self.next_shim
@@ -79,6 +81,7 @@ impl Node {
                     run: id,
                     node: at,
                     cpus: folder.cpus,
+                    lock: shim.lock,
                     is_alive: true,
                     is_lost: false,
                 });
@@ -118,7 +121,11 @@ impl Node {
             return;
         };
         let last = [Rec::TreeGone, Rec::Rebooted, Rec::FolderGone];
-        if !is_looked_after || last.into_iter().any(|one| folder.has(start, one)) {
+        if last.into_iter().any(|one| folder.has(start, one)) {
+            self.shims.remove(&number);
+            return;
+        }
+        if !is_looked_after {
             return;
         }
         let at = self.at;

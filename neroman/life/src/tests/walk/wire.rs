@@ -17,6 +17,8 @@ pub(super) struct SentRun {
     pub token: RunToken,
     pub generation: u32,
     pub cpus: u32,
+    /// Halves of a card.
+    pub cards: u32,
     pub turn: Turn,
     /// Only its spec is sent again.
     pub is_again: bool,

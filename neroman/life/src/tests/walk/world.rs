@@ -6,6 +6,7 @@ use std::fmt;
 
 use nero_model::{RunId, RunToken};
 
+use super::cards::Lock;
 use super::head::Head;
 use super::node::Node;
 use super::people::{Happening, Plan, Rates};
@@ -59,6 +60,7 @@ pub(super) enum Due {
     Synced(RunToken),
     Settled(RunToken),
     Release,
+    Cards,
 }
 
 /// The news of a launcher.
@@ -68,6 +70,8 @@ pub(super) enum News {
     Ended,
     Superseded,
     NoClaim,
+    /// Another process has its shares of cards.
+    Locked,
 }
 
 /// The next step of a start.
@@ -86,6 +90,7 @@ pub(super) struct Job {
     pub run: RunId,
     pub node: usize,
     pub cpus: u32,
+    pub lock: Option<Lock>,
     pub is_alive: bool,
     /// Whether its folder was deleted, and nothing more of it is known.
     pub is_lost: bool,

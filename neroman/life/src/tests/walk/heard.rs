@@ -4,6 +4,7 @@ use super::head::{About, Errand};
 use super::wire::{Answer, EndedRun, Ending, Item, Items, PauseOutcome, Record, Request};
 use super::world::{DriverDue, World};
 use crate::fold::change::Change;
+use crate::fold::run::Run;
 use crate::source::abort::Answer as Outcome;
 use crate::step::hand_over::Answer as Word;
 use crate::step::input::{Input, Placement};
@@ -165,11 +166,12 @@ impl World {
                 }
             }
         }
-        for (id, from, records) in parts {
-            self.fold(node, id, from, &records);
-        }
-        for (id, report) in states {
-            self.reported(&name, id, report);
+        let folded = parts.into_iter();
+        let folded = folded.filter_map(|(id, from, records)| self.fold(node, id, from, &records));
+        let folded: Vec<Change> = folded.collect();
+        self.commit("record", true, false, folded);
+        for alike in states.chunk_by(|(_, one), (_, other)| label(one) == label(other)) {
+            self.reported(&name, alike);
         }
         let link = &mut self.head.links[node];
         live.retain(|id| link.ended.insert(*id));
@@ -185,61 +187,66 @@ impl World {
         }
     }
 
-    pub fn reported(&mut self, name: &str, id: RunId, report: Report) {
-        let label = match report.standing {
-            Standing::Unknown if report.why.is_empty() => "its node reports: it is unknown",
-            Standing::Unknown => "its node reports: it is given back",
-            _ => "its node reports",
-        };
-        let run = self.head.state.run(id);
-        let is_late = run.is_some_and(|run| (1..run.generation()).contains(&report.generation));
+    /// Takes reports that have one label.
+    fn reported(&mut self, name: &str, reports: &[(RunId, Report)]) {
         let (state, now) = (&self.head.state, self.clock.now);
-        let changed = |report| reports::said(state, name, [(id, report)], now, |_| {});
-        // A report without a number counts as one about the newest hand-over.
-        let unnumbered = Report {
-            generation: 0,
-            ..report.clone()
+        let changed = |reports: &[(RunId, Report)]| {
+            reports::said(state, name, reports.iter().cloned(), now, |_| {})
         };
-        self.has_late_report |= is_late && !changed(unnumbered).is_empty();
-        let changes = changed(report);
-        if is_late && !changes.is_empty() {
-            let promise = "a report about an earlier hand-over changes nothing";
-            self.clock.breaks(promise, Some(id));
+        let generation = |id: RunId| state.run(id).map_or(0, Run::generation);
+        for (id, report) in reports {
+            if (1..generation(*id)).contains(&report.generation) {
+                // A report without a number counts as one about the newest hand-over.
+                let mut unnumbered = report.clone();
+                unnumbered.generation = 0;
+                self.has_late_report |= !changed(&[(*id, unnumbered)]).is_empty();
+                if !changed(&[(*id, report.clone())]).is_empty() {
+                    let promise = "a report about an earlier hand-over changes nothing";
+                    self.clock.breaks(promise, Some(*id));
+                }
+            }
         }
-        self.commit(label, true, false, changes);
+        let changes = changed(reports);
+        if let Some((_, report)) = reports.first() {
+            self.commit(label(report), true, false, changes);
+        }
     }
 
-    /// Folds records behind those that are known.
-    pub fn fold(&mut self, node: usize, id: RunId, from: usize, records: &[Record]) {
+    /// The change of records behind those that are known.
+    fn fold(&mut self, node: usize, id: RunId, from: usize, records: &[Record]) -> Option<Change> {
         let name = &*self.nodes[node].name;
         let run = self
             .head
             .state
             .run(id)
             .filter(|run| run.node() == Some(name));
-        let Some(run) = run.filter(|run| run.takes_records()) else {
-            return;
-        };
+        let run = run.filter(|run| run.takes_records())?;
         let known = self.head.known.get(&id).copied().unwrap_or(0);
         if from > known {
-            return self.follow(node);
+            self.follow(node);
+            return None;
         }
-        let Some(new) = records.get(known - from..).filter(|new| !new.is_empty()) else {
-            return;
-        };
+        let new = records.get(known - from..).filter(|new| !new.is_empty())?;
         let mut folded = (*run.journal).clone();
         for (offset, one) in (known..).zip(new) {
             add(&mut folded, one.start, offset, one.what, one.code);
         }
         self.head.known.insert(id, known + new.len());
         let journal = Arc::new(folded);
-        let changes = vec![Change::Journal { run: id, journal }];
-        self.commit("record", true, false, changes);
+        Some(Change::Journal { run: id, journal })
     }
 
     /// Asks a node what it has.
     pub fn describe(&mut self, node: usize) {
         self.head.links[node].asked_ms = Some(self.clock.now);
         self.send(node, Request::Describe);
+    }
+}
+
+fn label(report: &Report) -> &'static str {
+    match report.standing {
+        Standing::Unknown if report.why.is_empty() => "its node reports: it is unknown",
+        Standing::Unknown => "its node reports: it is given back",
+        _ => "its node reports",
     }
 }

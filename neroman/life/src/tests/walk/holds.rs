@@ -82,6 +82,9 @@ impl World {
     fn coming(&self, run: &Run) -> Vec<bool> {
         let token = run.made.token;
         let mut coming = vec![false; self.nodes.len()];
+        if self.clock.hand_overs == 0 {
+            return coming;
+        }
         for event in self.clock.heap.values() {
             let (to, process, runs) = match event {
                 Event::ToNode(to, _, process, Request::HandOver(runs))

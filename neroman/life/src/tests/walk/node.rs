@@ -60,6 +60,8 @@ pub(super) struct Node {
     pub name: String,
     pub cpus: u32,
     pub is_reached: bool,
+    /// When it is reached again.
+    pub back_ms: i64,
     pub is_full: bool,
     /// Whether the files of runs that come are damaged.
     pub is_damaged: bool,

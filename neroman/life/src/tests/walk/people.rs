@@ -6,7 +6,7 @@ use nero_format::{
     Dependency, DependsUntil, FollowUp, InStage, NodeChoice, Precedence, Retry, RetryOn, RunLock,
     SharedPart,
 };
-use nero_model::{ExperimentId, RunId, RunToken};
+use nero_model::{ExperimentId, RunId};
 
 use super::wire::Request;
 use super::world::{Dice, Event, World, note};
@@ -286,6 +286,8 @@ impl World {
             Happening::Reboot(node) => self.nodes[node].reboots(&mut self.clock),
             Happening::Cut(node, ms) => {
                 self.nodes[node].is_reached = false;
+                let calm_ms = 1000 + self.plan.faults_ms;
+                self.nodes[node].back_ms = calm_ms.min(self.clock.now + ms);
                 self.drops(node, 15_000);
                 let back = Event::Happens(Happening::Reached(node));
                 self.clock.after(ms, back);
@@ -343,7 +345,7 @@ impl World {
             let experiment = self.head.state.experiment(id.experiment).unwrap();
             let after = after.filter(|_| experiment.live().next().is_some());
             let first = *batch.get_or_insert(*id);
-            let token = self.token();
+            let token = self.clock.dice.token();
             let made = Made {
                 token,
                 ..self.made(*id, rank as u32, first, at_most)
@@ -424,14 +426,6 @@ impl World {
             line: (at_most > 0).then_some(Line { of: batch, at_most }),
             ..lab::made(id, word)
         }
-    }
-
-    pub fn token(&mut self) -> RunToken {
-        let mut bytes = [0; 16];
-        let number = self.clock.dice.below(u64::MAX);
-        bytes[..8].copy_from_slice(&number.to_le_bytes());
-        bytes[8] = 1;
-        RunToken::from_bytes(bytes)
     }
 
     fn abort(&mut self, id: u64) {

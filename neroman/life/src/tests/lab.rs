@@ -95,6 +95,16 @@ pub(crate) fn made(id: RunId, node: &str) -> Made {
     }
 }
 
+/// The change that adds a run.
+pub(crate) fn new_run(made: Made, dispatch: Dispatch) -> Change {
+    Change::Run(Arc::new(NewRun {
+        made: Arc::new(made),
+        dispatch,
+        rules: Arc::default(),
+        spec: Arc::default(),
+    }))
+}
+
 /// A person's request to end a run.
 pub(crate) fn cancel(author: &str, asked_ms: i64) -> Cancel {
     Cancel {
@@ -242,33 +252,22 @@ impl Lab {
                     .map(|(at_most, of)| Line { of, at_most }),
                 ..made(*id, "local")
             };
-            let new = NewRun {
-                made: Arc::new(made),
-                dispatch: {
-                    let dispatch = if pilot && batch != Some(*id) {
-                        Dispatch::behind_pilot(after.filter(|_| still))
-                    } else {
-                        let node = batch.map(|_| "local".to_owned());
-                        Dispatch::planned(node, after.filter(|_| still))
-                    };
-                    let needs_others = experiment.definition.precedence.waits_for_others();
-                    let waits = |at_most| needs_others || made_runs >= at_most;
-                    let dispatch = if self.at_most.is_some_and(waits) {
-                        dispatch.in_line()
-                    } else {
-                        dispatch
-                    };
-                    if needs_others {
-                        dispatch.behind_others()
-                    } else {
-                        dispatch
-                    }
-                },
-                rules: Arc::default(),
-                spec: Arc::default(),
+            let mut dispatch = if pilot && batch != Some(*id) {
+                Dispatch::behind_pilot(after.filter(|_| still))
+            } else {
+                let node = batch.map(|_| "local".to_owned());
+                Dispatch::planned(node, after.filter(|_| still))
             };
-            self.take(vec![Change::Run(Arc::new(new))]);
-            made_runs += u32::from(!experiment.definition.precedence.waits_for_others());
+            let needs_others = experiment.definition.precedence.waits_for_others();
+            let waits = |at_most| needs_others || made_runs >= at_most;
+            if self.at_most.is_some_and(waits) {
+                dispatch = dispatch.in_line();
+            }
+            if needs_others {
+                dispatch = dispatch.behind_others();
+            }
+            self.take(vec![new_run(made, dispatch)]);
+            made_runs += u32::from(!needs_others);
         }
         self.release();
         plans

@@ -2,6 +2,7 @@
 //! itself and answers truly; an answer may get lost.
 
 use crate::facts::journal::{Exit, Incarnation, Journal, Key, Lost, NotStarted, Stop, TreeEnd};
+use crate::tests::ended;
 use nero_journal::v1::{StopCause, job_not_started, lost};
 
 /// The fence of a node that gets the run with no generation any more.
@@ -262,33 +263,20 @@ pub(in crate::tests) fn add(
             });
         }
         Rec::Exited => {
-            one.exit = Some(Exit {
-                stderr_line: String::new(),
+            let code_unknown = code.is_none();
+            let exit = ended(code.unwrap_or_default()).exit;
+            one.exit = exit.map(|exit| Exit {
                 key,
-                code: code.unwrap_or_default(),
-                signal: 0,
-                core_dumped: false,
-                code_unknown: code.is_none(),
-                user_cpu_us: 0,
-                system_cpu_us: 0,
-                peak_rss_bytes: 0,
-                disk_free_bytes: None,
-                oom_kills: 0,
-                run_ms: 1,
-                at_ms: 7,
+                code_unknown,
+                ..exit
             });
         }
         Rec::TreeGone => {
-            one.gone = Some(TreeEnd {
-                strays_ms: 0,
-                strays_left: 0,
-                strays: Vec::new(),
+            let stdout_bytes = 1;
+            one.gone = ended(0).gone.map(|gone| TreeEnd {
                 key,
-                strays_killed: 0,
-                stdout_bytes: 1,
-                stderr_bytes: 0,
-                left_alive: 0,
-                at_ms: 8,
+                stdout_bytes,
+                ..gone
             });
         }
         Rec::GateClosed => one.not_started = not_started(job_not_started::Stage::Gate),

@@ -10,7 +10,7 @@ use nero_node_core::{Cancelled, Stage};
 use super::cards::request;
 use super::folder::{Folder, Remains, SpecName};
 use super::node::{Died, Entry, Follower, LedgerEntry, Lived, Node};
-use super::wire::{Answer, EndedRun, Ending, FolderState, PauseOutcome, Request, SentRun};
+use super::wire::{Answer, EndedRun, Ending, FolderState, Request, SentRun};
 use super::world::{Clock, DriverDue, Due, Event, note};
 use crate::source::abort::Answer as Outcome;
 use crate::step::hand_over;
@@ -503,18 +503,16 @@ impl Node {
         id: RunId,
         token: RunToken,
         holds: bool,
-    ) -> PauseOutcome {
-        let outcome = match self.stage(&token) {
-            None => return PauseOutcome::Unknown,
-            Some(
-                Stage::Ended { .. } | Stage::Settled { .. } | Stage::TakenAway | Stage::Refused,
-            ) => return PauseOutcome::Ended,
-            Some(Stage::Waiting | Stage::Submitted { .. }) => PauseOutcome::Held,
-            Some(Stage::Starting { .. } | Stage::Running { .. } | Stage::Held { .. }) if holds => {
-                return PauseOutcome::Begun;
+    ) -> Option<bool> {
+        match self.stage(&token)? {
+            Stage::Ended { .. } | Stage::Settled { .. } | Stage::TakenAway | Stage::Refused => {
+                return Some(false);
             }
-            Some(_) => PauseOutcome::Held,
-        };
+            Stage::Starting { .. } | Stage::Running { .. } | Stage::Held { .. } if holds => {
+                return Some(false);
+            }
+            _ => {}
+        }
         if let Some(folder) = self.folder(id)
             && (folder.pauses % 2 == 1) != holds
         {
@@ -522,6 +520,6 @@ impl Node {
         }
         note!(clock, Some(id), "{}: holds it: {holds}", self.name);
         self.agent().core.set_paused(token, holds);
-        outcome
+        Some(true)
     }
 }

@@ -1,7 +1,7 @@
 //! What the head hears from its nodes: answers, records, reports.
 
 use super::head::{About, Errand};
-use super::wire::{Answer, EndedRun, Ending, Item, Items, PauseOutcome, Record, Request};
+use super::wire::{Answer, EndedRun, Ending, Item, Items, Record, Request};
 use super::world::{DriverDue, World};
 use crate::fold::change::Change;
 use crate::fold::run::Run;
@@ -58,10 +58,10 @@ impl World {
             Answer::Pause(runs, resumes) => {
                 link.awaits = None;
                 for (id, at, outcome) in runs {
-                    if outcome == PauseOutcome::Unknown && !resumes {
+                    if outcome.is_none() && !resumes {
                         continue;
                     }
-                    let holds = !resumes && outcome == PauseOutcome::Held;
+                    let holds = !resumes && outcome == Some(true);
                     let label = match (resumes, holds) {
                         (false, true) => "the node holds it",
                         (false, false) => "the node answers that it began or ended",
@@ -194,17 +194,19 @@ impl World {
             reports::said(state, name, reports.iter().cloned(), now, |_| {})
         };
         let generation = |id: RunId| state.run(id).map_or(0, Run::generation);
-        for (id, report) in reports {
-            if (1..generation(*id)).contains(&report.generation) {
-                // A report without a number counts as one about the newest hand-over.
-                let mut unnumbered = report.clone();
-                unnumbered.generation = 0;
-                self.has_late_report |= !changed(&[(*id, unnumbered)]).is_empty();
-                if !changed(&[(*id, report.clone())]).is_empty() {
-                    let promise = "a report about an earlier hand-over changes nothing";
-                    self.clock.breaks(promise, Some(*id));
-                }
+        let late = |(id, one): &&(_, Report)| (1..generation(*id)).contains(&one.generation);
+        for (id, report) in reports.iter().filter(late).cloned() {
+            if !changed(&[(id, report.clone())]).is_empty() {
+                let promise = "a report about an earlier hand-over changes nothing";
+                self.clock.breaks(promise, Some(id));
             }
+            // Without a number it counts as one about the newest hand-over.
+            let generation = 0;
+            let unnumbered = Report {
+                generation,
+                ..report
+            };
+            self.has_late_report |= !changed(&[(id, unnumbered)]).is_empty();
         }
         let changes = changed(reports);
         if let Some((_, report)) = reports.first() {

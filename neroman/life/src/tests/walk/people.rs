@@ -11,7 +11,6 @@ use nero_model::{ExperimentId, RunId};
 use super::wire::Request;
 use super::world::{Dice, Event, World, note};
 use crate::facts::hold::HoldCause;
-use crate::fold::change::{Change, NewRun};
 use crate::fold::run::{Dispatch, Line, Made, Run, RunDemands};
 use crate::place::gone;
 use crate::place::start::{self, Plan as Planned, Wanted};
@@ -366,12 +365,7 @@ impl World {
                 dispatch = dispatch.behind_others();
             }
             going += u32::from(!needs_others);
-            changes.push(Change::Run(Arc::new(NewRun {
-                made: Arc::new(made),
-                dispatch,
-                rules: Arc::default(),
-                spec: Arc::default(),
-            })));
+            changes.push(lab::new_run(made, dispatch));
         }
         self.commit("a person starts runs", false, true, changes);
     }

@@ -73,7 +73,8 @@ pub(super) struct EndedRun {
 pub(super) enum Answer {
     HandOver(Vec<(RunId, u32, hand_over::Answer)>),
     End(Vec<(EndedRun, abort::Answer)>, Ending),
-    Pause(Vec<(RunId, Placement, PauseOutcome)>, bool),
+    /// Whether it holds each run, or lets it go on; `None`: it does not know the run.
+    Pause(Vec<(RunId, Placement, Option<bool>)>, bool),
     Described {
         waiting: usize,
         is_held: bool,
@@ -82,15 +83,6 @@ pub(super) enum Answer {
     Follows,
     /// The connection that asked is gone, and takes no answer.
     None,
-}
-
-/// What became of the request to hold a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PauseOutcome {
-    Unknown,
-    Held,
-    Begun,
-    Ended,
 }
 
 /// A record of a start, with the exit code of its job; `None`: no process saw it.

@@ -12,7 +12,7 @@ use crate::facts::now::{Moment, Tick};
 use crate::fold::change::{Change, NewRun};
 use crate::fold::experiment::Stamp;
 use crate::fold::groups;
-use crate::fold::run::{Cancel, Dispatch, Line, Made, RunDemands};
+use crate::fold::run::{Cancel, Dispatch, Line, Made, Results, RunDemands};
 use crate::fold::state::State;
 use crate::place::batch;
 use crate::place::start::{self, Plan, Wanted};
@@ -93,6 +93,40 @@ pub(crate) fn made(id: RunId, node: &str) -> Made {
         line: None,
         follows: None,
     }
+}
+
+/// The change that adds a run.
+pub(crate) fn new_run(made: Made, dispatch: Dispatch) -> Change {
+    Change::Run(Arc::new(NewRun {
+        made: Arc::new(made),
+        dispatch,
+        rules: Arc::default(),
+        spec: Arc::default(),
+    }))
+}
+
+/// A person's request to end a run.
+pub(crate) fn cancel(author: &str, asked_ms: i64) -> Cancel {
+    Cancel {
+        asked_ms,
+        author: author.to_owned(),
+        grace_ms: 0,
+        signal: 0,
+        delivered: false,
+        rule: None,
+    }
+}
+
+/// The end of the way home of a run's results, into this folder.
+pub(crate) fn results_done(folder: &str) -> Input {
+    let done = Results::Done {
+        folder: folder.to_owned(),
+        notes: Vec::new(),
+        left: 0,
+        warnings: Vec::new(),
+    };
+    let hints = Vec::new();
+    Input::ResultsDone { done, hints }
 }
 
 /// A state that only decisions change.
@@ -218,33 +252,22 @@ impl Lab {
                     .map(|(at_most, of)| Line { of, at_most }),
                 ..made(*id, "local")
             };
-            let new = NewRun {
-                made: Arc::new(made),
-                dispatch: {
-                    let dispatch = if pilot && batch != Some(*id) {
-                        Dispatch::behind_pilot(after.filter(|_| still))
-                    } else {
-                        let node = batch.map(|_| "local".to_owned());
-                        Dispatch::planned(node, after.filter(|_| still))
-                    };
-                    let needs_others = experiment.definition.precedence.waits_for_others();
-                    let waits = |at_most| needs_others || made_runs >= at_most;
-                    let dispatch = if self.at_most.is_some_and(waits) {
-                        dispatch.in_line()
-                    } else {
-                        dispatch
-                    };
-                    if needs_others {
-                        dispatch.behind_others()
-                    } else {
-                        dispatch
-                    }
-                },
-                rules: Arc::default(),
-                spec: Arc::default(),
+            let mut dispatch = if pilot && batch != Some(*id) {
+                Dispatch::behind_pilot(after.filter(|_| still))
+            } else {
+                let node = batch.map(|_| "local".to_owned());
+                Dispatch::planned(node, after.filter(|_| still))
             };
-            self.take(vec![Change::Run(Arc::new(new))]);
-            made_runs += u32::from(!experiment.definition.precedence.waits_for_others());
+            let needs_others = experiment.definition.precedence.waits_for_others();
+            let waits = |at_most| needs_others || made_runs >= at_most;
+            if self.at_most.is_some_and(waits) {
+                dispatch = dispatch.in_line();
+            }
+            if needs_others {
+                dispatch = dispatch.behind_others();
+            }
+            self.take(vec![new_run(made, dispatch)]);
+            made_runs += u32::from(!needs_others);
         }
         self.release();
         plans
@@ -252,14 +275,7 @@ impl Lab {
 
     pub(crate) fn cancel(&mut self, id: RunId) -> CancelOutcome {
         self.now_ms += 1;
-        let cancel = Cancel {
-            asked_ms: self.now_ms,
-            author: "me".to_owned(),
-            grace_ms: 0,
-            signal: 0,
-            delivered: false,
-            rule: None,
-        };
+        let cancel = cancel("me", self.now_ms);
         let run = self.state.run(id).unwrap();
         let cancelled = abort::comes_to(run);
         let changes = crate::step(run, &Input::Cancel(cancel), self.now_ms).unwrap_or_default();

@@ -157,12 +157,6 @@ fn a_run_that_is_done_again_by_itself_is_not_done() {
         by_rules: 0,
         asked_node: None,
     });
-    let new = crate::fold::change::NewRun {
-        made: Arc::new(made),
-        dispatch: Dispatch::planned(None, None),
-        rules: Arc::default(),
-        spec: Arc::default(),
-    };
-    lab.take(vec![Change::Run(Arc::new(new))]);
+    lab.take(vec![lab::new_run(made, Dispatch::planned(None, None))]);
     assert_eq!(told(&lab, 5), "1 of 2 done");
 }

@@ -9,9 +9,7 @@ use crate::after::processed;
 use crate::facts::journal::{Key, Metric};
 use crate::facts::now::Now;
 use crate::facts::processed::ProcessedOutputs;
-use crate::fold::run::Results;
 use crate::fold::scope::Sight;
-use crate::step::input::Input;
 
 const RUN: RunId = RunId {
     experiment: ExperimentId(1),
@@ -46,14 +44,7 @@ fn ended_run() -> Lab {
 }
 
 fn home(lab: &mut Lab) {
-    let done = Results::Done {
-        folder: "/lab/results/a".to_owned(),
-        notes: Vec::new(),
-        left: 0,
-        warnings: Vec::new(),
-    };
-    let hints = Vec::new();
-    lab.happens(RUN, &Input::ResultsDone { done, hints });
+    lab.happens(RUN, &lab::results_done("/lab/results/a"));
 }
 
 fn made(version: u32) -> ProcessedOutputs {

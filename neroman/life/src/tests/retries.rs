@@ -579,14 +579,7 @@ fn nothing_follows_an_error_before_its_response_has_ended() {
         let (mut lab, id) = Lab::with_again(&again);
         lab.say(id, ended(code));
         lab.dispatch(id, |dispatch| {
-            dispatch.cancel = Some(crate::fold::run::Cancel {
-                asked_ms: 40,
-                author: "ada".to_owned(),
-                grace_ms: 0,
-                signal: 0,
-                delivered: false,
-                rule: None,
-            });
+            dispatch.cancel = Some(lab::cancel("ada", 40));
         });
         assert_eq!(lab.phase(id), Phase::Crashed, "nothing was mended");
         assert!(lab.state.unacted.is_empty() && lab.follow(id).is_none());

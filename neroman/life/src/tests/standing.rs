@@ -337,14 +337,7 @@ fn a_step_of_an_earlier_start_or_of_a_run_that_is_to_end_is_not_wanted() {
     ask(&mut lab, id, (2, 1));
     assert_eq!(lab.state.unacted.len(), 1);
     lab.dispatch(id, |dispatch| {
-        dispatch.cancel = Some(crate::fold::run::Cancel {
-            asked_ms: 40,
-            author: "ada".to_owned(),
-            grace_ms: 0,
-            signal: 0,
-            delivered: false,
-            rule: None,
-        });
+        dispatch.cancel = Some(lab::cancel("ada", 40));
     });
     assert!(lab.state.unacted.is_empty());
 }

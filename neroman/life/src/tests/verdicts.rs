@@ -85,14 +85,7 @@ fn restarted(run: &Run) -> Run {
 }
 
 fn cancel() -> Input {
-    Input::Cancel(Cancel {
-        asked_ms: 7,
-        author: "me".to_owned(),
-        grace_ms: 0,
-        signal: 0,
-        delivered: false,
-        rule: None,
-    })
+    Input::Cancel(lab::cancel("me", 7))
 }
 
 /// The files of the run are gone, so that it cannot be sent any more.
@@ -444,12 +437,8 @@ fn an_abort_that_the_scheduler_carries_out_is_the_persons() {
     use nero_model::EndReason;
 
     let asked = |author: &str| Cancel {
-        asked_ms: 9,
-        author: author.to_owned(),
-        grace_ms: 0,
-        signal: 0,
         delivered: true,
-        rule: None,
+        ..lab::cancel(author, 9)
     };
     let mut start = ended(0);
     start.stop = Some(crate::facts::journal::Stop {

@@ -6,6 +6,7 @@
 //! it needs, and printed. `WALK_SEEDS=FROM..TO` plays others.
 
 mod calls;
+mod cards;
 mod folder;
 mod head;
 mod heard;
@@ -136,6 +137,16 @@ fn the_same_seed_is_the_same_history() {
         let plan = Plan::of(seed);
         assert_eq!(story(&plan), story(&plan));
     }
+}
+
+#[test]
+fn reports_of_an_earlier_hand_over_come_in() {
+    let comes = |seed| {
+        let mut world = World::new(&Plan::of(seed));
+        world.play();
+        world.has_late_report
+    };
+    assert!((0..2000).any(comes), "nothing needs the number of a report");
 }
 
 #[test]

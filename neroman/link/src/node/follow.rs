@@ -61,7 +61,7 @@ pub(super) struct Replication {
     pub(super) ended: HashSet<RunId>,
     /// Runs that the node reported and the database does not contain.
     pub(super) unknown: HashSet<RunToken>,
-    /// Held while runs are handed over.
+    /// Held while runs are handed over, and until the node knows that we follow.
     pub(super) gate: Gate,
 }
 
@@ -86,6 +86,9 @@ impl Replication {
     /// Follows until the connection is lost, or has to be begun again (`Ok`).
     async fn once(&mut self) -> Result<(), Failure> {
         let (requests, outbox) = mpsc::channel(OUTBOX);
+        // A run that is accepted after the positions were read may be given back before the node
+        // knows that we follow: we would never hear of it.
+        let held = self.gate.lock().await;
         let positions = positions(&self.settings, &self.ledger).await?;
         let first = v1::FollowRequest {
             positions,
@@ -103,6 +106,7 @@ impl Replication {
                 Failure::node_does("does not let its journals be followed").status(&status)
             })?
             .into_inner();
+        drop(held);
         let mut folded = Instant::now();
         loop {
             let first = tokio::select! {

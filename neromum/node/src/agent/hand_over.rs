@@ -22,7 +22,7 @@ use super::follow::Adopted;
 use super::{Agent, Driver};
 use crate::config;
 use crate::runs::control::cancel_never;
-use crate::runs::spec::{self, may_pass, unmake};
+use crate::runs::spec::{self, may_pass, unmake_up_to};
 use crate::runs::unreadable::{Unreadable, What};
 use crate::runs::{gone, segments};
 use check::still_live;
@@ -311,11 +311,12 @@ impl<D: Driver> Agent<D> {
         }
         for placed in placing.placed {
             let (token, id, folder) = (placed.token, placed.id, placed.folder);
+            let generation = placed.generation;
             match self.accept(placed) {
                 Ok(()) => reply.accepted.push(token.to_vec()),
                 Err(no) => {
                     if folder == Folder::New {
-                        self.undo(token, id);
+                        self.undo(token, id, generation);
                     }
                     reply.refused.push(no.about(token.to_vec()));
                 }
@@ -344,12 +345,12 @@ impl<D: Driver> Agent<D> {
         entry.is_some_and(|entry| !entry.recalled)
     }
 
-    fn undo(&self, token: RunToken, id: RunId) {
+    fn undo(&self, token: RunToken, id: RunId, generation: u32) {
         if self.has(&token) {
             return;
         }
         let run_dir = self.run_dir(id);
-        if let Err(error) = unmake(&run_dir) {
+        if let Err(error) = unmake_up_to(&self.setup.paths, id, token, generation) {
             tracing::error!(run = %id, %error, "the spec of a refused run cannot be removed");
             // A run with a cancel request is never started.
             if let Err(error) = cancel_never(&run_dir, token) {
@@ -450,8 +451,9 @@ impl<D: Driver> Agent<D> {
     /// Removes the folder of a hand-over that came no farther.
     fn clear_leftover(&mut self, token: RunToken, id: RunId, generation: u32) -> Rejection {
         let run_dir = self.run_dir(id);
-        self.admission.recall(token, generation.saturating_sub(1));
-        let why = match unmake(&run_dir) {
+        let earlier = generation.saturating_sub(1);
+        self.admission.recall(token, earlier);
+        let why = match unmake_up_to(&self.setup.paths, id, token, earlier) {
             Ok(()) => "the folder of an earlier hand-over was removed".to_owned(),
             Err(error) => format!("cannot remove {}: {error}", run_dir.display()),
         };

@@ -103,6 +103,23 @@ pub fn unmake(run_dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// The same, unless a hand-over after number `generation` has made the folder anew since: one that
+/// lost its caller may have been at work for long.
+///
+/// # Errors
+/// When the spec cannot be removed.
+pub fn unmake_up_to(
+    paths: &NodePaths,
+    id: RunId,
+    token: RunToken,
+    generation: u32,
+) -> io::Result<()> {
+    match read(paths, id, token) {
+        Ok(spec) if spec.generation > generation => Ok(()),
+        Ok(_) | Err(_) => unmake(&paths.run(id)),
+    }
+}
+
 /// Removes the folder of a run that was recalled and never started. Its spec goes
 /// last: the spec's name keeps the run away while anything else of it is left.
 ///
@@ -119,6 +136,31 @@ pub fn unmake_recalled(run_dir: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nero_model::{DeploymentId, ExperimentId};
+
+    #[test]
+    fn a_late_hand_over_leaves_the_folder_of_a_later_one() {
+        let root = tempfile::tempdir().unwrap();
+        let paths = NodePaths::new(root.path(), &DeploymentId::random(), "n");
+        let (token, experiment) = (RunToken::from_bytes([1; 16]), ExperimentId(1));
+        let id = RunId {
+            experiment,
+            number: 1,
+        };
+        let (run_dir, spec) = (paths.run(id), paths.run(id).join(names::SPEC));
+        let later = RunSpec {
+            token: token.to_vec(),
+            generation: 2,
+            ..RunSpec::default()
+        };
+        fs::create_dir_all(&run_dir).unwrap();
+        fs::write(&spec, frame::encode(FrameKind::Spec, &later)).unwrap();
+        unmake_up_to(&paths, id, token, 1).unwrap();
+        assert!(spec.exists(), "it was made since");
+        unmake_up_to(&paths, id, token, 2).unwrap();
+        assert!(!run_dir.exists());
+        unmake_up_to(&paths, id, token, 2).unwrap();
+    }
 
     #[test]
     fn a_run_is_recalled_also_when_its_spec_went_meanwhile() {

@@ -6,7 +6,6 @@ use super::steps::Steps;
 use super::world::{Asked, NODES, NOW, Step, World, happens, may_happen, tick};
 use crate::facts::stage::Stage;
 use crate::fold::change::Change;
-use crate::fold::run::Results;
 use crate::source::abort::Answer as Cancelled;
 use crate::source::clean;
 use crate::step::hand_over::{self, Answer, SendState};
@@ -14,6 +13,7 @@ use crate::step::input::{Input, Placement};
 use crate::step::needs;
 use crate::step::recall::{self, Said};
 use crate::step::report::{self, Report, Standing, Stray};
+use crate::tests::lab;
 use std::sync::Arc;
 
 impl Steps<'_> {
@@ -416,14 +416,7 @@ impl Steps<'_> {
     pub(super) fn results(&mut self) {
         let run = self.from.run();
         if needs::of(run).results {
-            let done = Results::Done {
-                folder: "r".to_owned(),
-                notes: Vec::new(),
-                left: 0,
-                warnings: Vec::new(),
-            };
-            let hints = Vec::new();
-            let home = happens(run, Input::ResultsDone { done, hints });
+            let home = happens(run, lab::results_done("r"));
             self.push("its results are home", home);
             let why = "why".to_owned();
             let given_up = happens(run, Input::ResultsGivenUp { why });

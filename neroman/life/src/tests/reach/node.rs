@@ -2,6 +2,7 @@
 //! itself and answers truly; an answer may get lost.
 
 use crate::facts::journal::{Exit, Incarnation, Journal, Key, Lost, NotStarted, Stop, TreeEnd};
+use crate::tests::ended;
 use nero_journal::v1::{StopCause, job_not_started, lost};
 
 /// The fence of a node that gets the run with no generation any more.
@@ -210,83 +211,80 @@ impl Node {
 /// The journal of these records.
 pub(in crate::tests) fn journal(records: &[Rec]) -> Journal {
     let mut journal = Journal::default();
-    let mut number = 1;
-    for (index, record) in records.iter().enumerate() {
-        let key = Key {
-            rank: 0,
-            made_ns: 0,
-            offset: index as u64,
-        };
-        let one: &mut Incarnation = journal.incarnations.entry(number).or_default();
-        let not_started = |stage: job_not_started::Stage| {
-            Some(NotStarted {
-                program: String::new(),
-                key,
-                stage: stage.into(),
-                errno: 0,
-                at_ms: 5,
-            })
-        };
-        let lost = |reason: lost::Reason| {
-            Some(Lost {
-                key,
-                reason: reason.into(),
-                detail: String::new(),
-                at_ms: 9,
-            })
-        };
-        match record {
-            Rec::Claimed => {}
-            Rec::Started => one.started_ms = Some(5),
-            Rec::StopAsked => {
-                one.stop = Some(Stop {
-                    key,
-                    cause: StopCause::Person.into(),
-                    rule: 0,
-                    at_ms: 6,
-                });
-            }
-            Rec::Exited => {
-                one.exit = Some(Exit {
-                    stderr_line: String::new(),
-                    key,
-                    code: 0,
-                    signal: 0,
-                    core_dumped: false,
-                    code_unknown: false,
-                    user_cpu_us: 0,
-                    system_cpu_us: 0,
-                    peak_rss_bytes: 0,
-                    disk_free_bytes: None,
-                    oom_kills: 0,
-                    run_ms: 1,
-                    at_ms: 7,
-                });
-            }
-            Rec::TreeGone => {
-                one.gone = Some(TreeEnd {
-                    strays_ms: 0,
-                    strays_left: 0,
-                    strays: Vec::new(),
-                    key,
-                    strays_killed: 0,
-                    stdout_bytes: 1,
-                    stderr_bytes: 0,
-                    left_alive: 0,
-                    at_ms: 8,
-                });
-            }
-            Rec::GateClosed => {
-                one.not_started = not_started(job_not_started::Stage::Gate);
-                number += 1;
-            }
-            Rec::NotExecuted => one.not_started = not_started(job_not_started::Stage::Exec),
-            Rec::NotStartedCancelled => {
-                one.not_started = not_started(job_not_started::Stage::Cancelled);
-            }
-            Rec::Rebooted => one.lost = lost(lost::Reason::Rebooted),
-            Rec::FolderGone => one.lost = lost(lost::Reason::FolderGone),
-        }
+    let mut start = 1;
+    for (offset, record) in records.iter().enumerate() {
+        add(&mut journal, start, offset, *record, Some(0));
+        start += u32::from(*record == Rec::GateClosed);
     }
     journal
+}
+
+/// Adds a record of a start to its journal, at this place. `code`: that of the job's exit; `None`:
+/// no process saw it.
+pub(in crate::tests) fn add(
+    journal: &mut Journal,
+    start: u32,
+    offset: usize,
+    record: Rec,
+    code: Option<i32>,
+) {
+    let key = Key {
+        rank: 0,
+        made_ns: 0,
+        offset: offset as u64,
+    };
+    let one: &mut Incarnation = journal.incarnations.entry(start).or_default();
+    let not_started = |stage: job_not_started::Stage| {
+        Some(NotStarted {
+            program: String::new(),
+            key,
+            stage: stage.into(),
+            errno: 0,
+            at_ms: 5,
+        })
+    };
+    let lost = |reason: lost::Reason| {
+        Some(Lost {
+            key,
+            reason: reason.into(),
+            detail: String::new(),
+            at_ms: 9,
+        })
+    };
+    match record {
+        Rec::Claimed => {}
+        Rec::Started => one.started_ms = Some(5),
+        Rec::StopAsked => {
+            one.stop = Some(Stop {
+                key,
+                cause: StopCause::Person.into(),
+                rule: 0,
+                at_ms: 6,
+            });
+        }
+        Rec::Exited => {
+            let code_unknown = code.is_none();
+            let exit = ended(code.unwrap_or_default()).exit;
+            one.exit = exit.map(|exit| Exit {
+                key,
+                code_unknown,
+                ..exit
+            });
+        }
+        Rec::TreeGone => {
+            let stdout_bytes = 1;
+            one.gone = ended(0).gone.map(|gone| TreeEnd {
+                key,
+                stdout_bytes,
+                ..gone
+            });
+        }
+        Rec::GateClosed => one.not_started = not_started(job_not_started::Stage::Gate),
+        Rec::NotExecuted => one.not_started = not_started(job_not_started::Stage::Exec),
+        Rec::NotStartedCancelled => {
+            one.not_started = not_started(job_not_started::Stage::Cancelled);
+        }
+        Rec::Rebooted => one.lost = lost(lost::Reason::Rebooted),
+        Rec::FolderGone => one.lost = lost(lost::Reason::FolderGone),
+    }
 }

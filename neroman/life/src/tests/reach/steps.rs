@@ -5,13 +5,12 @@ use super::world::{Asked, NODES, NOW, Step, StoredRuns, World, happens, may_happ
 use crate::facts::hold::HoldCause;
 use crate::facts::reason::NoNode;
 use crate::fold::change::Change;
-use crate::fold::run::Cancel;
 use crate::place::{balance, gone};
 use crate::source::abort;
 use crate::step::input::Input;
 use crate::step::needs;
 use crate::step::placed::Choice;
-use crate::tests::run as id;
+use crate::tests::{lab, run as id};
 use std::sync::Arc;
 
 pub(super) struct Steps<'a> {
@@ -59,14 +58,7 @@ impl Steps<'_> {
 
     pub(super) fn people(&mut self) {
         let run = self.from.run();
-        let cancel = Cancel {
-            asked_ms: NOW,
-            author: "me".to_owned(),
-            grace_ms: 0,
-            signal: 0,
-            delivered: false,
-            rule: None,
-        };
+        let cancel = lab::cancel("me", NOW);
         if run.phase().is_live() || run.forgotten() {
             self.push(
                 "a person cancels",

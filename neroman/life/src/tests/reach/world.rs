@@ -8,14 +8,14 @@ use super::node::Node;
 use super::shown::shown;
 use super::steps::Steps;
 use crate::facts::now::Tick;
-use crate::fold::change::{Change, NewRun};
+use crate::fold::change::Change;
 use crate::fold::kept::Kept;
 use crate::fold::run::{Dispatch, Made, Run};
 use crate::fold::state::State;
 use crate::source::abort;
 use crate::step;
 use crate::step::input::Input;
-use crate::tests::lab::made;
+use crate::tests::lab::{made, new_run};
 use crate::tests::{Lab, definition, run as id};
 
 /// Time stands still: the order of steps does not depend on it.
@@ -103,12 +103,7 @@ impl World {
             ..made(id(1, number), node)
         };
         let dispatch = Dispatch::planned(one.then(|| NODES[0].to_owned()), after);
-        self.take(vec![Change::Run(Arc::new(NewRun {
-            made: Arc::new(made),
-            dispatch,
-            rules: Arc::default(),
-            spec: Arc::default(),
-        }))]);
+        self.take(vec![new_run(made, dispatch)]);
     }
 
     /// The run under test.

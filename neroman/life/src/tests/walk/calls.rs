@@ -7,9 +7,10 @@ use nero_node_core::capacity::Needs;
 use nero_node_core::decide::Decision;
 use nero_node_core::{Cancelled, Stage};
 
+use super::cards::request;
 use super::folder::{Folder, Remains, SpecName};
 use super::node::{Died, Entry, Follower, LedgerEntry, Lived, Node};
-use super::wire::{Answer, EndedRun, Ending, FolderState, PauseOutcome, Request, SentRun};
+use super::wire::{Answer, EndedRun, Ending, FolderState, Request, SentRun};
 use super::world::{Clock, DriverDue, Due, Event, note};
 use crate::source::abort::Answer as Outcome;
 use crate::step::hand_over;
@@ -24,7 +25,9 @@ impl Node {
         let answer = match request {
             Request::HandOver(runs) => {
                 let placed = runs.into_iter().map(|run| self.lies(run)).collect();
-                let ms = clock.dice.ms(0, 80);
+                // The disk is slow now and then.
+                let most = [80, 5000][usize::from(clock.fails(clock.rates.lost))];
+                let ms = clock.dice.ms(0, most);
                 let due = Due::Accept(conn, placed);
                 return clock.after(ms, Event::Agent(at, process, due));
             }
@@ -54,7 +57,7 @@ impl Node {
             },
             Request::Follow(positions) => {
                 lived = self.follow(clock, conn, positions);
-                Answer::None
+                Answer::Follows
             }
             Request::Closed(tokens) => {
                 lived = self.forget(&tokens);
@@ -93,7 +96,7 @@ impl Node {
             }
             let agent = self.agent();
             let Some(entry) = agent.entries.get_mut(&token) else {
-                self.send_unknown(id, token, generation);
+                self.send_unknown(id, token, generation, "");
                 self.keep_out(token, generation);
                 continue;
             };
@@ -142,6 +145,7 @@ impl Node {
             cancels,
             is_taken_away: false,
             exited: None,
+            cards: None,
         };
         self.next_order += 1;
         self.ledger.insert(token, kept.clone());
@@ -201,10 +205,12 @@ impl Node {
                     generation: run.generation,
                     boot: self.boot,
                     cpus: run.cpus,
+                    cards: run.cards,
                     turn: run.turn,
                     cancels: 0,
                     pauses: 0,
                     is_prepared: false,
+                    is_damaged: self.is_damaged,
                     claims: BTreeMap::new(),
                     closed_gates: BTreeSet::new(),
                     passed_gates: BTreeSet::new(),
@@ -225,7 +231,7 @@ impl Node {
             let answer = self.accept(clock, &run)?;
             let taken = matches!(answer, hand_over::Answer::Accepted { .. });
             if !taken && run.folder == Some(FolderState::New) && !self.has(&run.token) {
-                self.disk.remove(&run.id);
+                self.unmake_up_to(run.id, run.generation);
             }
             let generation = run.generation;
             note!(
@@ -237,6 +243,14 @@ impl Node {
             Ok(())
         });
         self.answers(clock, lived, conn, Answer::HandOver(answers));
+    }
+
+    /// Removes the folder of a hand-over that is not taken, unless a later one made it anew.
+    fn unmake_up_to(&mut self, id: RunId, generation: u32) {
+        let is_later = |one: &Folder| one.generation > generation;
+        if !self.disk.get(&id).is_some_and(is_later) {
+            self.disk.remove(&id);
+        }
     }
 
     pub fn has(&self, token: &RunToken) -> bool {
@@ -311,7 +325,7 @@ impl Node {
         if run.folder == Some(FolderState::Leftover) {
             self.keep_out(token, generation.saturating_sub(1));
             self.write()?;
-            self.disk.remove(&id);
+            self.unmake_up_to(id, generation.saturating_sub(1));
             return Ok(later);
         }
         if run.is_again {
@@ -329,6 +343,7 @@ impl Node {
         if agent.core.accept(token, id, kept.order, needs).is_err() {
             return Ok(refused());
         }
+        agent.core.set_cards(token, request(run.cards), Vec::new());
         agent.core.set_turn(token, run.turn);
         Ok(accepted)
     }
@@ -488,18 +503,16 @@ impl Node {
         id: RunId,
         token: RunToken,
         holds: bool,
-    ) -> PauseOutcome {
-        let outcome = match self.stage(&token) {
-            None => return PauseOutcome::Unknown,
-            Some(
-                Stage::Ended { .. } | Stage::Settled { .. } | Stage::TakenAway | Stage::Refused,
-            ) => return PauseOutcome::Ended,
-            Some(Stage::Waiting | Stage::Submitted { .. }) => PauseOutcome::Held,
-            Some(Stage::Starting { .. } | Stage::Running { .. } | Stage::Held { .. }) if holds => {
-                return PauseOutcome::Begun;
+    ) -> Option<bool> {
+        match self.stage(&token)? {
+            Stage::Ended { .. } | Stage::Settled { .. } | Stage::TakenAway | Stage::Refused => {
+                return Some(false);
             }
-            Some(_) => PauseOutcome::Held,
-        };
+            Stage::Starting { .. } | Stage::Running { .. } | Stage::Held { .. } if holds => {
+                return Some(false);
+            }
+            _ => {}
+        }
         if let Some(folder) = self.folder(id)
             && (folder.pauses % 2 == 1) != holds
         {
@@ -507,6 +520,6 @@ impl Node {
         }
         note!(clock, Some(id), "{}: holds it: {holds}", self.name);
         self.agent().core.set_paused(token, holds);
-        outcome
+        Some(true)
     }
 }

@@ -9,9 +9,6 @@ use nero_node_core::turn::Turn;
 use super::wire::Record;
 use crate::tests::reach::node::Rec;
 
-/// The exit code of a job whose code no process saw.
-pub(super) const CODE_UNKNOWN: i32 = i32::MIN;
-
 /// The name of a run's spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SpecName {
@@ -28,12 +25,16 @@ pub(super) struct Folder {
     /// The boot in which it was handed over.
     pub boot: u32,
     pub cpus: u32,
+    /// Halves of a card.
+    pub cards: u32,
     pub turn: Turn,
     pub cancels: u32,
     /// Number of pause requests: an odd one asks for a pause.
     pub pauses: u32,
     /// Whether a work folder was made.
     pub is_prepared: bool,
+    /// Whether files that its first start needs are damaged.
+    pub is_damaged: bool,
     /// The boot in which each start was claimed; `None`: it has a folder alone.
     pub claims: BTreeMap<u32, Option<u32>>,
     pub closed_gates: BTreeSet<u32>,
@@ -58,7 +59,7 @@ impl Folder {
         self.claims.values().any(Option::is_some)
     }
 
-    pub fn record(&mut self, start: u32, what: Rec, code: i32) {
+    pub fn record(&mut self, start: u32, what: Rec, code: Option<i32>) {
         self.records.push(Record { start, what, code });
     }
 
@@ -86,7 +87,7 @@ impl Folder {
             ..Facts::default()
         };
         for record in self.records.iter().filter(|one| one.start == start) {
-            let code_unknown = record.code == CODE_UNKNOWN;
+            let code_unknown = record.code.is_none();
             let fact = match record.what {
                 Rec::Claimed => Fact::Claimed {
                     shim: None,

@@ -45,7 +45,6 @@ fn base(count: usize) -> State {
 }
 
 /// What the daemon knows, and its drivers.
-#[derive(Default)]
 pub(super) struct Head {
     pub state: State,
     /// Number of the records of each run that were folded.
@@ -82,6 +81,8 @@ pub(super) struct Link {
     pub to_send: BTreeSet<RunId>,
     /// Whether the answer to a hand-over is awaited.
     pub sends: bool,
+    /// Whether the node does not know yet that it is followed.
+    pub begins: bool,
     pub dirty: BTreeSet<RunId>,
     pub is_all: bool,
     pub is_looking: bool,
@@ -120,11 +121,14 @@ impl Head {
             synced: (base.clone(), BTreeMap::new()),
             state: base.clone(),
             base,
+            known: BTreeMap::new(),
+            waits: Waits::default(),
             is_described: true,
             is_up: true,
             boot: 1,
             links: plan.nodes.iter().map(|_| Link::default()).collect(),
-            ..Self::default()
+            placer: super::placer::Placer::default(),
+            moved_from: BTreeSet::new(),
         }
     }
 
@@ -207,22 +211,17 @@ impl World {
         }
         let (now, moment) = (self.clock.now, self.moment());
         let before = self.head.state.clone();
-        let mut work = before.clone();
+        let work = &mut self.head.state;
         let (mut touched, mut durable) = (BTreeSet::new(), durable);
-        take(&mut work, &mut touched, &changes);
+        take(work, &mut touched, &changes);
         let named = touched.clone();
-        for id in touched.clone() {
-            let token = self.token();
-            match retry::next(&work, id, || token, &moment) {
+        for id in &named {
+            match retry::next(work, *id, || self.clock.dice.token(), &moment) {
                 None => {}
-                Some(Next::None(changes)) => take(&mut work, &mut touched, &changes),
+                Some(Next::None(changes)) => take(work, &mut touched, &changes),
                 Some(Next::Run { new, event }) => {
                     durable = true;
-                    take(
-                        &mut work,
-                        &mut touched,
-                        &[Change::Run(Arc::new(*new)), event],
-                    );
+                    take(work, &mut touched, &[Change::Run(Arc::new(*new)), event]);
                 }
             }
         }
@@ -230,18 +229,17 @@ impl World {
         let concerns = |id: &RunId| groups::concerns_others(before.run(*id), work.run(*id));
         let changed: Vec<RunId> = touched.iter().copied().filter(concerns).collect();
         let described = std::mem::take(&mut self.head.is_described);
-        let changes = self.head.waits.release(&work, &changed, described, now);
-        take(&mut work, &mut touched, &changes);
-        let changes = batch::follow(&before, &work, ends.iter().copied(), now);
-        take(&mut work, &mut touched, &changes);
-        let changes = batch::next_in_line(&before, &work, touched.clone(), now);
-        take(&mut work, &mut touched, &changes);
+        let changes = self.head.waits.release(work, &changed, described, now);
+        take(work, &mut touched, &changes);
+        let changes = batch::follow(&before, work, ends.iter().copied(), now);
+        take(work, &mut touched, &changes);
+        let changes = batch::next_in_line(&before, work, touched.clone(), now);
+        take(work, &mut touched, &changes);
         for id in ends {
-            if let Some((_, changes)) = abort::released_by(&before, &work, id, now) {
-                take(&mut work, &mut touched, &changes);
+            if let Some((_, changes)) = abort::released_by(&before, work, id, now) {
+                take(work, &mut touched, &changes);
             }
         }
-        self.head.state = work;
         self.clock.is_new = true;
         self.check_released(&before, &touched, label);
         if durable {

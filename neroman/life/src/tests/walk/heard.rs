@@ -1,18 +1,17 @@
 //! What the head hears from its nodes: answers, records, reports.
 
-use super::folder::CODE_UNKNOWN;
 use super::head::{About, Errand};
-use super::wire::{Answer, EndedRun, Ending, Item, Items, PauseOutcome, Record, Request};
+use super::wire::{Answer, EndedRun, Ending, Item, Items, Record, Request};
 use super::world::{DriverDue, World};
-use crate::facts::journal::Journal;
 use crate::fold::change::Change;
+use crate::fold::run::Run;
 use crate::source::abort::Answer as Outcome;
 use crate::step::hand_over::Answer as Word;
 use crate::step::input::{Input, Placement};
 use crate::step::recall::Said;
 use crate::step::report::{self, Report, Standing, Stray};
 use crate::step::reports;
-use crate::tests::reach::node::journal;
+use crate::tests::reach::node::add;
 use nero_model::RunId;
 use std::sync::Arc;
 
@@ -59,10 +58,10 @@ impl World {
             Answer::Pause(runs, resumes) => {
                 link.awaits = None;
                 for (id, at, outcome) in runs {
-                    if outcome == PauseOutcome::Unknown && !resumes {
+                    if outcome.is_none() && !resumes {
                         continue;
                     }
-                    let holds = !resumes && outcome == PauseOutcome::Held;
+                    let holds = !resumes && outcome == Some(true);
                     let label = match (resumes, holds) {
                         (false, true) => "the node holds it",
                         (false, false) => "the node answers that it began or ended",
@@ -72,6 +71,7 @@ impl World {
                     self.input(label, false, false, vec![(id, input)]);
                 }
             }
+            Answer::Follows => link.begins = false,
             Answer::None => {}
         }
         self.go_on(node);
@@ -166,11 +166,12 @@ impl World {
                 }
             }
         }
-        for (id, from, records) in parts {
-            self.fold(node, id, from, &records);
-        }
-        for (id, report) in states {
-            self.reported(&name, id, report);
+        let folded = parts.into_iter();
+        let folded = folded.filter_map(|(id, from, records)| self.fold(node, id, from, &records));
+        let folded: Vec<Change> = folded.collect();
+        self.commit("record", true, false, folded);
+        for alike in states.chunk_by(|(_, one), (_, other)| label(one) == label(other)) {
+            self.reported(&name, alike);
         }
         let link = &mut self.head.links[node];
         live.retain(|id| link.ended.insert(*id));
@@ -186,46 +187,55 @@ impl World {
         }
     }
 
-    pub fn reported(&mut self, name: &str, id: RunId, report: Report) {
-        let label = match report.standing {
-            Standing::Unknown if report.why.is_empty() => "its node reports: it is unknown",
-            Standing::Unknown => "its node reports: it is given back",
-            _ => "its node reports",
+    /// Takes reports that have one label.
+    fn reported(&mut self, name: &str, reports: &[(RunId, Report)]) {
+        let (state, now) = (&self.head.state, self.clock.now);
+        let changed = |reports: &[(RunId, Report)]| {
+            reports::said(state, name, reports.iter().cloned(), now, |_| {})
         };
-        let run = self.head.state.run(id);
-        let is_late = run.is_some_and(|run| (1..run.generation()).contains(&report.generation));
-        let one = [(id, report)];
-        let changes = reports::said(&self.head.state, name, one, self.clock.now, |_| {});
-        if is_late && !changes.is_empty() {
-            let promise = "a report about an earlier hand-over changes nothing";
-            self.clock.breaks(promise, Some(id));
+        let generation = |id: RunId| state.run(id).map_or(0, Run::generation);
+        let late = |(id, one): &&(_, Report)| (1..generation(*id)).contains(&one.generation);
+        for (id, report) in reports.iter().filter(late).cloned() {
+            if !changed(&[(id, report.clone())]).is_empty() {
+                let promise = "a report about an earlier hand-over changes nothing";
+                self.clock.breaks(promise, Some(id));
+            }
+            // Without a number it counts as one about the newest hand-over.
+            let generation = 0;
+            let unnumbered = Report {
+                generation,
+                ..report
+            };
+            self.has_late_report |= !changed(&[(id, unnumbered)]).is_empty();
         }
-        self.commit(label, true, false, changes);
+        let changes = changed(reports);
+        if let Some((_, report)) = reports.first() {
+            self.commit(label(report), true, false, changes);
+        }
     }
 
-    /// Folds records behind those that are known.
-    pub fn fold(&mut self, node: usize, id: RunId, from: usize, records: &[Record]) {
+    /// The change of records behind those that are known.
+    fn fold(&mut self, node: usize, id: RunId, from: usize, records: &[Record]) -> Option<Change> {
         let name = &*self.nodes[node].name;
         let run = self
             .head
             .state
             .run(id)
             .filter(|run| run.node() == Some(name));
-        let Some(run) = run.filter(|run| run.takes_records()) else {
-            return;
-        };
+        let run = run.filter(|run| run.takes_records())?;
         let known = self.head.known.get(&id).copied().unwrap_or(0);
         if from > known {
-            return self.follow(node);
+            self.follow(node);
+            return None;
         }
-        let Some(new) = records.get(known - from..).filter(|new| !new.is_empty()) else {
-            return;
-        };
-        let folded = folded(&run.journal, new);
+        let new = records.get(known - from..).filter(|new| !new.is_empty())?;
+        let mut folded = (*run.journal).clone();
+        for (offset, one) in (known..).zip(new) {
+            add(&mut folded, one.start, offset, one.what, one.code);
+        }
         self.head.known.insert(id, known + new.len());
         let journal = Arc::new(folded);
-        let changes = vec![Change::Journal { run: id, journal }];
-        self.commit("record", true, false, changes);
+        Some(Change::Journal { run: id, journal })
     }
 
     /// Asks a node what it has.
@@ -235,26 +245,10 @@ impl World {
     }
 }
 
-/// A journal with more records.
-fn folded(known: &Journal, new: &[Record]) -> Journal {
-    let mut folded = known.clone();
-    for record in new {
-        let mut one = journal(&[record.what]);
-        let Some((_, start)) = one.incarnations.pop_first() else {
-            continue;
-        };
-        let into = folded.incarnations.entry(record.start).or_default();
-        into.started_ms = into.started_ms.or(start.started_ms);
-        into.stop = into.stop.take().or(start.stop);
-        if let Some(mut exit) = start.exit.filter(|_| into.exit.is_none()) {
-            (exit.code, exit.code_unknown) = (record.code, record.code == CODE_UNKNOWN);
-            // A stop comes before the end.
-            exit.key.offset = 1;
-            into.exit = Some(exit);
-        }
-        into.gone = into.gone.take().or(start.gone);
-        into.lost = into.lost.take().or(start.lost);
-        into.not_started = into.not_started.take().or(start.not_started);
+fn label(report: &Report) -> &'static str {
+    match report.standing {
+        Standing::Unknown if report.why.is_empty() => "its node reports: it is unknown",
+        Standing::Unknown => "its node reports: it is given back",
+        _ => "its node reports",
     }
-    folded
 }

@@ -7,6 +7,7 @@ use nero_format::DependsUntil;
 use nero_model::{ExperimentId, Phase, RunId, RunToken};
 use nero_node_core::Stage;
 
+use super::cards::overlap;
 use super::node::Node;
 use super::people::{ExperimentPlan, GROUP, STAGE};
 use super::wire::Request;
@@ -58,7 +59,12 @@ impl Node {
         if id.is_some_and(is_again) {
             return;
         }
-        let waits = |run: &nero_node_core::Run| run.stage == Stage::Waiting && !run.paused;
+        // Runs that ask for no cards pass those that wait for some.
+        let asks = |run: &nero_node_core::Run| run.request.count > 0;
+        let has_cards = agent.core.run(token).is_some_and(asks);
+        let waits = |run: &nero_node_core::Run| {
+            run.stage == Stage::Waiting && !run.paused && (has_cards || !asks(run))
+        };
         let mut waiting = agent.core.runs().filter(|(_, run)| waits(run));
         let own = place(token);
         if waiting.any(|(other, run)| !run.cancelled && place(other) < own) {
@@ -76,6 +82,9 @@ impl World {
     fn coming(&self, run: &Run) -> Vec<bool> {
         let token = run.made.token;
         let mut coming = vec![false; self.nodes.len()];
+        if self.clock.hand_overs == 0 {
+            return coming;
+        }
         for event in self.clock.heap.values() {
             let (to, process, runs) = match event {
                 Event::ToNode(to, _, process, Request::HandOver(runs))
@@ -178,6 +187,13 @@ impl World {
             alive.push(job);
             if used[job.node] > self.nodes[job.node].cpus {
                 broken = Some(("a node gives what it has", job.run));
+            }
+            let shares_card = |other: &&&Job| {
+                let both = other.lock.zip(job.lock);
+                other.node == job.node && both.is_some_and(|(one, own)| overlap(one, own))
+            };
+            if alive.iter().filter(shares_card).count() > 1 {
+                broken = Some(("shares of a card have one holder", job.run));
             }
         }
         if let Some((promise, run)) = broken {

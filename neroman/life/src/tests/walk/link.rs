@@ -6,12 +6,13 @@ use nero_node_core::turn::Turn;
 use super::head::Errand;
 use super::wire::{EndedRun, Ending, Request, SentRun};
 use super::world::{DriverDue, Event, World, note};
-use crate::fold::run::{Results, Run};
+use crate::fold::run::Run;
 use crate::fold::state::State;
 use crate::step::hand_over::{self, SendState};
 use crate::step::input::Input;
 use crate::step::needs;
-use crate::step::recall::{self};
+use crate::step::recall;
+use crate::tests::lab;
 
 impl World {
     /// Rings the driver of a node.
@@ -109,6 +110,7 @@ impl World {
             (id, run.made.token, run.generation(), known)
         });
         let request = Request::Follow(open.collect());
+        self.head.links[node].begins = true;
         self.send(node, request);
     }
 
@@ -216,7 +218,8 @@ impl World {
         if link.awaits.is_none()
             && let Some((errand, runs)) = link.todo.front().cloned()
         {
-            let waits = link.sends && matches!(errand, Errand::Cancel | Errand::Recall);
+            let is_held = link.sends || link.begins;
+            let waits = is_held && matches!(errand, Errand::Cancel | Errand::Recall);
             if !waits {
                 link.todo.pop_front();
                 link.awaits = Some(errand);
@@ -228,7 +231,7 @@ impl World {
         }
         let link = &mut self.head.links[node];
         let is_free = !link.sends && !matches!(link.awaits, Some(Errand::Cancel | Errand::Recall));
-        if is_free && !link.to_send.is_empty() {
+        if is_free && !link.begins && !link.to_send.is_empty() {
             link.sends = true;
             self.stage(node);
         }
@@ -331,7 +334,8 @@ impl World {
     /// Offers and sends runs whose files are there.
     fn staged(&mut self, node: usize, runs: Vec<(RunId, u32)>) {
         let link = &self.head.links[node];
-        if link.sends || matches!(link.awaits, Some(Errand::Cancel | Errand::Recall)) {
+        let is_ending = matches!(link.awaits, Some(Errand::Cancel | Errand::Recall));
+        if link.sends || link.begins || is_ending {
             return self.due(node, 5, DriverDue::Staged(runs));
         }
         let name = self.nodes[node].name.clone();
@@ -350,6 +354,7 @@ impl World {
                 token: made.token,
                 generation: *generation,
                 cpus: made.takes.cpus as u32,
+                cards: self.plan.experiments[id.experiment.0 as usize - 1].cards,
                 turn: Turn {
                     priority: made.priority,
                     since_ms: made.created_ms.unsigned_abs(),
@@ -378,14 +383,7 @@ impl World {
         if !run.is_some_and(|run| needs::of(run).results) {
             return;
         }
-        let done = Results::Done {
-            folder: "r".to_owned(),
-            notes: Vec::new(),
-            left: 0,
-            warnings: Vec::new(),
-        };
-        let hints = Vec::new();
-        let inputs = vec![(id, Input::ResultsDone { done, hints })];
+        let inputs = vec![(id, lab::results_done("r"))];
         self.input("its results are home", false, false, inputs);
     }
 

@@ -5,15 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nero_model::{RunId, RunToken};
 use nero_node_core::capacity::{Capacity, Needs};
+use nero_node_core::cards::Share;
 use nero_node_core::decide::{Decision, Tracking};
 use nero_node_core::facts::Facts;
 use nero_node_core::{Core, Stage};
 
+use super::cards::{Lock, request};
 use super::folder::{Folder, Remains, SpecName};
 use super::wire::Item;
 use super::world::{Clock, DriverDue, Due, Event, News, note};
 use crate::step::report::{Report, Standing};
 use crate::tests::reach::node::Rec;
+
+/// Why a run is given back.
+const DAMAGED: &str = "its files are damaged";
 
 /// The process died at a write.
 #[derive(Debug)]
@@ -29,6 +34,8 @@ pub(super) struct LedgerEntry {
     pub cancels: u32,
     pub is_taken_away: bool,
     pub exited: Option<u32>,
+    /// A start, and its shares of cards.
+    pub cards: Option<(u32, Vec<Share>)>,
 }
 
 /// A shim of a start on the machine. A start may have several: one of them makes its claim.
@@ -44,6 +51,7 @@ pub(super) struct Shim {
     pub launcher: u32,
     /// Its place among the jobs of the world.
     pub job: Option<usize>,
+    pub lock: Option<Lock>,
 }
 
 #[derive(Debug, Default)]
@@ -52,7 +60,11 @@ pub(super) struct Node {
     pub name: String,
     pub cpus: u32,
     pub is_reached: bool,
+    /// When it is reached again.
+    pub back_ms: i64,
     pub is_full: bool,
+    /// Whether the files of runs that come are damaged.
+    pub is_damaged: bool,
     pub boot: u32,
     pub disk: BTreeMap<RunId, Folder>,
     pub ledger: BTreeMap<RunToken, LedgerEntry>,
@@ -80,6 +92,8 @@ pub(super) struct Agent {
     pub conn: u32,
     pub link: Option<u32>,
     pub vain: u32,
+    /// Whether a look at the cards is due.
+    pub looks_at_cards: bool,
     pub follower: Option<Follower>,
 }
 
@@ -224,8 +238,10 @@ impl Node {
             conn: 0,
             link: None,
             vain: 0,
+            looks_at_cards: false,
             follower: None,
         });
+        self.look_at_cards();
         let mut runs: Vec<(RunToken, LedgerEntry)> =
             self.ledger.iter().map(|(t, k)| (*t, k.clone())).collect();
         runs.sort_by_key(|(_, kept)| kept.order);
@@ -247,7 +263,7 @@ impl Node {
 
     /// Leaves it to neroman whether a run of an earlier boot is started.
     pub fn give_back(&mut self, clock: &mut Clock, token: RunToken, id: RunId) -> Lived {
-        note!(clock, Some(id), "{}: given back after a restart", self.name);
+        note!(clock, Some(id), "{}: given back", self.name);
         let generation = self.disk.get(&id).map_or(0, |folder| folder.generation);
         self.write()?;
         self.ledger.remove(&token);
@@ -255,6 +271,29 @@ impl Node {
         self.write()?;
         self.disk.remove(&id);
         Ok(())
+    }
+
+    /// Gives back an accepted run that has damaged files, so that they are sent again; false if
+    /// it may have begun.
+    pub fn gives_back(&mut self, clock: &mut Clock, token: RunToken, id: RunId) -> Lived<bool> {
+        let Some(folder) = self.disk.get(&id) else {
+            return Ok(false);
+        };
+        let (generation, has_start) = (folder.generation, folder.newest() > 0);
+        let agent = self.agent();
+        let is_cancelled = agent.core.run(&token).is_none_or(|run| run.cancelled);
+        let entry = &agent.entries[&token];
+        let may_have_begun = entry.is_launched || entry.incarnation > 0 || has_start;
+        if is_cancelled || entry.cancels > 0 || may_have_begun {
+            return Ok(false);
+        }
+        self.give_back(clock, token, id)?;
+        let core = &mut self.agent().core;
+        core.not_prepared(token, DAMAGED, false);
+        core.closed(token);
+        self.drop_entry(&token);
+        self.send_unknown(id, token, generation, DAMAGED);
+        Ok(true)
     }
 
     pub fn restore_run(&mut self, clock: &mut Clock, token: RunToken, kept: &LedgerEntry) -> Lived {
@@ -291,6 +330,9 @@ impl Node {
         }
         let needs = Needs::of(folder.cpus.into(), 0);
         agent.core.restore(token, id, kept.order, needs, start);
+        let shares = kept.cards.clone().filter(|(of, _)| *of == start);
+        let shares = shares.map(|(_, shares)| shares).unwrap_or_default();
+        agent.core.set_cards(token, request(folder.cards), shares);
         agent.core.set_turn(token, folder.turn);
         if kept.cancels > 0 {
             agent.core.restore_cancelled(token);
@@ -306,7 +348,7 @@ impl Node {
         if start == 0 && folder.left_by_a_cut(self.boot) == Remains::Something {
             self.write()?;
             if let Some(folder) = self.folder(id) {
-                folder.record(1, Rec::Rebooted, 0);
+                folder.record(1, Rec::Rebooted, None);
             }
             self.look(token, 1);
             self.agent().core.found(token, 1, Decision::Ended);
@@ -336,6 +378,10 @@ impl Node {
             }
             Due::Settled(token) => {
                 self.agent().core.settled(token);
+                Ok(())
+            }
+            Due::Cards => {
+                self.agent().looks_at_cards = false;
                 Ok(())
             }
             Due::Release => {
@@ -413,8 +459,16 @@ impl Node {
         if news == News::Begun && is_cancelled {
             self.ring(clock, id);
         }
+        if news == News::Locked {
+            self.look(token, start);
+            if !self.agent().entries[&token].facts.claimed {
+                self.look_at_cards();
+                self.agent().core.cards_taken(token);
+                return self.turn_ends(clock);
+            }
+        }
         let tracking = match news {
-            News::Ended | News::NoClaim => Some(Tracking::Over),
+            News::Ended | News::NoClaim | News::Locked => Some(Tracking::Over),
             News::Begun | News::Superseded => None,
         };
         let done = self.look_and_decide(clock, token, start, tracking);
@@ -490,10 +544,11 @@ impl Node {
         clock.after(ms, Event::Driver(at, follower.conn, due));
     }
 
-    pub fn send_unknown(&mut self, id: RunId, token: RunToken, generation: u32) {
+    pub fn send_unknown(&mut self, id: RunId, token: RunToken, generation: u32, why: &str) {
         if let Some(follower) = &mut self.agent().follower {
             let report = Report {
                 generation,
+                why: why.to_owned(),
                 ..Report::unknown()
             };
             follower.items.push(Item::State(id, token, report));

@@ -6,13 +6,12 @@ use nero_format::{
     Dependency, DependsUntil, FollowUp, InStage, NodeChoice, Precedence, Retry, RetryOn, RunLock,
     SharedPart,
 };
-use nero_model::{ExperimentId, RunId, RunToken};
+use nero_model::{ExperimentId, RunId};
 
 use super::wire::Request;
 use super::world::{Dice, Event, World, note};
 use crate::facts::hold::HoldCause;
-use crate::fold::change::{Change, NewRun};
-use crate::fold::run::{Cancel, Dispatch, Line, Made, Run, RunDemands};
+use crate::fold::run::{Dispatch, Line, Made, Run, RunDemands};
 use crate::place::gone;
 use crate::place::start::{self, Plan as Planned, Wanted};
 use crate::source::abort;
@@ -74,6 +73,8 @@ pub(super) enum Happening {
     /// The connection is lost, the network is fine.
     Drop(usize),
     Full(usize, bool),
+    /// The files of runs that have no start, and of those that come, are damaged.
+    Damaged(usize, bool),
     Calm,
 }
 
@@ -93,6 +94,8 @@ pub(super) struct ExperimentPlan {
     pub apart: Option<u64>,
     /// Whether it waits for the stages before its own.
     pub is_staged: bool,
+    /// Halves of a card that it asks for.
+    pub cards: u32,
 }
 
 /// How often what happens, in a thousand times.
@@ -129,6 +132,7 @@ impl Plan {
         let most = nodes.iter().max().copied().unwrap_or(1);
         let (has_locks, has_needs) = (dice.chance(300), dice.chance(250));
         let (is_apart, is_staged) = (dice.chance(150), dice.chance(100));
+        let has_cards = dice.chance(150);
         let rates = Rates {
             lost: [40, 40, 300][dice.below(3) as usize],
             crashes: [50, 250, 1000][dice.below(3) as usize],
@@ -151,6 +155,7 @@ impl Plan {
                 }),
                 apart: (is_apart && number > 0).then(|| 1 + dice.below(number)),
                 is_staged,
+                cards: if has_cards { dice.below(3) as u32 } else { 0 },
             }
         };
         let experiments: Vec<ExperimentPlan> = (0..count).map(asked).collect();
@@ -176,7 +181,7 @@ impl Plan {
             first = last + 1;
         }
         // Each seed has few kinds of faults, and some of them often.
-        let kinds: Vec<u64> = (0..1 + dice.below(4)).map(|_| dice.below(16)).collect();
+        let kinds: Vec<u64> = (0..1 + dice.below(4)).map(|_| dice.below(17)).collect();
         let starts: Vec<i64> = happenings.iter().map(|(at, _)| *at).collect();
         for _ in 0..dice.below(14) {
             // Most can go wrong right behind a start.
@@ -195,6 +200,11 @@ impl Plan {
                 2 => Happening::Resume,
                 14 => Happening::Pause,
                 15 => Happening::FolderDeleted(node, dice.below(100)),
+                13 | 16 => {
+                    let back = Happening::Damaged(node, false);
+                    happenings.push((at + dice.ms(500, 5000), back));
+                    Happening::Damaged(node, true)
+                }
                 3 => {
                     // A person gives up a node that does not answer, mostly.
                     if dice.chance(700) {
@@ -275,6 +285,8 @@ impl World {
             Happening::Reboot(node) => self.nodes[node].reboots(&mut self.clock),
             Happening::Cut(node, ms) => {
                 self.nodes[node].is_reached = false;
+                let calm_ms = 1000 + self.plan.faults_ms;
+                self.nodes[node].back_ms = calm_ms.min(self.clock.now + ms);
                 self.drops(node, 15_000);
                 let back = Event::Happens(Happening::Reached(node));
                 self.clock.after(ms, back);
@@ -283,6 +295,12 @@ impl World {
             Happening::Reached(node) => self.nodes[node].is_reached = true,
             Happening::Drop(node) => self.drops(node, 2000),
             Happening::Full(node, is_full) => self.nodes[node].is_full = is_full,
+            Happening::Damaged(node, is_so) => {
+                self.nodes[node].is_damaged = is_so;
+                let folders = self.nodes[node].disk.values_mut();
+                let unstarted = folders.filter(|folder| folder.newest() == 0);
+                unstarted.for_each(|folder| folder.is_damaged |= is_so);
+            }
             Happening::Calm => self.calm(),
         }
     }
@@ -293,7 +311,7 @@ impl World {
         note!(self.clock, None, "all faults are over");
         for node in &mut self.nodes {
             node.is_reached = true;
-            node.is_full = false;
+            (node.is_full, node.is_damaged) = (false, false);
             node.dies_in = None;
         }
         for node in 0..self.nodes.len() {
@@ -326,7 +344,7 @@ impl World {
             let experiment = self.head.state.experiment(id.experiment).unwrap();
             let after = after.filter(|_| experiment.live().next().is_some());
             let first = *batch.get_or_insert(*id);
-            let token = self.token();
+            let token = self.clock.dice.token();
             let made = Made {
                 token,
                 ..self.made(*id, rank as u32, first, at_most)
@@ -347,12 +365,7 @@ impl World {
                 dispatch = dispatch.behind_others();
             }
             going += u32::from(!needs_others);
-            changes.push(Change::Run(Arc::new(NewRun {
-                made: Arc::new(made),
-                dispatch,
-                rules: Arc::default(),
-                spec: Arc::default(),
-            })));
+            changes.push(lab::new_run(made, dispatch));
         }
         self.commit("a person starts runs", false, true, changes);
     }
@@ -409,26 +422,11 @@ impl World {
         }
     }
 
-    pub fn token(&mut self) -> RunToken {
-        let mut bytes = [0; 16];
-        let number = self.clock.dice.below(u64::MAX);
-        bytes[..8].copy_from_slice(&number.to_le_bytes());
-        bytes[8] = 1;
-        RunToken::from_bytes(bytes)
-    }
-
     fn abort(&mut self, id: u64) {
         if !self.head.is_up {
             return;
         }
-        let cancel = Cancel {
-            asked_ms: self.clock.now,
-            author: "me".to_owned(),
-            grace_ms: 0,
-            signal: 0,
-            delivered: false,
-            rule: None,
-        };
+        let cancel = lab::cancel("me", self.clock.now);
         let all = self.head.state.experiments.iter();
         let asked = all.filter(|one| id == 0 || one.id.0 == id);
         let live = asked

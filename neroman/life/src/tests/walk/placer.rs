@@ -53,8 +53,10 @@ impl World {
         self.balance();
         let state = &self.head.state;
         if state.live > 0 && self.clock.now >= self.head.placer.due_ms {
-            self.head.placer.due_ms = self.clock.now + EVERY_MS;
-            self.clock.after(EVERY_MS, Event::Placer);
+            // Looks that take longer come less often.
+            let pause_ms = EVERY_MS * (self.clock.rates.slow / 10).max(1);
+            self.head.placer.due_ms = self.clock.now + pause_ms;
+            self.clock.after(pause_ms, Event::Placer);
         }
     }
 

@@ -5,13 +5,13 @@ use std::cmp::Reverse;
 
 use nero_model::RunId;
 
-use super::folder::CODE_UNKNOWN;
+use super::cards::Lock;
 use super::node::{Node, Shim};
 use super::world::{Clock, Event, Go, Job, News, note};
 use crate::tests::reach::node::Rec;
 
 impl Node {
-    pub fn new_shim(&mut self, id: RunId, start: u32, launcher: u32) -> u32 {
+    pub fn new_shim(&mut self, id: RunId, start: u32, launcher: u32, lock: Option<Lock>) -> u32 {
         self.next_shim += 1;
         let shim = Shim {
             id,
@@ -22,6 +22,7 @@ impl Node {
             is_stopping: false,
             launcher,
             job: None,
+            lock,
         };
         self.shims.insert(self.next_shim, shim);
         self.next_shim
@@ -52,17 +53,17 @@ impl Node {
                 }
                 *claim = Some(self.boot);
                 shim.has_claim = true;
-                folder.record(start, Rec::Claimed, 0);
+                folder.record(start, Rec::Claimed, None);
                 note!(clock, Some(id), "n{at}: start {start} is claimed");
                 self.tell(clock, number, News::Begun);
                 clock.soon(Event::Start(at, number, Go::Begin));
             }
             Go::Begin if shim.is_alive => {
                 if folder.cancels > 0 {
-                    folder.record(start, Rec::NotStartedCancelled, 0);
+                    folder.record(start, Rec::NotStartedCancelled, None);
                     return self.is_over(clock, number, News::Ended);
                 }
-                folder.record(start, Rec::Started, 0);
+                folder.record(start, Rec::Started, None);
                 shim.is_job_alive = true;
                 self.tell(clock, number, News::Begun);
                 clock.soon(Event::Start(at, number, Go::Gate));
@@ -80,6 +81,7 @@ impl Node {
                     run: id,
                     node: at,
                     cpus: folder.cpus,
+                    lock: shim.lock,
                     is_alive: true,
                     is_lost: false,
                 });
@@ -93,7 +95,7 @@ impl Node {
                 let has_job = shim.is_job_alive && shim.job.is_some() && !shim.is_stopping;
                 if folder.cancels > 0 && is_heard && has_job {
                     shim.is_stopping = true;
-                    folder.record(start, Rec::StopAsked, 0);
+                    folder.record(start, Rec::StopAsked, None);
                     clock.soon(Event::Start(at, number, Go::End));
                 }
             }
@@ -111,23 +113,27 @@ impl Node {
         let is_looked_after = shim.is_alive || self.launcher == Some(shim.launcher);
         shim.is_job_alive = false;
         let code = match (had_job, shim.is_stopping) {
-            (false, _) => CODE_UNKNOWN,
-            (true, true) => 143,
-            (true, false) => i32::from(clock.dice.chance(clock.rates.crashes)),
+            (false, _) => None,
+            (true, true) => Some(143),
+            (true, false) => Some(i32::from(clock.dice.chance(clock.rates.crashes))),
         };
         let Some(folder) = self.disk.get_mut(&id) else {
             return;
         };
         let last = [Rec::TreeGone, Rec::Rebooted, Rec::FolderGone];
-        if !is_looked_after || last.into_iter().any(|one| folder.has(start, one)) {
+        if last.into_iter().any(|one| folder.has(start, one)) {
+            self.shims.remove(&number);
+            return;
+        }
+        if !is_looked_after {
             return;
         }
         let at = self.at;
-        note!(clock, Some(id), "n{at}: its job ended, code {code}");
+        note!(clock, Some(id), "n{at}: its job ended, code {code:?}");
         if !folder.has(start, Rec::Exited) {
             folder.record(start, Rec::Exited, code);
         }
-        folder.record(start, Rec::TreeGone, 0);
+        folder.record(start, Rec::TreeGone, None);
         self.is_over(clock, number, News::Ended);
     }
 

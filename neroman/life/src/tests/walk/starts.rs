@@ -100,6 +100,7 @@ impl Node {
 
     pub fn start_what_fits(&mut self, clock: &mut Clock) {
         let (is_full, at, now) = (self.is_full, self.at, clock.now.unsigned_abs());
+        self.see_to_cards(clock);
         let agent = self.agent();
         if agent.link.is_none() || agent.core.held().is_some() {
             return;
@@ -197,7 +198,7 @@ impl Node {
         let id = self.agent().entries[&token].id;
         self.write()?;
         let folder = self.folder(id).expect("a run that began has a folder");
-        folder.record(start, record, 0);
+        folder.record(start, record, None);
         note!(clock, Some(id), "n{}: start {start}: {record:?}", self.at);
         self.look_and_decide(clock, token, start, None)
     }
@@ -209,6 +210,11 @@ impl Node {
         self.write()?;
         let (at, process) = (self.at, self.agent().process);
         match self.folder(id) {
+            Some(folder) if folder.spec == SpecName::Spec && folder.is_damaged => {
+                if !self.gives_back(clock, token, id)? {
+                    self.agent().core.not_prepared(token, "damaged", false);
+                }
+            }
             Some(folder) if folder.spec == SpecName::Spec => {
                 folder.is_prepared = true;
                 folder.claims.entry(start).or_insert(None);
@@ -248,6 +254,8 @@ impl Node {
                 .not_launched(token, "the launcher does not answer");
             return Ok(());
         };
+        let lock = self.give_cards(token, start)?;
+        let agent = self.agent();
         agent.core.prepared(token, start);
         let run = agent.core.run(&token);
         if run.is_none_or(|run| run.stage != launched) {
@@ -263,8 +271,10 @@ impl Node {
         let id = entry.id;
         self.look(token, start);
         // A launch that is on its way to a launcher that dies is lost.
-        if self.launcher == Some(launcher) {
-            let shim = self.new_shim(id, start, launcher);
+        if self.launcher == Some(launcher) && self.is_locked(lock) {
+            clock.soon(Event::Told(self.at, launcher, token, start, News::Locked));
+        } else if self.launcher == Some(launcher) {
+            let shim = self.new_shim(id, start, launcher, lock);
             clock.soon(Event::Start(self.at, shim, Go::Claim));
         }
         Ok(())
@@ -293,7 +303,7 @@ impl Node {
             clock.soon(Event::Told(at, launcher, token, start, News::Begun));
         } else {
             // It sweeps what is left; no process saw the exit code.
-            let number = self.new_shim(id, start, launcher);
+            let number = self.new_shim(id, start, launcher, None);
             let shim = self.shims.get_mut(&number).expect("it is there");
             (shim.is_alive, shim.has_claim) = (false, true);
             let ms = clock.dice.ms(5, 200);

@@ -17,6 +17,8 @@ pub(super) struct SentRun {
     pub token: RunToken,
     pub generation: u32,
     pub cpus: u32,
+    /// Halves of a card.
+    pub cards: u32,
     pub turn: Turn,
     /// Only its spec is sent again.
     pub is_again: bool,
@@ -71,30 +73,24 @@ pub(super) struct EndedRun {
 pub(super) enum Answer {
     HandOver(Vec<(RunId, u32, hand_over::Answer)>),
     End(Vec<(EndedRun, abort::Answer)>, Ending),
-    Pause(Vec<(RunId, Placement, PauseOutcome)>, bool),
+    /// Whether it holds each run, or lets it go on; `None`: it does not know the run.
+    Pause(Vec<(RunId, Placement, Option<bool>)>, bool),
     Described {
         waiting: usize,
         is_held: bool,
     },
+    /// The node tells its news from now on.
+    Follows,
     /// The connection that asked is gone, and takes no answer.
     None,
 }
 
-/// What became of the request to hold a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PauseOutcome {
-    Unknown,
-    Held,
-    Begun,
-    Ended,
-}
-
-/// A record of a start, with the exit code of its job.
+/// A record of a start, with the exit code of its job; `None`: no process saw it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
     pub start: u32,
     pub what: Rec,
-    pub code: i32,
+    pub code: Option<i32>,
 }
 
 /// News of a node, in their order.

@@ -6,6 +6,7 @@ use std::fmt;
 
 use nero_model::{RunId, RunToken};
 
+use super::cards::Lock;
 use super::head::Head;
 use super::node::Node;
 use super::people::{Happening, Plan, Rates};
@@ -29,6 +30,16 @@ pub(super) enum Event {
     Told(usize, u32, RunToken, u32, News),
     /// A shim on the machine goes on.
     Start(usize, u32, Go),
+}
+
+impl Event {
+    /// Whether a node gets runs by it.
+    fn hands_over(&self) -> bool {
+        matches!(
+            self,
+            Self::ToNode(.., Request::HandOver(_)) | Self::Agent(.., Due::Accept(..))
+        )
+    }
 }
 
 /// What is due in the driver of a node.
@@ -59,6 +70,7 @@ pub(super) enum Due {
     Synced(RunToken),
     Settled(RunToken),
     Release,
+    Cards,
 }
 
 /// The news of a launcher.
@@ -68,6 +80,8 @@ pub(super) enum News {
     Ended,
     Superseded,
     NoClaim,
+    /// Another process has its shares of cards.
+    Locked,
 }
 
 /// The next step of a start.
@@ -86,6 +100,7 @@ pub(super) struct Job {
     pub run: RunId,
     pub node: usize,
     pub cpus: u32,
+    pub lock: Option<Lock>,
     pub is_alive: bool,
     /// Whether its folder was deleted, and nothing more of it is known.
     pub is_lost: bool,
@@ -110,6 +125,12 @@ impl Dice {
         self.below(1000) < in_thousand
     }
 
+    pub fn token(&mut self) -> RunToken {
+        let mut bytes = [1; 16];
+        bytes[..8].copy_from_slice(&self.below(u64::MAX).to_le_bytes());
+        RunToken::from_bytes(bytes)
+    }
+
     /// Milliseconds from `least` to `most`.
     pub fn ms(&mut self, least: i64, most: i64) -> i64 {
         least + self.below((most - least + 1).unsigned_abs()).cast_signed()
@@ -122,6 +143,8 @@ pub(super) struct Clock {
     pub now: i64,
     next: u64,
     pub heap: BTreeMap<(i64, u64), Event>,
+    /// Number of the hand-overs among them.
+    pub hand_overs: usize,
     pub dice: Dice,
     pub jobs: Vec<Job>,
     /// Whether a job or a run changed since all promises were checked.
@@ -140,6 +163,7 @@ impl Clock {
     /// Lets an event happen after so many milliseconds.
     pub fn after(&mut self, ms: i64, event: Event) {
         self.next += 1;
+        self.hand_overs += usize::from(event.hands_over());
         self.heap.insert((self.now + ms, self.next), event);
     }
 
@@ -201,6 +225,8 @@ pub(super) struct World {
     pub paused: BTreeSet<RunId>,
     /// Number of the jobs that were found to be the first ones of their runs.
     pub jobs_checked: usize,
+    /// Whether a report came that its number alone keeps from changing a run.
+    pub has_late_report: bool,
     pub events: u64,
 }
 
@@ -226,6 +252,7 @@ impl World {
             deceived: BTreeSet::new(),
             paused: BTreeSet::new(),
             jobs_checked: 0,
+            has_late_report: false,
             events: 0,
         }
     }
@@ -238,6 +265,7 @@ impl World {
                 break;
             }
             self.clock.now = now;
+            self.clock.hand_overs -= usize::from(event.hands_over());
             self.events += 1;
             self.happen(event);
             if std::mem::take(&mut self.clock.is_new) {
@@ -255,7 +283,8 @@ impl World {
             && !self.nodes[*node].is_reached
         {
             // It comes when the network is back, if the connection outlives that.
-            return self.clock.after(200, event);
+            let back_ms = self.nodes[*node].back_ms - self.clock.now;
+            return self.clock.after(back_ms.max(1), event);
         }
         match event {
             Event::Happens(happening) => self.person(happening),

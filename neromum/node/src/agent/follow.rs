@@ -62,7 +62,7 @@ impl Followers {
 
     /// A follower has room again; the pump at the end of the turn fills it.
     pub fn room(&mut self, id: u64) {
-        self.pace.hurry();
+        self.pace = Pace::default();
         if let Some(follower) = self.list.iter().find(|follower| follower.id == id) {
             follower.flow.set_starved(false);
         }
@@ -129,7 +129,7 @@ impl<D: Driver> Agent<D> {
             entry.version = entry.version.wrapping_add(1);
         }
         D::changed(self, token);
-        self.followers.pace.state_changed();
+        self.followers.pace.state_changed = true;
         self.mark(token);
     }
 
@@ -180,7 +180,7 @@ impl<D: Driver> Agent<D> {
     }
 
     pub(super) fn follow_more(&mut self, id: u64, request: FollowRequest) {
-        self.followers.pace.state_changed();
+        self.followers.pace.state_changed = true;
         self.close(&request.closed);
         for position in request.positions {
             self.position(id, position);

@@ -103,19 +103,14 @@ pub fn unmake(run_dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The same, unless a hand-over after number `generation` has made the folder anew since: one that
-/// lost its caller may have been at work for long.
+/// The same, unless a hand-over after number `last` has made the folder anew since: one that lost
+/// its caller may have been at work for long.
 ///
 /// # Errors
 /// When the spec cannot be removed.
-pub fn unmake_up_to(
-    paths: &NodePaths,
-    id: RunId,
-    token: RunToken,
-    generation: u32,
-) -> io::Result<()> {
+pub fn unmake_up_to(paths: &NodePaths, id: RunId, token: RunToken, last: u32) -> io::Result<()> {
     match read(paths, id, token) {
-        Ok(spec) if spec.generation > generation => Ok(()),
+        Ok(spec) if spec.generation > last => Ok(()),
         Ok(_) | Err(_) => unmake(&paths.run(id)),
     }
 }

@@ -11,20 +11,10 @@ pub(super) struct Pace {
     /// Time at which changes were sent last; `None` when they must not wait.
     sent: Option<Instant>,
     /// Whether more than news of watchers waits to be sent.
-    state_changed: bool,
+    pub(super) state_changed: bool,
 }
 
 impl Pace {
-    /// Lets what waits leave at the end of this turn.
-    pub(super) fn hurry(&mut self) {
-        self.sent = None;
-    }
-
-    /// The state of a run changed, or a follower asks for one.
-    pub(super) fn state_changed(&mut self) {
-        self.state_changed = true;
-    }
-
     /// Time until which changes gather; `None` when they are sent now.
     pub(super) fn gather_until(&mut self, now: Instant, runs_wait: bool) -> Option<Instant> {
         let pause = match (self.state_changed, runs_wait) {
@@ -56,9 +46,7 @@ mod tests {
     fn news_of_watchers_gather_and_changes_of_state_leave_at_once() {
         let (mut pace, start) = (Pace::default(), Instant::now());
         let mut sent = |at: u64, state: bool, runs_wait: bool| {
-            if state {
-                pace.state_changed();
-            }
+            pace.state_changed |= state;
             pace.gather_until(start + ms(at), runs_wait)
         };
         assert_eq!(sent(0, false, false), None, "the first after a rest");
@@ -71,7 +59,5 @@ mod tests {
         assert_eq!(sent(52, true, true), Some(start + ms(71)), "others wait");
         assert_eq!(sent(71, false, true), None);
         assert_eq!(sent(72, false, true), Some(start + ms(121)));
-        pace.hurry();
-        assert_eq!(pace.gather_until(start + ms(73), false), None);
     }
 }

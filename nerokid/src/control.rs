@@ -116,7 +116,7 @@ pub fn pause(folder: &Path, spec: &RunSpec, asked: &Asked, wall_ms: i64) -> io::
     fs::create_dir_all(folder)?;
     let run_dir = folder.parent().unwrap_or(folder);
     loop {
-        let newest = newest_pause(folder);
+        let newest = newest(folder, "pause")?;
         if newest % 2 == 1 {
             return Ok(());
         }
@@ -129,29 +129,26 @@ pub fn pause(folder: &Path, spec: &RunSpec, asked: &Asked, wall_ms: i64) -> io::
     }
 }
 
-/// The pause request that counts; 0: none. The shim, too, reads 1, 2, 3 … up to the first
-/// gap.
-fn newest_pause(folder: &Path) -> u32 {
-    let is_there = |number: &u32| {
-        folder
-            .join(format!("pause.{number}"))
-            .symlink_metadata()
-            .is_ok()
-    };
-    (1..).take_while(is_there).last().unwrap_or(0)
+/// The newest request of this kind, counted 1, 2, 3 … up to the first gap, as the shim reads them;
+/// 0: none. A file behind a gap is none of ours.
+fn newest(folder: &Path, kind: &str) -> io::Result<u64> {
+    let mut newest = 0;
+    loop {
+        let next = folder.join(format!("{kind}.{}", newest + 1));
+        match next.symlink_metadata() {
+            Ok(_) => newest += 1,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(newest),
+            Err(error) => return Err(error),
+        }
+    }
 }
 
-/// The highest numbers of a cancel request and of a pause request; 0 for what the
-/// folder has none of.
+/// The newest cancel request and the newest pause request; 0 for what the folder has none of.
 ///
 /// # Errors
 /// When the folder cannot be read.
 pub fn newest_requests(folder: &Path) -> io::Result<[u64; 2]> {
-    let pauses = numbers(folder, |name| {
-        name.to_str()?.strip_prefix("pause.")?.parse().ok()
-    })?;
-    let newest = |numbers: Vec<u64>| numbers.first().copied().unwrap_or(0);
-    Ok([newest(cancels(folder)?), newest(pauses)])
+    Ok([newest(folder, "cancel")?, newest(folder, "pause")?])
 }
 
 /// The newest step on neroman's machine that the job of this start waited for; 0: none.
@@ -212,6 +209,7 @@ mod tests {
         for _ in 0..2 {
             pause(&folder, &RunSpec::default(), &asked, 1).unwrap();
         }
+        assert_eq!(newest_requests(&folder).unwrap(), [0, 1]);
         let made = |number: u32| folder.join(format!("pause.{number}")).exists();
         assert!(made(1) && !made(2), "it is paused already");
     }

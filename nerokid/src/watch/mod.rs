@@ -45,6 +45,8 @@ const SILENT_MAX_MS: u64 = 5_000;
 const SILENT_LOOK_MS: u64 = 250;
 /// Time in which a supervisor records what it was asked for.
 const HEARD_MAX_MS: u64 = 5_000;
+/// Interval in which it is rung again meanwhile.
+const RING_AGAIN_MS: u64 = 1_000;
 /// Interval of looks at commands of rules.
 const ACTS_LOOK_MS: u64 = 200;
 /// Interval of looks into a control folder whose changes are not reported.
@@ -167,7 +169,7 @@ pub struct Watch {
     look_at_rules: bool,
     /// Time of the next look into `control/` without a report.
     control_due_ms: u64,
-    /// The highest cancel request and the highest pause request for which the
+    /// The newest cancel request and the newest pause request for which the
     /// supervisor was rung.
     passed_on: [u64; 2],
     /// Since when requests lie there that the supervisor has not recorded.
@@ -182,6 +184,7 @@ pub struct Watch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct UnseenRequests {
     since_ms: u64,
+    rung_ms: u64,
     /// Whether it was told.
     is_told: bool,
 }

@@ -10,7 +10,7 @@ use nero_model::setup;
 use nero_wire::v1::RuleSet;
 
 use super::begin::BLOCK_BYTES;
-use super::{HEARD_MAX_MS, UnseenRequests, Watch, WatchError, past};
+use super::{HEARD_MAX_MS, RING_AGAIN_MS, UnseenRequests, Watch, WatchError, past};
 use crate::control;
 use crate::core::facts::Sight;
 use crate::core::intake::Intake;
@@ -305,7 +305,8 @@ impl Watch {
     /// When a request that is not recorded is to be told of.
     pub(super) fn unheard_due_ms(&self) -> Option<u64> {
         let unheard = self.unheard.filter(|unheard| !unheard.is_told);
-        unheard.map(|unheard| unheard.since_ms + HEARD_MAX_MS)
+        unheard
+            .map(|unheard| (unheard.rung_ms + RING_AGAIN_MS).min(unheard.since_ms + HEARD_MAX_MS))
     }
 
     /// Whether the supervisor recorded every stop and pause that it was asked for.
@@ -325,12 +326,21 @@ impl Watch {
             self.unheard = None;
             return;
         }
-        let since_ms = self.now.mono_ms;
-        let is_told = false;
-        let unheard = self
-            .unheard
-            .get_or_insert(UnseenRequests { since_ms, is_told });
-        if unheard.is_told || since_ms < unheard.since_ms + HEARD_MAX_MS {
+        let now_ms = self.now.mono_ms;
+        let unheard = self.unheard.get_or_insert(UnseenRequests {
+            since_ms: now_ms,
+            rung_ms: now_ms,
+            is_told: false,
+        });
+        if unheard.is_told {
+            return;
+        }
+        if now_ms < unheard.since_ms + HEARD_MAX_MS {
+            // A supervisor whose disk did not answer took the request for none.
+            if now_ms >= unheard.rung_ms + RING_AGAIN_MS {
+                unheard.rung_ms = now_ms;
+                let _ = control::ring(&self.place.folder);
+            }
             return;
         }
         unheard.is_told = true;

@@ -29,7 +29,7 @@ pub enum Phase {
     Finished,
     /// Any other end by itself: exit code, signal, failure to start.
     Crashed,
-    /// Ended by a person or a rule.
+    /// Ended by a person, a rule or the scheduler.
     Aborted,
     /// Ended by a time limit.
     Timeout,
@@ -290,45 +290,47 @@ impl fmt::Display for EndReason {
     }
 }
 
+/// Names of the signals from 1 on. Linux numbers, which are the same on x86-64 and aarch64.
+pub const SIGNALS: [&str; 31] = [
+    "SIGHUP",
+    "SIGINT",
+    "SIGQUIT",
+    "SIGILL",
+    "SIGTRAP",
+    "SIGABRT",
+    "SIGBUS",
+    "SIGFPE",
+    "SIGKILL",
+    "SIGUSR1",
+    "SIGSEGV",
+    "SIGUSR2",
+    "SIGPIPE",
+    "SIGALRM",
+    "SIGTERM",
+    "SIGSTKFLT",
+    "SIGCHLD",
+    "SIGCONT",
+    "SIGSTOP",
+    "SIGTSTP",
+    "SIGTTIN",
+    "SIGTTOU",
+    "SIGURG",
+    "SIGXCPU",
+    "SIGXFSZ",
+    "SIGVTALRM",
+    "SIGPROF",
+    "SIGWINCH",
+    "SIGIO",
+    "SIGPWR",
+    "SIGSYS",
+];
+
 /// The usual name of a signal, or its number.
 pub fn signal_name(signal: i32) -> String {
-    const NAMES: [&str; 31] = [
-        "SIGHUP",
-        "SIGINT",
-        "SIGQUIT",
-        "SIGILL",
-        "SIGTRAP",
-        "SIGABRT",
-        "SIGBUS",
-        "SIGFPE",
-        "SIGKILL",
-        "SIGUSR1",
-        "SIGSEGV",
-        "SIGUSR2",
-        "SIGPIPE",
-        "SIGALRM",
-        "SIGTERM",
-        "SIGSTKFLT",
-        "SIGCHLD",
-        "SIGCONT",
-        "SIGSTOP",
-        "SIGTSTP",
-        "SIGTTIN",
-        "SIGTTOU",
-        "SIGURG",
-        "SIGXCPU",
-        "SIGXFSZ",
-        "SIGVTALRM",
-        "SIGPROF",
-        "SIGWINCH",
-        "SIGIO",
-        "SIGPWR",
-        "SIGSYS",
-    ];
     usize::try_from(signal)
         .ok()
         .and_then(|number| number.checked_sub(1))
-        .and_then(|index| NAMES.get(index))
+        .and_then(|index| SIGNALS.get(index))
         .map_or_else(|| format!("signal {signal}"), |name| (*name).to_owned())
 }
 

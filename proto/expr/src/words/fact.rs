@@ -3,6 +3,8 @@
 //! The words are a promise to users; a new one is added to [`Fact`], a planned
 //! one stands in [`NOT_BUILT`] until then.
 
+use nero_model::state::SIGNALS;
+
 use super::known::KnowledgeHolder;
 
 /// A fact of a run or its experiment.
@@ -306,37 +308,13 @@ impl FactSet {
 }
 
 /// The number of a signal by its name, with or without `SIG`, in any case.
-///
-/// Linux numbers, which are the same on x86-64 and aarch64.
 pub fn signal_number(word: &str) -> Option<u8> {
-    const SIGNALS: [(&str, u8); 20] = [
-        ("HUP", 1),
-        ("INT", 2),
-        ("QUIT", 3),
-        ("ILL", 4),
-        ("TRAP", 5),
-        ("ABRT", 6),
-        ("BUS", 7),
-        ("FPE", 8),
-        ("KILL", 9),
-        ("USR1", 10),
-        ("SEGV", 11),
-        ("USR2", 12),
-        ("PIPE", 13),
-        ("ALRM", 14),
-        ("TERM", 15),
-        ("CONT", 18),
-        ("STOP", 19),
-        ("XCPU", 24),
-        ("XFSZ", 25),
-        ("SYS", 31),
-    ];
     let upper = word.to_ascii_uppercase();
     let bare = upper.strip_prefix("SIG").unwrap_or(&upper);
-    SIGNALS
-        .iter()
-        .find(|(name, _)| *name == bare)
-        .map(|&(_, number)| number)
+    let is_it = |name: &&str| name.strip_prefix("SIG") == Some(bare);
+    (1..)
+        .zip(SIGNALS.iter())
+        .find_map(|(number, name)| is_it(name).then_some(number))
 }
 
 /// The number of a signal that can be sent, by its number or its name; real-time signals
@@ -358,6 +336,16 @@ mod tests {
             assert_eq!(Fact::from_word(fact.word()), Some(fact));
             assert!(!NOT_BUILT.contains(&fact.word()));
         }
+    }
+
+    #[test]
+    fn a_signal_is_typed_as_it_is_shown() {
+        for number in 1..=31 {
+            let shown = nero_model::state::signal_name(number.into());
+            assert_eq!(signal_number(&shown), Some(number));
+            assert_eq!(signal_number(&shown[3..].to_lowercase()), Some(number));
+        }
+        assert_eq!(signal_number("signal 40"), None);
     }
 
     #[test]

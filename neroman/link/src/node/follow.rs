@@ -42,6 +42,9 @@ const BYTES_MAX: usize = 8 * 1024 * 1024;
 /// In a burst, events of this long are folded together; the first one after a
 /// pause is folded at once.
 const GATHER: Duration = Duration::from_millis(2);
+/// How long a node may take to answer that it lets itself be followed: nothing is handed over
+/// meanwhile.
+const FOLLOWED_WITHIN: Duration = Duration::from_secs(60);
 /// Messages that wait to be sent.
 const OUTBOX: usize = 16;
 /// A stream that lasted this long was no failure.
@@ -98,13 +101,12 @@ impl Replication {
             .send(first)
             .await
             .map_err(|_| Failure::bug("the outbox of a connection is closed"))?;
-        let mut events = self
-            .client
-            .follow(ReceiverStream::new(outbox))
-            .await
-            .map_err(|status| {
-                Failure::node_does("does not let its journals be followed").status(&status)
-            })?
+        let refused = || Failure::node_does("does not let its journals be followed");
+        let followed = self.client.follow(ReceiverStream::new(outbox));
+        let followed = tokio::time::timeout(FOLLOWED_WITHIN, followed).await;
+        let followed = followed.map_err(|late| refused().because(late.to_string()))?;
+        let mut events = followed
+            .map_err(|status| refused().status(&status))?
             .into_inner();
         drop(held);
         let mut folded = Instant::now();

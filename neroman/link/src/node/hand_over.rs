@@ -49,9 +49,9 @@ const SOON: Duration = Duration::from_secs(5);
 /// Trees that lack more bytes than this go through the second sender.
 const LONG_BYTES: u64 = 1024 * 1024;
 
-/// Held while runs are handed over, and while cancel requests are sent: a run
-/// must not arrive at a node after the node answered that it does not know the
-/// run.
+/// Held while runs are handed over, while cancel requests and recalls are sent, and
+/// until the node knows that we follow: a run must not arrive at a node after the
+/// node answered that it does not know the run, nor come back before we hear of it.
 pub(super) type Gate = Arc<Mutex<()>>;
 
 /// A run that is not sent now, and the reason.

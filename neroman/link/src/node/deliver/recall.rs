@@ -32,7 +32,7 @@ impl Deliver {
         // A run that is being handed over arrives before, or is not sent any
         // more.
         let gate = self.gate.clone();
-        let _held = gate.lock().await;
+        let held = gate.lock().await;
         let asked = |at| Input::RecallAsked { at };
         let late = Late::Passes("it was cancelled or started meanwhile");
         let inputs = self.each(runs, asked);
@@ -48,6 +48,7 @@ impl Deliver {
                 .or_default()
                 .push(run_ref(run));
         }
+        let mut all_over: Vec<Vec<u8>> = Vec::new();
         for (generation, runs) in generations {
             let mut request = tonic::Request::new(v1::CancelRequest {
                 request: nero_model::RequestId::random().to_vec(),
@@ -73,7 +74,7 @@ impl Deliver {
             // again.
             let over = |one: &&v1::cancel_reply::One| said(one) == Some(Said::Never);
             let over = reply.runs.iter().filter(over);
-            let over: Vec<Vec<u8>> = over.map(|one| one.token.clone()).collect();
+            all_over.extend(over.map(|one| one.token.clone()));
             let node = self.settings.name.clone();
             let tick = self.settings.clock.moment().tick;
             self.ledger
@@ -81,9 +82,13 @@ impl Deliver {
                     answered(state, (&node, generation), &reply, &tick, now_ms)
                 })
                 .await?;
+        }
+        // The receiver may wait for the gate.
+        drop(held);
+        if !all_over.is_empty() {
             // Without a receiver the connection is over; the node reports its
             // runs again then, and is told again.
-            let _ = self.closed.send(over).await;
+            let _ = self.closed.send(all_over).await;
         }
         Ok(())
     }

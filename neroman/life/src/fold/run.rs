@@ -168,11 +168,10 @@ impl Run {
             && !self.awaits_nodes()
     }
 
-    /// Whether it is live, may still get records, a node is looked for, or one is to be told that
-    /// it was given up there.
+    /// Whether it is live, may still get records, or a node is looked for.
     pub(crate) fn is_active(&self) -> bool {
         let is_to_place = self.unplaced() || self.deferred().is_some();
-        is_to_place || self.phase().is_live() || self.open() || !self.left_behind().is_empty()
+        is_to_place || self.phase().is_live() || self.open()
     }
 
     /// Whether it waits for a node without certain other runs.

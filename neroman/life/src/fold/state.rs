@@ -91,6 +91,8 @@ pub struct State {
     batch_members: Drawers<RunId, NumberSet>,
     /// Experiments with such a run.
     active: NumberSet,
+    /// Experiments with a run that was given up on a node, which is not told yet.
+    left: NumberSet,
     /// Experiments that differ from their source, copies among them.
     edited: NumberSet,
     /// Experiments that name another one by its number.
@@ -166,10 +168,16 @@ impl State {
         numbers.filter_map(|number| self.experiments.get(number))
     }
 
-    /// The experiments with a run that is live, may still get records, for which a node is looked
-    /// for, or that a node is to be told to end.
+    /// The experiments with a run that is live, may still get records, or for which a node is
+    /// looked for.
     pub fn active(&self) -> impl Iterator<Item = &Arc<Experiment>> {
         self.those(&self.active)
+    }
+
+    /// The runs that a node is to be told to end.
+    pub fn left_on<'a>(&'a self, node: &'a str) -> impl Iterator<Item = &'a Run> {
+        let runs = self.those(&self.left).flat_map(|one| one.runs.iter());
+        runs.filter(move |run| run.is_left_on(node))
     }
 
     /// The live runs, by experiment.
@@ -402,6 +410,9 @@ impl State {
         }
         self.join_batch(&run);
         let share = Share::of(&run);
+        if share.left {
+            self.left.set(id.experiment.0, true);
+        }
         if run.is_active() {
             self.active.set(id.experiment.0, true);
         }
@@ -435,6 +446,9 @@ impl State {
         if after.is_some() {
             let is_active = experiment.runs.iter().any(Run::is_active);
             self.active.set(id.experiment.0, is_active);
+            let is_left = |run: &Run| !run.left_behind().is_empty();
+            self.left
+                .set(id.experiment.0, experiment.runs.iter().any(is_left));
         }
         for (index, is_in) in [
             (&mut self.waiting, needs),
@@ -531,6 +545,11 @@ impl State {
         assert_eq!(
             self.active.contains(experiment.id.0),
             experiment.runs.iter().any(Run::is_active)
+        );
+        let is_left = |run: &Run| !run.left_behind().is_empty();
+        assert_eq!(
+            self.left.contains(experiment.id.0),
+            experiment.runs.iter().any(is_left)
         );
         let marks = &experiment.by_hand;
         assert_eq!(

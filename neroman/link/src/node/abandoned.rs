@@ -21,8 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Whether a node may still have runs that were given up there.
 pub(super) fn any(node: &str, state: &State) -> bool {
-    let mut runs = state.active().flat_map(|one| one.runs.iter());
-    runs.any(|run| run.is_left_on(node))
+    state.left_on(node).next().is_some()
 }
 
 /// Ends all of them, and records that. Returns false if the node answers that
@@ -34,12 +33,8 @@ pub(super) async fn end(
     client: &mut MumClient<Channel>,
     closed: &mpsc::Sender<Vec<Vec<u8>>>,
 ) -> Result<bool, Failure> {
-    let runs: Vec<(RunId, v1::RunRef)> = state
-        .active()
-        .flat_map(|experiment| experiment.runs.iter())
-        .filter(|run| run.is_left_on(node))
-        .map(|run| (run.made.id, run_ref(run)))
-        .collect();
+    let runs = state.left_on(node);
+    let runs: Vec<(RunId, v1::RunRef)> = runs.map(|run| (run.made.id, run_ref(run))).collect();
     for part in runs.chunks(RUNS_MAX) {
         tracing::info!(node, runs = part.len(), "ending what was given up");
         let mut request = tonic::Request::new(v1::CancelRequest {

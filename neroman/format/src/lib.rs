@@ -39,6 +39,7 @@ pub use nero_yaml::MISTAKES_MAX as PROBLEMS_MAX;
 pub use read::command::steps::{PLACES as STEP_PLACES, local as local_step, shown as shown_steps};
 pub use read::command::words::split_command;
 pub use read::groups::outputs::glob_mistake;
+pub use read::groups::placing::PROBE_BYTES_MAX;
 pub use read::groups::precedence::{is_named, number as experiment_number};
 pub use read::groups::scheduling::values::{
     node_word as node_scheduling, shown_word as shown_scheduling,

@@ -14,7 +14,7 @@ use nero_model::safe::quoted;
 use nero_yaml::{Entry, Kind, Node};
 
 /// Longest line of shell of a probe, in bytes.
-const PROBE_BYTES_MAX: usize = 4096;
+pub const PROBE_BYTES_MAX: usize = 4096;
 /// Most probes of one requirement: all of them are asked of each node.
 const PROBES_MAX: usize = 16;
 

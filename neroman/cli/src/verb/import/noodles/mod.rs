@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use nero_expr::NodeFact;
+use nero_format::PROBE_BYTES_MAX;
 use nero_model::safe::{Safe, quoted};
 use nero_noodles::{
     Action, CommandGroup, Comparison, Experiment, Handler, Literal, NoodlesSpec, Requirement,
@@ -489,15 +490,23 @@ impl<'s> Importer<'s> {
             | Literal::Null
             | Literal::Other => return Err("its value is one of Python alone".to_owned()),
         };
+        if command.len() > PROBE_BYTES_MAX {
+            return Err(format!(
+                "with its variables it has more than {PROBE_BYTES_MAX} bytes"
+            ));
+        }
         let name = self.probe_name(&one.id, command);
         Ok(format!("{name} {operator} {value}"))
     }
 
     /// The line of shell of a probe. One that the spec defines may use whatever the commands of its
-    /// experiment have: variables, names of experiment and server, bash.
+    /// experiment have: variables, names of experiment and server, bash. One that names neither a
+    /// variable nor a file is the same for all experiments, and nodes are asked once for all.
     fn probe(&self, experiment: &Experiment, id: &str, commands: &[&str]) -> String {
         let command = mean(commands);
-        if !self.spec.remarks.probes.iter().any(|own| own == id) {
+        let is_own = self.spec.remarks.probes.iter().any(|own| own == id);
+        let may_differ = |line: &&str| line.contains(['$', '`', '/', '.', '[']);
+        if !is_own || !commands.iter().any(may_differ) {
             return command;
         }
         let group = CommandGroup {

@@ -195,6 +195,17 @@ fn a_probe_has_the_variables_of_its_experiment_and_bash() {
             .all(|name| imported.text.matches(name).count() == 1)
     );
     assert!(!imported.text.contains("free_3"), "{}", imported.text);
+    // A file with it would be refused.
+    let spec = spec.replace(
+        "EXPERIMENT: two",
+        &format!("EXPERIMENT: {}", "x".repeat(4096)),
+    );
+    let (_, imported) = read(&spec, "run");
+    let lost = imported.warnings.join("\n");
+    assert!(
+        lost.contains("`b` requires `free`: with its variables"),
+        "{lost}"
+    );
 }
 
 #[test]

@@ -111,8 +111,14 @@ pub fn unmake(run_dir: &Path) -> io::Result<()> {
 pub fn unmake_up_to(paths: &NodePaths, id: RunId, token: RunToken, last: u32) -> io::Result<()> {
     match read(paths, id, token) {
         Ok(spec) if spec.generation > last => Ok(()),
+        // A later one may make it just now.
+        Err(_) if is_absent(&paths.run(id).join(names::SPEC)) => Ok(()),
         Ok(_) | Err(_) => unmake(&paths.run(id)),
     }
+}
+
+fn is_absent(file: &Path) -> bool {
+    fs::symlink_metadata(file).is_err_and(|error| proves_absence(&error))
 }
 
 /// Removes the folder of a run that was recalled and never started. Its spec goes

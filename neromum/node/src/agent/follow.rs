@@ -22,7 +22,7 @@ use crate::ledger::Kept;
 use crate::runs::control::newest_cancel;
 use crate::runs::{gone, segments, spec};
 use follower::{Follower, Sent};
-use pace::Pace;
+use pace::NewsPace;
 use stream::Flow;
 pub use stream::FollowStream;
 
@@ -38,7 +38,7 @@ pub struct Followers {
     unread: HashSet<RunToken>,
     /// Whether a look at runs that cannot be taken up is under way.
     looks: bool,
-    pace: Pace,
+    pace: NewsPace,
 }
 
 /// Result of taking up a run that is not in the ledger.
@@ -62,7 +62,7 @@ impl Followers {
 
     /// A follower has room again; the pump at the end of the turn fills it.
     pub fn room(&mut self, id: u64) {
-        self.pace = Pace::default();
+        self.pace = NewsPace::default();
         if let Some(follower) = self.list.iter().find(|follower| follower.id == id) {
             follower.flow.set_starved(false);
         }

@@ -7,14 +7,14 @@ use crate::config;
 
 /// What decides how long changes gather.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct NewsPace {
     /// Time at which changes were sent last; `None` when they must not wait.
     sent: Option<Instant>,
     /// Whether more than news of watchers waits to be sent.
     pub(super) state_changed: bool,
 }
 
-impl Pace {
+impl NewsPace {
     /// Time until which changes gather; `None` when they are sent now.
     pub(super) fn gather_until(&mut self, now: Instant, runs_wait: bool) -> Option<Instant> {
         let pause = match (self.state_changed, runs_wait) {
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn news_of_watchers_gather_and_changes_of_state_leave_at_once() {
-        let (mut pace, start) = (Pace::default(), Instant::now());
+        let (mut pace, start) = (NewsPace::default(), Instant::now());
         let mut sent = |at: u64, state: bool, runs_wait: bool| {
             pace.state_changed |= state;
             pace.gather_until(start + ms(at), runs_wait)

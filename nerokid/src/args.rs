@@ -19,7 +19,7 @@ usage: nerokid [--socket PATH] [--gpus FOLDER --cards UUIDS] watch RUN_DIR INCAR
 
 watch follows one live run until it is over: output, metrics, samples, rules.
 settle reads lines `RUN_DIR<tab>INCARNATION` of runs that have ended, does the
-same for each, and answers each with a line `ok …` or `failed …`.
+same for each, and answers each with a line `ok …`, `full …`, `busy …` or `failed …`.
 host measures a run's processes on one host of several until standard input ends or
 the run is over, and ends what is left then.
 gpus reads the host's GPUs once a second into a page in FOLDER, as long as it is read;

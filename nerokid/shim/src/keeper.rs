@@ -48,7 +48,7 @@ pub struct Keeper {
     pub folder: Option<OwnedFd>,
     /// Standard output and error.
     pub logs: [Option<OwnedFd>; 2],
-    /// The job's working folder.
+    /// Folder whose free space is recorded at the exit.
     pub work_dir: CString,
     /// Memory that shim and job shared; `None` for a run of another launcher.
     pub slot: Option<&'static Slot>,

@@ -57,7 +57,7 @@ pub enum AgentError {
     #[error("neromum did not answer the first message")]
     Greeting(#[source] Box<tonic::Status>),
     /// We cannot speak to this neromum, or must not.
-    #[error("neromum cannot be spoken to")]
+    #[error("this neroman cannot work with the neromum that answered")]
     Hello(#[source] HelloError),
     /// A failure of ssh on the way.
     #[error(transparent)]

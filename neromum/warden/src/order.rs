@@ -159,7 +159,10 @@ pub struct Job {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OrderError {
     /// A path that no script can hold safely.
-    #[error("the path {0:?} has characters that a batch script cannot carry")]
+    #[error(
+        "a batch script takes an absolute path in UTF-8 without line breaks, and {0:?} is none: \
+         give the node another `root:`"
+    )]
     Path(PathBuf),
     /// A line of `setup` that is more than one line.
     #[error("a line of setup: holds a line break or a zero byte: {0:?}")]

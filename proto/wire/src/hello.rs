@@ -100,7 +100,7 @@ pub enum HelloError {
     #[error("it belongs to another deployment")]
     Deployment,
     /// The peer's role is not the one expected at this socket.
-    #[error("it plays another role than expected")]
+    #[error("another program of Neronet answers at this socket")]
     Role,
 }
 

@@ -38,7 +38,8 @@ pub struct LaunchedRun {
     pub notes_stop: bool,
     /// 0: none.
     pub time_limit_ms: u64,
-    /// The job's working folder.
+    /// Folder whose free space is recorded at the exit: the job's working folder, or the run's
+    /// folder where the launcher did not start the job.
     pub work_dir: CString,
     /// Variables in the environment of its processes, and of no other run's.
     pub marks: Vec<Vec<u8>>,

@@ -1,5 +1,5 @@
-//! The control folder of a run: cancel requests `cancel.<n>`, rule sets `rules.<version>` and
-//! ends of steps `answer.<start>.<step>`, complete or absent.
+//! The control folder of a run: cancel requests `cancel.<n>`, pause requests `pause.<n>`, rule
+//! sets `rules.<version>` and ends of steps `answer.<start>.<step>`, complete or absent.
 
 use std::io::{self, Write as _};
 use std::path::Path;

@@ -112,13 +112,9 @@ pub fn unmake_up_to(paths: &NodePaths, id: RunId, token: RunToken, last: u32) ->
     match read(paths, id, token) {
         Ok(spec) if spec.generation > last => Ok(()),
         // A later one may make it just now.
-        Err(_) if is_absent(&paths.run(id).join(names::SPEC)) => Ok(()),
+        Err(_) if matches!(paths.run(id).join(names::SPEC).try_exists(), Ok(false)) => Ok(()),
         Ok(_) | Err(_) => unmake(&paths.run(id)),
     }
-}
-
-fn is_absent(file: &Path) -> bool {
-    fs::symlink_metadata(file).is_err_and(|error| proves_absence(&error))
 }
 
 /// Removes the folder of a run that was recalled and never started. Its spec goes

@@ -1,5 +1,4 @@
-//! When changes leave for the followers: at once after a rest, else together with
-//! what gathers meanwhile.
+//! When changes leave for the followers: at once after a rest, else together.
 
 use tokio::time::{Duration, Instant};
 

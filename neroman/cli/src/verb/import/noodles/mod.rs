@@ -507,7 +507,11 @@ impl<'s> Importer<'s> {
         let is_own = self.spec.remarks.probes.iter().any(|own| own == id);
         let may_differ = |line: &&str| line.contains(['$', '`', '/', '.', '[']);
         if !is_own || !commands.iter().any(may_differ) {
-            return command;
+            return if self.is_local() {
+                format!("{}\n{command}", self.own_folder())
+            } else {
+                command
+            };
         }
         let group = CommandGroup {
             local: false,

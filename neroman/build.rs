@@ -3,7 +3,7 @@
 fn main() {
     // A program that lies at a fixed address has nothing to relocate when it starts. A call of the
     // client is short, and relocations touch more pages than the rest of its start.
-    // A static program has a start of its own for its kind.
+    // A static program is linked with start code for `static-pie`, which `-no-pie` contradicts.
     let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|set| set == value);
     let features = std::env::var("CARGO_CFG_TARGET_FEATURE").unwrap_or_default();
     let is_static = features.split(',').any(|feature| feature == "crt-static");

@@ -104,7 +104,7 @@ impl Replication {
         let refused = || Failure::node_does("does not let its journals be followed");
         let followed = self.client.follow(ReceiverStream::new(outbox));
         let followed = tokio::time::timeout(FOLLOWED_WITHIN, followed).await;
-        let followed = followed.map_err(|late| refused().because(late.to_string()))?;
+        let followed = followed.map_err(|_| refused().because("it gave no answer for a minute"))?;
         let mut events = followed
             .map_err(|status| refused().status(&status))?
             .into_inner();

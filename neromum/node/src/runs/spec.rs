@@ -103,8 +103,8 @@ pub fn unmake(run_dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The same, unless a hand-over after number `last` has made the folder anew since: one that lost
-/// its caller may have been at work for long.
+/// Removes such a folder, unless it holds the spec of a hand-over after number `last`: a hand-over
+/// whose caller is gone may end long after a later one made the folder anew.
 ///
 /// # Errors
 /// When the spec cannot be removed.

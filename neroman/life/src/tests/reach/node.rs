@@ -219,8 +219,8 @@ pub(in crate::tests) fn journal(records: &[Rec]) -> Journal {
     journal
 }
 
-/// Adds a record of a start to its journal, at this place. `code`: that of the job's exit; `None`:
-/// no process saw it.
+/// Adds a record of the start number `start` to the run's journal. `code` is the exit code of its
+/// job; `None` if no process saw the exit.
 pub(in crate::tests) fn add(
     journal: &mut Journal,
     start: u32,

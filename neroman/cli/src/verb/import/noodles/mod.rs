@@ -499,9 +499,9 @@ impl<'s> Importer<'s> {
         Ok(format!("{name} {operator} {value}"))
     }
 
-    /// The line of shell of a probe. One that the spec defines may use whatever the commands of its
-    /// experiment have: variables, names of experiment and server, bash. One that names neither a
-    /// variable nor a file is the same for all experiments, and nodes are asked once for all.
+    /// The line of shell of a probe. A probe that the spec defines may use what the commands of its
+    /// experiment use: variables, names of experiment and server, bash. A probe without variables
+    /// and file names is the same line for all experiments, so that a node is asked once for all.
     fn probe(&self, experiment: &Experiment, id: &str, commands: &[&str]) -> String {
         let command = mean(commands);
         let is_own = self.spec.remarks.probes.iter().any(|own| own == id);

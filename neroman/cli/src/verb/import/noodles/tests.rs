@@ -195,7 +195,7 @@ fn a_probe_has_the_variables_of_its_experiment_and_bash() {
             .all(|name| imported.text.matches(name).count() == 1)
     );
     assert!(!imported.text.contains("free_3"), "{}", imported.text);
-    // A relative name is that of a file beside the spec, also where no variable is named.
+    // A probe without variables finds a file beside the spec by its relative path.
     let here = "servers: [{name: here}]\nrequirements: {ready: test -e tried && echo Yes}\n\
         experiments: [{name: a, requirements: {run: [ready: ==Yes]}, commands: {run: 'true'}}]\n";
     let (_, imported) = read(here, "run");
@@ -207,7 +207,7 @@ fn a_probe_has_the_variables_of_its_experiment_and_bash() {
         probe.is_some_and(|probe| probe.contains("cd '")),
         "{probe:?}"
     );
-    // A file with it would be refused.
+    // `add` would refuse a file with so long a probe.
     let spec = spec.replace(
         "EXPERIMENT: two",
         &format!("EXPERIMENT: {}", "x".repeat(4096)),

@@ -212,7 +212,7 @@ stages: [early, late]
 +unbuffered: {command: "sh -c 'echo .$PYTHONUNBUFFERED.'"}
 +node: {command: "sh -c 'echo $NERO_NODE'", node: local}
 +requires: {command: 'true', requires: cpus > 100000}
-+probed: {command: echo asked, probes: {has: 'echo yes'}, requires: has == yes, place: first}
++probed: {command: echo asked, probes: {has: 'echo $NERO_NODE'}, requires: has == local, place: first}
 +steps: {steps: [{run: echo one}, {local: 'echo {node.address} $NERO_PARAM_Y'}, {run: 'cat; echo {y} >&2; exit 3'}, {run: echo three}], parameters: {y: no}}
 +on_error: {command: "sh -c 'echo noted >&2; exit 3'", on_error: [{exit: 3, stderr: noted, run: 'echo answered > answer.txt', then: continue}], outputs: [answer.txt]}
 +data: {command: "echo {data.d}", data: {d: {local: /tmp, default: /nowhere}}}

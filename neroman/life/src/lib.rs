@@ -24,7 +24,7 @@ pub use place::{
     balance, batch, choose, cluster, gone, held, judge, ledgers, locks, outlook, precedence,
     restored, start, waits,
 };
-pub use source::{abort, add, annotate, clean, edits, identity, pick, remove};
+pub use source::{abort, add, annotate, clean, edits, identity, pick, remove, take_over};
 pub use step::{LateInputError, step, steps, with_points};
 pub use step::{deferred, hand_over, input, needs, recall, refusal, report, reports};
 

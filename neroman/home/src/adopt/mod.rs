@@ -2,279 +2,73 @@
 //! takes over from a lost one. The definitions come from the specs; adding the
 //! sources again completes them.
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 
 use nero_format::{
     Buffering, Definition, Fetch, MetricReading, Monitor, Output, Param, Place, Resources,
-    SharedPart, Source, SourceKind, Strays, Stream, Value,
+    SharedPart, Strays, Stream, Value,
 };
 use nero_model::ids::hex;
-use nero_model::safe::Safe;
 use nero_model::{ExperimentId, RunId, RunToken};
 use nero_wire::v1;
 use prost::Message as _;
 
-use nero_life::change::{Change, Described, NewRun, Rule};
-use nero_life::experiment::{Experiment, Origin, Stamp};
-use nero_life::run::{Dispatch, Made, Run, RunDemands, UNREAD};
+use nero_life::change::Rule;
+use nero_life::run::{Made, RunDemands};
 use nero_life::state::State;
+use nero_life::take_over::{self, FoundRun, TakeOver};
 use nero_life::taken_over::NOTE;
 
-/// Limit of experiment numbers: specs from a node are not trusted, and each
-/// number below costs memory here.
-const EXPERIMENTS_MAX: u64 = 1_000_000;
-/// Like [`EXPERIMENTS_MAX`], for the runs of one experiment.
-const RUNS_MAX: u32 = 100_000;
-/// Like [`EXPERIMENTS_MAX`], for rules.
-const RULES_MAX: u64 = 1_000_000;
-/// Limit of placeholders for runs on other nodes, of all experiments.
-const ELSEWHERE_MAX: usize = 1_000_000;
-
-/// What is taken over.
-#[derive(Debug, Default)]
-pub struct Adopted {
-    pub experiments: usize,
-    pub runs: usize,
-    pub changes: Vec<Change>,
-    pub notes: Vec<String>,
-    /// Numbers of runs that are not on this node.
-    elsewhere: usize,
-}
-
-/// Turns the runs of a node into changes. Runs that are known already stay. All
-/// new ones count as handed over until their journals have been read: for that
-/// moment several runs of an experiment may look live.
+/// Turns the runs of a node into changes; see [`take_over::take_over`].
 pub fn adopt(
     state: &State,
     node: &str,
     folder: &Path,
     specs: Vec<v1::RunSpec>,
     now_ms: i64,
-) -> Adopted {
-    let mut adopted = Adopted::default();
-    let mut by_experiment: BTreeMap<u64, BTreeMap<u32, v1::RunSpec>> = BTreeMap::new();
+) -> TakeOver {
+    let (mut runs, mut notes) = (Vec::new(), Vec::new());
     for spec in specs {
-        let (experiment, number) = (spec.experiment, spec.number);
-        if !(1..=EXPERIMENTS_MAX).contains(&experiment) || !(1..=RUNS_MAX).contains(&number) {
-            let note = format!("{experiment}.{number}: no run has such a number");
-            adopted.notes.push(note);
-            continue;
-        }
-        let runs = by_experiment.entry(spec.experiment).or_default();
-        runs.insert(spec.number, spec);
-    }
-    let mut work = state.clone();
-    let origin = origin(&mut work, &mut adopted, folder);
-    rules(&mut work, &mut adopted, &by_experiment);
-    for (id, runs) in by_experiment {
-        let Some((_, newest)) = runs.last_key_value() else {
-            continue;
-        };
-        let id = ExperimentId(id);
-        if work.experiment(id).is_none() {
-            let definition = Arc::new(definition(newest, folder));
-            take(
-                &mut work,
-                &mut adopted,
-                Change::Experiment(Arc::new(Described {
-                    id,
-                    fingerprint: definition.fingerprint().into(),
-                    definition,
-                    source: origin,
-                    gone: true,
-                    hidden_ms: None,
-                    created_ms: now_ms,
-                    modified_ms: now_ms,
-                    modified: None,
-                    extra_rules: Arc::from([]),
-                    by_hand: Arc::default(),
-                })),
-            );
-            adopted.experiments += 1;
-        }
-        if let Some(known) = work.experiment(id).filter(|known| other(known, &runs)) {
-            let note = format!(
-                "experiment {id} here is another one, `{}`; {} of `{}` stay untouched on {node}",
-                known.definition.name,
-                match runs.len() {
-                    1 => "1 run".to_owned(),
-                    count => format!("{count} runs"),
-                },
-                Safe::line(&newest.name)
-            );
-            adopted.notes.push(note);
-            continue;
-        }
-        for (number, spec) in runs {
-            one(
-                &mut work,
-                &mut adopted,
-                node,
-                RunId {
-                    experiment: id,
-                    number,
-                },
-                &spec,
-                now_ms,
-            );
+        match found(spec, node, now_ms) {
+            Ok(run) => runs.push(run),
+            Err(note) => notes.push(note),
         }
     }
-    adopted
-}
-
-/// Whether these runs belong to another experiment than the one of their number
-/// here: its name differs, and it has none of them.
-fn other(known: &Experiment, runs: &BTreeMap<u32, v1::RunSpec>) -> bool {
-    let named = runs.values().any(|spec| spec.name == known.definition.name);
-    let shared = || {
-        runs.iter().any(|(number, spec)| {
-            let here = known.run(*number);
-            here.is_some_and(|run| run.made.token.as_bytes()[..] == spec.token)
-        })
+    let described = |run: &FoundRun| {
+        let spec = v1::RunSpec::decode(&*run.spec).unwrap_or_default();
+        definition(&spec, folder)
     };
-    !named && !shared()
+    let mut taken = take_over::take_over(state, node, folder, runs, described, now_ms);
+    taken.notes.splice(0..0, notes);
+    taken
 }
 
-fn take(work: &mut State, adopted: &mut Adopted, change: Change) {
-    work.apply(&change);
-    adopted.changes.push(change);
-}
-
-/// The placeholder source of all definitions.
-fn origin(work: &mut State, adopted: &mut Adopted, folder: &Path) -> u64 {
-    let (id, new) = placeholder(work, folder);
-    if let Some(change) = new {
-        take(work, adopted, change);
-    }
-    id
-}
-
-/// The number of a placeholder source, and the change that makes it where it is new.
-pub fn placeholder(work: &State, folder: &Path) -> (u64, Option<Change>) {
-    if let Some(known) = work.origin_at(folder) {
-        return (known.id, None);
-    }
-    let id = work.origins.last_key_value().map_or(0, |(id, _)| *id) + 1;
-    let origin = Origin {
-        id,
-        source: Source {
-            path: folder.to_path_buf(),
-            kind: SourceKind::Folder,
-            file: folder.join("neronet.yaml"),
-            folder: folder.to_path_buf(),
-            digest: String::new(),
-            table: None,
-            bound: None,
-            rows: None,
-            defaults: String::new(),
-            parents: Vec::new(),
-        },
-        stamp: Stamp::default(),
-        companion: Stamp::default(),
-        written: Stamp::default(),
+/// What a spec on the node tells of its run, or why it tells nothing.
+fn found(mut spec: v1::RunSpec, node: &str, now_ms: i64) -> Result<FoundRun, String> {
+    let id = RunId {
+        experiment: ExperimentId(spec.experiment),
+        number: spec.number,
     };
-    (id, Some(Change::Origin(Arc::new(origin))))
-}
-
-/// Rules keep their numbers: journals name them.
-fn rules(
-    work: &mut State,
-    adopted: &mut Adopted,
-    runs: &BTreeMap<u64, BTreeMap<u32, v1::RunSpec>>,
-) {
-    let mut all: BTreeMap<u64, Rule> = BTreeMap::new();
-    let specs = runs.values().flat_map(BTreeMap::values);
-    for rule in specs.flat_map(|spec| spec.rules.iter().flat_map(|set| &set.rules)) {
-        all.entry(rule.id).or_insert_with(|| Rule {
-            id: rule.id,
-            action: rule.action.clone(),
-            argument: rule.argument.clone(),
-            text: rule.text.clone(),
-            repeat_ms: rule.repeat_ms,
-            author: rule.author.clone(),
-            origin: rule.origin.clone(),
-        });
-    }
-    for (id, rule) in all {
-        if (1..=RULES_MAX).contains(&id) && !work.rules.contains_key(&id) {
-            take(work, adopted, Change::Rule(Arc::new(rule)));
-        }
-    }
-}
-
-fn one(
-    work: &mut State,
-    adopted: &mut Adopted,
-    node: &str,
-    id: RunId,
-    spec: &v1::RunSpec,
-    now_ms: i64,
-) {
-    let Some(token) = RunToken::from_slice(&spec.token) else {
-        adopted
-            .notes
-            .push(format!("{id}: its token cannot be read"));
-        return;
+    let token = RunToken::from_slice(&spec.token);
+    let token = token.ok_or_else(|| format!("{id}: its token cannot be read"))?;
+    let rules = spec.rules.take().unwrap_or_default();
+    let rule = |rule: v1::Rule| Rule {
+        id: rule.id,
+        action: rule.action,
+        argument: rule.argument,
+        text: rule.text,
+        repeat_ms: rule.repeat_ms,
+        author: rule.author,
+        origin: rule.origin,
     };
-    if work.by_token(&token).is_some() {
-        return;
-    }
-    let known = work
-        .experiment(id.experiment)
-        .map_or(0, |experiment| experiment.runs.len());
-    let place = usize::try_from(id.number).unwrap_or(usize::MAX);
-    let unread = work.run(id).is_some_and(Run::is_unread);
-    if place <= known && !unread {
-        adopted.notes.push(format!(
-            "{id}: another run has this number here; that on {node} stays there untouched"
-        ));
-        return;
-    }
-    let missing = place.saturating_sub(known + 1);
-    adopted.elsewhere += missing;
-    if adopted.elsewhere > ELSEWHERE_MAX {
-        adopted.elsewhere -= missing;
-        let note = format!("{id}: too many runs before it are not on {node}");
-        adopted.notes.push(note);
-        return;
-    }
-    for number in known + 1..place {
-        let missing = RunId {
-            number: u32::try_from(number).unwrap_or(u32::MAX),
-            ..id
-        };
-        take(work, adopted, elsewhere(missing, now_ms));
-        adopted.notes.push(format!(
-            "{missing}: it is not on {node}; taking over the node that has it brings it"
-        ));
-    }
-    let rules = spec.rules.clone().unwrap_or_default();
-    let dispatch = Dispatch::taken_over(node, rules.version);
-    let bare = v1::RunSpec {
-        rules: None,
-        ..spec.clone()
-    };
-    let run = NewRun {
-        made: Arc::new(made(id, token, node, spec, now_ms)),
-        dispatch,
-        rules: rules
-            .rules
-            .iter()
-            .filter(|rule| same_rule(work, rule))
-            .map(|rule| rule.id)
-            .collect(),
-        spec: bare.encode_to_vec().into(),
-    };
-    take(work, adopted, Change::Run(Arc::new(run)));
-    adopted.runs += 1;
-}
-
-/// Whether the rule with this number here is the run's own rule.
-fn same_rule(work: &State, rule: &v1::Rule) -> bool {
-    let known = work.rules.get(&rule.id);
-    known.is_some_and(|known| known.action == rule.action && known.text == rule.text)
+    Ok(FoundRun {
+        made: made(id, token, node, &spec, now_ms),
+        name: spec.name.clone(),
+        generation: spec.generation,
+        rules_version: rules.version,
+        rules: rules.rules.into_iter().map(rule).collect(),
+        spec: spec.encode_to_vec().into(),
+    })
 }
 
 /// The record of a run, as far as its spec on `node` tells.
@@ -321,41 +115,6 @@ pub fn made(id: RunId, token: RunToken, node: &str, spec: &v1::RunSpec, now_ms: 
             ..RunDemands::default()
         },
     }
-}
-
-/// A placeholder run for a number that another node has, or no node any more.
-fn elsewhere(id: RunId, now_ms: i64) -> Change {
-    let made = Made {
-        token: RunToken::random(),
-        id,
-        node: UNREAD.to_owned(),
-        placing: false,
-        created_ms: now_ms,
-        created: None,
-        tree: String::new(),
-        git: String::new(),
-        fingerprint: String::new(),
-        time_ms: 0,
-        outputs: false,
-        all_made: false,
-        takes: RunDemands::default(),
-        resume: None,
-        batch: None,
-        again: SharedPart::default(),
-        checkpoint: false,
-        processing: SharedPart::default(),
-        precedence: SharedPart::default(),
-        priority: 0,
-        rank: 0,
-        line: None,
-        follows: None,
-    };
-    Change::Run(Arc::new(NewRun {
-        made: Arc::new(made),
-        dispatch: Dispatch::reserved(now_ms),
-        rules: Arc::from([]),
-        spec: v1::RunSpec::default().encode_to_vec().into(),
-    }))
 }
 
 /// The definition that a run's spec describes.

@@ -298,9 +298,10 @@ impl Dispatch {
         }
     }
 
-    /// A run that lies on this node with rules of this version.
-    pub fn taken_over(node: &str, rules_version: u64) -> Self {
+    /// A run that this hand-over brought to the node, with rules of this version.
+    pub fn taken_over(node: &str, generation: u32, rules_version: u64) -> Self {
         Self {
+            came_back: generation.saturating_sub(1),
             stage: Stage::Accepted {
                 node: node.to_owned(),
                 queued: false,

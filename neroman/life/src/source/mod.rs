@@ -10,3 +10,4 @@ pub mod identity;
 pub(crate) mod impossible;
 pub mod pick;
 pub mod remove;
+pub mod take_over;

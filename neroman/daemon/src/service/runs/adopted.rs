@@ -20,7 +20,7 @@ use nero_life::change::{Change, Described, NewRun};
 use nero_life::now::Moment;
 use nero_life::run::{Dispatch, Made};
 use nero_life::state::State;
-use nero_life::taken_over;
+use nero_life::{take_over, taken_over};
 use nero_link::connect::mum_client;
 
 /// How long a node may take to connect, and to ask its scheduler about all jobs.
@@ -177,7 +177,7 @@ impl Call {
             adopted: Some(job.clone()),
             ..v1::RunSpec::default()
         };
-        let (source, new) = adopt::placeholder(work, &self.folder);
+        let (source, new) = take_over::placeholder(work, &self.folder);
         let definition = Definition {
             command_text: command,
             results_max_bytes: None,

@@ -17,6 +17,7 @@ mod people;
 mod placer;
 mod shim;
 mod starts;
+mod take_over;
 mod wire;
 mod world;
 

@@ -184,6 +184,11 @@ impl Node {
     /// Makes the folder of a run, beside the agent.
     pub fn lies(&mut self, mut run: SentRun) -> SentRun {
         let folder = self.disk.get(&run.id);
+        let is_others = |one: &&Folder| one.spec == SpecName::Spec && one.token != run.token;
+        if folder.filter(is_others).is_some() {
+            run.folder = Some(FolderState::Refused);
+            return run;
+        }
         let lies = match folder.map(|folder| (folder, folder.spec)) {
             Some((folder, SpecName::Spec)) if folder.generation < run.generation => {
                 let may_start = folder.is_prepared || folder.newest() > 0 || folder.cancels > 0;

@@ -8,6 +8,7 @@ use nero_format::{Definition, Precedence, SharedPart};
 use nero_model::RunId;
 
 use super::people::{EXPERIMENTS_MAX, Happening, Plan, stage};
+use super::take_over::TAKEN_OVER;
 use super::wire::Items;
 use super::world::{Event, World, note};
 use crate::after::retry::{self, Next};
@@ -56,6 +57,8 @@ pub(super) struct Head {
     pub waits: Waits,
     pub is_described: bool,
     pub is_up: bool,
+    /// Nodes that a new machine has not taken over yet.
+    pub untaken: BTreeSet<usize>,
     pub boot: u32,
     pub links: Vec<Link>,
     pub placer: super::placer::Placer,
@@ -125,11 +128,17 @@ impl Head {
             waits: Waits::default(),
             is_described: true,
             is_up: true,
+            untaken: BTreeSet::new(),
             boot: 1,
             links: plan.nodes.iter().map(|_| Link::default()).collect(),
             placer: super::placer::Placer::default(),
             moved_from: BTreeSet::new(),
         }
+    }
+
+    /// Whether people ask it for something: while they take over nodes they do nothing else.
+    pub fn takes_orders(&self) -> bool {
+        self.is_up && self.untaken.is_empty()
     }
 
     /// The node of this name.
@@ -241,7 +250,9 @@ impl World {
             }
         }
         self.clock.is_new = true;
-        self.check_released(&before, &touched, label);
+        if label != TAKEN_OVER {
+            self.check_released(&before, &touched, label);
+        }
         if durable {
             self.head.synced = (self.head.state.clone(), self.head.known.clone());
         }
@@ -263,7 +274,7 @@ impl World {
                 let (now, node) = (shown(new), node.as_deref().unwrap_or(""));
                 note!(self.clock, Some(id), "head: {label} → {now} {node}");
             }
-            if let Some(old) = old {
+            if let Some(old) = old.filter(|old| !old.is_unread()) {
                 self.judge(old, label, true, word);
             }
             match node {

@@ -157,7 +157,7 @@ impl World {
         let lock = |job: &Job| self.plan.experiments[job.run.experiment.0 as usize - 1].lock;
         for (at, job) in self.clock.jobs.iter().enumerate().skip(self.jobs_checked) {
             let mut earlier = self.clock.jobs[..at].iter();
-            if is_told(&job.run) && earlier.any(|other| other.run == job.run) {
+            if is_told(&job.run) && earlier.any(|other| other.token == job.token) {
                 broken = Some(("a run is started once", job.run));
             }
         }
@@ -168,7 +168,9 @@ impl World {
                 continue;
             }
             used[job.node] += job.cpus;
-            if is_told(&job.run) && self.head.state.run(job.run).is_some_and(Run::has_ended) {
+            let run = self.head.state.run(job.run);
+            let run = run.filter(|run| run.made.token == job.token);
+            if is_told(&job.run) && run.is_some_and(Run::has_ended) {
                 broken = Some(("what has ended has no job", job.run));
             }
             let is_own = |other: &&&Job| other.run.experiment == job.run.experiment;

@@ -150,7 +150,8 @@ impl World {
     pub fn arrives(&mut self, node: usize, conn: u32, process: u32, request: Request) {
         // A call whose caller left is at work still; a stream ends with its connection.
         let is_stream = matches!(request, Request::Follow(_) | Request::Closed(_));
-        if is_stream && self.head.links[node].conn != conn {
+        let is_of_owner = conn >= self.nodes[node].first_conn;
+        if !is_of_owner || is_stream && self.head.links[node].conn != conn {
             return;
         }
         let there = &mut self.nodes[node];

@@ -70,6 +70,8 @@ pub(super) struct Node {
     pub ledger: BTreeMap<RunToken, LedgerEntry>,
     pub next_order: u64,
     pub agent: Option<Agent>,
+    /// The first connection of its owner.
+    pub first_conn: u32,
     pub processes: u32,
     pub launcher: Option<u32>,
     pub launchers: u32,

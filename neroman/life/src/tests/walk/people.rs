@@ -35,6 +35,14 @@ pub(super) fn stage(experiment: u64) -> InStage {
     }
 }
 
+/// The one lock.
+pub(super) fn run_lock(everywhere: bool) -> RunLock {
+    RunLock {
+        name: "lock".to_owned(),
+        everywhere,
+    }
+}
+
 /// The word for all nodes.
 pub(super) const GROUP: &str = "lab";
 
@@ -57,6 +65,8 @@ pub(super) enum Happening {
     Resume,
     NodeGone(usize),
     DaemonDies,
+    /// Its machine is lost for good; a new one takes over the runs of all nodes.
+    HeadLost,
     /// Its machine loses what was not synced.
     HeadPower,
     /// Right before its so many-th next write.
@@ -228,6 +238,11 @@ impl Plan {
             };
             happenings.push((at, happening));
         }
+        if dice.chance(100) {
+            let start = starts[dice.below(starts.len() as u64) as usize];
+            let at = start + dice.ms(0, 8000) * rates.slow;
+            happenings.push((at, Happening::HeadLost));
+        }
         happenings.sort_by_key(|(at, _)| *at);
         Self {
             seed,
@@ -274,6 +289,7 @@ impl World {
             Happening::Resume => self.resume(),
             Happening::NodeGone(node) => self.node_gone(node),
             Happening::DaemonDies => self.daemon_dies(false),
+            Happening::HeadLost => self.head_lost(),
             Happening::HeadPower => self.daemon_dies(true),
             Happening::AgentDies(node, 0) => self.nodes[node].dies(&mut self.clock),
             Happening::AgentDies(node, writes) => self.nodes[node].dies_in = Some(writes),
@@ -325,7 +341,7 @@ impl World {
     }
 
     fn starts(&mut self, ids: &[u64], wanted: Wanted, at_most: u32, has_pilot: bool) {
-        if !self.head.is_up {
+        if !self.head.takes_orders() {
             return;
         }
         let picked: Vec<ExperimentId> = ids.iter().map(|id| ExperimentId(*id)).collect();
@@ -387,10 +403,6 @@ impl World {
             until,
             on: on.to_string(),
         };
-        let lock = |everywhere| RunLock {
-            name: "lock".to_owned(),
-            everywhere,
-        };
         let experiment = self.head.state.experiment(id.experiment).unwrap();
         Made {
             fingerprint: experiment.fingerprint.to_string(),
@@ -407,7 +419,7 @@ impl World {
             }),
             precedence: SharedPart::from(Precedence {
                 needs: asked.needs.map(need).into_iter().collect(),
-                lock: asked.lock.map(lock),
+                lock: asked.lock.map(run_lock),
                 stage: asked.is_staged.then(|| stage(id.experiment.0)),
                 place: NodeChoice {
                     apart_from: asked.apart.iter().map(u64::to_string).collect(),
@@ -423,7 +435,7 @@ impl World {
     }
 
     fn abort(&mut self, id: u64) {
-        if !self.head.is_up {
+        if !self.head.takes_orders() {
             return;
         }
         let cancel = lab::cancel("me", self.clock.now);
@@ -470,7 +482,7 @@ impl World {
     }
 
     fn node_gone(&mut self, node: usize) {
-        if !self.head.is_up {
+        if !self.head.takes_orders() {
             return;
         }
         let name = self.nodes[node].name.clone();

@@ -79,6 +79,7 @@ impl Node {
                 clock.is_new = true;
                 clock.jobs.push(Job {
                     run: id,
+                    token: folder.token,
                     node: at,
                     cpus: folder.cpus,
                     lock: shim.lock,

@@ -20,6 +20,8 @@ pub(super) enum Event {
     Placer,
     /// The driver of a node tries to connect.
     Connect(usize),
+    /// A new machine takes over the runs of a node.
+    TakeOver(usize),
     /// Something of the driver of a node is due, if this connection is its newest.
     Driver(usize, u32, DriverDue),
     /// To a node, by a connection, for a process.
@@ -98,6 +100,7 @@ pub(super) enum Go {
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub run: RunId,
+    pub token: RunToken,
     pub node: usize,
     pub cpus: u32,
     pub lock: Option<Lock>,
@@ -290,6 +293,7 @@ impl World {
             Event::Happens(happening) => self.person(happening),
             Event::Placer => self.place(),
             Event::Connect(node) => self.connect(node),
+            Event::TakeOver(node) => self.take_over(node),
             Event::Driver(node, conn, due) => {
                 if conn > 0 && self.head.links[node].conn == conn {
                     self.driver(node, due);

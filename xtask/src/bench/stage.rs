@@ -209,13 +209,11 @@ pub fn started_s(pid: i32) -> Option<u64> {
     fields(pid).map(|fields| (fields[21] / TICKS) as u64)
 }
 
-/// Memory that a process alone has written, in KiB. Its program's text is not among it, which
-/// counts as private while no other process runs that program.
+/// Memory that a process has written, in KiB. Its program's text is not among it: that counts as
+/// private while no other process runs the program, and as dirty while its file is new.
 pub fn written_kib(pid: i32) -> Option<f64> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-    let line = text
-        .lines()
-        .find(|line| line.starts_with("Private_Dirty:"))?;
+    let line = text.lines().find(|line| line.starts_with("Anonymous:"))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }
 

@@ -250,10 +250,11 @@ pub fn ends_with_neromum(command: &mut Command) {
     let own = getpid();
     let prepare = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        match getppid() == Some(own) {
-            true => Ok(()),
+        if getppid() == Some(own) {
+            Ok(())
+        } else {
             // neromum ended before the signal was asked for.
-            false => Err(Errno::SRCH.into()),
+            Err(Errno::SRCH.into())
         }
     };
     // SAFETY: between fork and exec it makes two system calls, and allocates and locks

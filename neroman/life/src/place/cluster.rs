@@ -59,10 +59,11 @@ impl Cluster {
                 Some(lacks) => short.push((partition.name.clone(), lacks)),
             }
         }
-        match short.is_empty() {
+        if short.is_empty() {
             // The site told of none: its scheduler decides.
-            true => Ok(()),
-            false => Err(NoPartition::Each(short)),
+            Ok(())
+        } else {
+            Err(NoPartition::Each(short))
         }
     }
 

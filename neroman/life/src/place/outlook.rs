@@ -201,10 +201,12 @@ impl<'a> Tally<'a> {
 
     /// `end_ms`: time until its last run ends, if that is known.
     fn outlook(&self, end_ms: Option<u64>) -> Outlook {
-        let left_ms = match self.ended == self.runs {
-            true => Some(0),
-            false if self.stands_still => None,
-            false => end_ms.filter(|left_ms| *left_ms > 0),
+        let left_ms = if self.ended == self.runs {
+            Some(0)
+        } else if self.stands_still {
+            None
+        } else {
+            end_ms.filter(|left_ms| *left_ms > 0)
         };
         Outlook {
             runs: self.runs,

@@ -94,9 +94,12 @@ async fn freeze(
     );
     let came = matches!(earlier.results(), Results::Done { .. });
     let (globs, store) = (spec.checkpoint.clone(), settings.store.clone());
-    let frozen = tokio::task::spawn_blocking(move || match folder.is_dir() {
-        true => Ok(Some(snapshot::gather(&folder, &globs, &store)?)),
-        false => Ok::<_, SnapshotError>(None),
+    let frozen = tokio::task::spawn_blocking(move || {
+        if folder.is_dir() {
+            snapshot::gather(&folder, &globs, &store).map(Some)
+        } else {
+            Ok::<_, SnapshotError>(None)
+        }
     });
     let why = |error: &(dyn std::error::Error + 'static)| {
         let failure = Failure::failed("the checkpoints that came home cannot be frozen");

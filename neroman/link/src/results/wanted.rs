@@ -101,10 +101,12 @@ pub(super) fn choose(
             choice.unnamed.push(stays());
             continue;
         }
-        let most = match is_named {
-            true => most(entry, &ask.globs),
-            false if loose.contains(entry.path.as_str()) => u64::MAX,
-            false => 0,
+        let most = if is_named {
+            most(entry, &ask.globs)
+        } else if loose.contains(entry.path.as_str()) {
+            u64::MAX
+        } else {
+            0
         };
         if entry.size > most {
             choice.left.push(stays());

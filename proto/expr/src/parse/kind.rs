@@ -331,12 +331,14 @@ fn check_text_beside(
     }
     let what = format!("`{}` is text, not a number", quoted.1.of(text));
     let error = mismatch(quoted.1, what);
-    Err(match is_number {
-        true => error.hint(format!("write it without quotes: `{written}`")),
-        false if matches!(one, Node::Number(..)) => error.hint(format!(
+    Err(if is_number {
+        error.hint(format!("write it without quotes: `{written}`"))
+    } else if matches!(one, Node::Number(..)) {
+        error.hint(format!(
             "a name with blanks stands in backticks: `` `{written}` ``"
-        )),
-        false => error.hint("numbers stand without quotes: `2h`, `4G`, `40%`"),
+        ))
+    } else {
+        error.hint("numbers stand without quotes: `2h`, `4G`, `40%`")
     })
 }
 

@@ -176,12 +176,11 @@ fn servers(spec: &NoodlesSpec, text: &mut String) -> Vec<String> {
     let width = names.iter().map(|name| name.chars().count()).max();
     let width = width.unwrap_or(0);
     for (server, name) in spec.servers.iter().zip(&names) {
-        let way = match server.is_local() {
-            true => "this machine".to_owned(),
+        let way = if server.is_local() {
+            "this machine".to_owned()
+        } else {
             // Without options there are two blanks, as in the original's lines.
-            false => {
-                Safe::line(&server.endpoint(&spec.shell_string).replace("  ", " ")).to_string()
-            }
+            Safe::line(&server.endpoint(&spec.shell_string).replace("  ", " ")).to_string()
         };
         let _ = writeln!(text, "  {name:width$}  {way}");
     }

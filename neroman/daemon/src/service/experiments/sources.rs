@@ -118,11 +118,11 @@ fn read(
 ) -> Result<Read, FormatErrors> {
     let first = read_with(wanted, defaults, Edits::new())?;
     let edits = changes.of(&first);
-    match edits.is_empty() {
-        true => Ok(first),
-        // An edit is found by what the source describes, and applied where it does so.
-        false => read_with(wanted, defaults, edits),
+    if edits.is_empty() {
+        return Ok(first);
     }
+    // An edit is found by what the source describes, and applied where it does so.
+    read_with(wanted, defaults, edits)
 }
 
 fn read_with(

@@ -247,9 +247,11 @@ fn skip(run: &Run, resume: bool) -> Option<String> {
     if run.cancel().is_some() {
         return Some("is being aborted".to_owned());
     }
-    match run.is_accepted() {
-        true => None,
-        false if resume => Some("not paused".to_owned()),
-        false => Some("waits here, no node has it yet: `neroman abort` takes it away".to_owned()),
+    if run.is_accepted() {
+        None
+    } else if resume {
+        Some("not paused".to_owned())
+    } else {
+        Some("waits here, no node has it yet: `neroman abort` takes it away".to_owned())
     }
 }

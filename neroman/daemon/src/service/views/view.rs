@@ -436,14 +436,14 @@ const PAUSED: &str = "paused";
 fn waiting_for(run: &Run, held: Option<Held<'_>>, sight: &Sight<'_>) -> String {
     if let Some(held) = held {
         let id = run.made.id.experiment;
-        return match held.needs_person() {
-            true if let Held::Others(awaited) = held => {
-                let remedy = awaited.remedy().map(|remedy| format!("`{remedy}`, "));
-                let remedy = remedy.unwrap_or_default();
-                format!("{remedy}`neroman resume {id}` or `abort {id}`")
-            }
-            true => format!("`neroman resume {id}`, `start {id}` or `abort {id}`"),
-            false => held.to_string(),
+        return if !held.needs_person() {
+            held.to_string()
+        } else if let Held::Others(awaited) = held {
+            let remedy = awaited.remedy().map(|remedy| format!("`{remedy}`, "));
+            let remedy = remedy.unwrap_or_default();
+            format!("{remedy}`neroman resume {id}` or `abort {id}`")
+        } else {
+            format!("`neroman resume {id}`, `start {id}` or `abort {id}`")
         };
     }
     match (run.phase(), run.after()) {
@@ -509,10 +509,12 @@ fn contact(run: &Run, sight: &Sight<'_>) -> String {
         None => return String::new(),
     };
     let why = node.why_not();
-    match why.is_empty() {
-        true if handed => since,
-        true => String::new(),
-        false => format!("{since} ({why})"),
+    if !why.is_empty() {
+        format!("{since} ({why})")
+    } else if handed {
+        since
+    } else {
+        String::new()
     }
 }
 

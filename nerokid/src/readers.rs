@@ -211,7 +211,7 @@ impl OutputReader {
         &self.output
     }
 
-    /// Hands over what is new, and looks how it does.
+    /// Hands over what is new, and checks how the process does.
     pub fn look(&mut self) {
         self.feed.tell(false);
         let Some(child) = &mut self.process else {

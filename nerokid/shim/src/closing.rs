@@ -69,7 +69,7 @@ impl Closing {
     pub fn new(run_dir: &str, incarnation: u32) -> Option<Self> {
         let number = incarnation.to_string();
         let command = |verb: ContainerVerb| {
-            let words = ["nerokid-shim", "container", run_dir, &number, verb.word()];
+            let words = ["nerokid-shim", "container", run_dir, &number, verb.as_str()];
             Strings::new(words.iter().map(|word| word.as_bytes()))
         };
         Some(Self {

@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 
 use nero_expr::{
-    BindRecord, Bindings, Bound, Expr, FactSource, NameKind, ParseContext, Past, RulePlace,
-    Scope as _, Seen,
+    BindRecord, BindingChange, Bindings, Bound, Expr, FactSource, NameKind, ParseContext, Past,
+    RulePlace, Scope as _,
 };
 use nero_journal::v1::{RuleBound, RuleFired, RuleHeld, RuleOff};
 
@@ -516,7 +516,7 @@ impl Rules {
 }
 
 impl StandingRule {
-    fn see(&mut self, kind: NameKind, name: &str) -> Vec<Seen> {
+    fn see(&mut self, kind: NameKind, name: &str) -> Vec<BindingChange> {
         self.bindings.see(&self.expr, kind, name)
     }
 

@@ -34,7 +34,7 @@ use crate::sample::{Procfs, Sampler};
 use crate::tail::Tail;
 use crate::wake::Waker;
 use crate::{host, segments};
-use nero_metrics::finder::{Context, Finder, Reading};
+use nero_metrics::finder::{Context, Finder, ReaderOptions};
 
 /// Bytes read from a log at once.
 pub(super) const BLOCK_BYTES: usize = 64 * 1024;
@@ -208,9 +208,9 @@ impl Watch {
 }
 
 /// How the run's output is read.
-fn reading(spec: &RunSpec) -> Reading {
+fn reading(spec: &RunSpec) -> ReaderOptions {
     let more = spec.metric_reading.clone().unwrap_or_default();
-    Reading {
+    ReaderOptions {
         patterns: spec.metric_patterns.clone(),
         only: more.only,
         skip: more.skip,
@@ -322,7 +322,7 @@ mod tests {
                 }),
                 ..Position::default()
             };
-            let mut finder = Finder::new(&Reading::default()).0;
+            let mut finder = Finder::new(&ReaderOptions::default()).0;
             let mut context = context(&mut finder, &position, &log);
             let found = finder.find(b"2 0.25", &mut context);
             assert_eq!(found.step, Some(2.0), "{end:?}");

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use nero_metrics::file::{DOCUMENT_BYTES_MAX, FileForm};
-use nero_metrics::finder::{Finder, Reading};
+use nero_metrics::finder::{Finder, ReaderOptions};
 
 use super::begin::context;
 use super::{Watch, WatchError};
@@ -44,7 +44,7 @@ impl MetricFile {
         log: Log,
         name: &str,
         path: &Path,
-        (finder, reading): (&mut Finder, &Reading),
+        (finder, reading): (&mut Finder, &ReaderOptions),
         left: Position,
     ) -> (Self, BegunLog) {
         let form = LogForm {

@@ -50,7 +50,7 @@ pub(crate) async fn run(ledger: Ledger, home: Home, clock: Clock) {
     }
 }
 
-/// Looks once; returns after which time a number may be sent that came too soon.
+/// Updates the numbers once; returns after which time a number may be sent that came too soon.
 async fn look(
     ledger: &Ledger,
     home: &Home,

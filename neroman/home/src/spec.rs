@@ -320,7 +320,7 @@ pub fn shown(argv: &[String]) -> Vec<String> {
         return vec![steps];
     }
     argv.iter()
-        .map(|word| nero_model::data::shown(word))
+        .map(|word| nero_model::data::display_text(word))
         .collect()
 }
 
@@ -331,7 +331,7 @@ pub fn masked(env: &[v1::EnvVar]) -> Vec<v1::EnvVar> {
             value: if !var.unset && looks_secret(&var.name) {
                 "***".to_owned()
             } else {
-                nero_model::data::shown(&var.value)
+                nero_model::data::display_text(&var.value)
             },
             ..var.clone()
         })

@@ -362,7 +362,7 @@ fn a_run_that_was_asked_to_end_keeps_its_experiment_from_starting_until_it_did()
     // `abort 1`: the waiting run is cancelled, the job takes its time.
     assert_eq!(lab.cancel(run(1, 2)), CancelOutcome::TakenAway);
     let state = |lab: &Lab| lab.state.experiment(ExperimentId(1)).unwrap().state();
-    assert_eq!(state(&lab).word(), "running");
+    assert_eq!(state(&lab).as_str(), "running");
     let plans = lab.start(&[1], Wanted::default());
     assert_eq!(skipped(&plans), ["running: 1.1 has not ended yet"]);
     lab.start(&[1], RESTART);

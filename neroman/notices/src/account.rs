@@ -322,7 +322,7 @@ fn table(state: &State, held: &[HeldRuns], now: &Now) -> LetterTable {
             if held.contains(&run.made.id.experiment.0) {
                 "held".to_owned()
             } else {
-                run.phase().word().to_owned()
+                run.phase().as_str().to_owned()
             },
             run.runtime_s(now).map_or_else(String::new, text::duration),
         ];

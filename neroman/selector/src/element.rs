@@ -117,7 +117,7 @@ impl Selector {
         self.elements.iter().any(|element| match &element.meaning {
             Meaning::Open(expr) => {
                 let in_collection = element.text.rsplit_once('/');
-                in_collection.is_some_and(|(_, word)| word == state.word())
+                in_collection.is_some_and(|(_, word)| word == state.as_str())
                     || expr.as_ref().as_ref().is_ok_and(|e| e.uses_state(state))
             }
             Meaning::Word(word) => *word == Word::State(state),

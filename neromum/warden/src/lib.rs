@@ -1,6 +1,6 @@
 //! Schedulers of clusters ("wardens"): the commands that they are asked with, and
 //! the meaning of their answers. This crate executes nothing and knows no clock; the
-//! runner of neromum executes a [`Call`] and passes what was [`Said`] back.
+//! runner of neromum executes a [`Call`] and passes its [`CallOutput`] back.
 //!
 //! Texts of schedulers contain what other people chose: names of jobs, comments,
 //! paths. Facts are read only from fields whose alphabet is the scheduler's or

@@ -1,7 +1,7 @@
 //! From a program just started to a launcher that may fork: alone on its
 //! socket, detached from the process that started it, clean.
 //!
-//! Called once, by `run`; keeps in [`Own`] the inherited state that jobs shall
+//! Called once, by `run`; keeps in [`LauncherState`] the inherited state that jobs shall
 //! have.
 
 use std::fs::{File, OpenOptions};

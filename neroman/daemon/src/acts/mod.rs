@@ -187,7 +187,7 @@ async fn carry_out(
             definition.collection().to_owned(),
         ),
         ("NERO_NODE".to_owned(), run.node_word().to_owned()),
-        ("NERO_STATE".to_owned(), run.word().word().to_owned()),
+        ("NERO_STATE".to_owned(), run.word().as_str().to_owned()),
         ("NERO_RESULTS".to_owned(), run.results().folder().to_owned()),
     ];
     let (limit_s, line) = match &command.of {

@@ -222,7 +222,7 @@ fn filled(draft: &Draft, name: String, argv: Vec<String>, params: Vec<Param>) ->
 fn joined(argv: &[String]) -> String {
     let shown: Vec<String> = argv
         .iter()
-        .map(|arg| nero_model::data::shown(arg))
+        .map(|arg| nero_model::data::display_text(arg))
         .collect();
     shlex::try_join(shown.iter().map(String::as_str)).unwrap_or_default()
 }

@@ -10,7 +10,7 @@ fn text(placed: Option<&Placed>) -> Option<&str> {
 
 /// What a definition makes of its environment on a node.
 fn env(definition: &Definition) -> Vec<(&str, String)> {
-    let shown = |value: &Option<String>| data::shown(value.as_deref().unwrap_or("unset"));
+    let shown = |value: &Option<String>| data::display_text(value.as_deref().unwrap_or("unset"));
     definition
         .env
         .iter()

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nero_expr::{Asked, Doubt, Expr, ExprError, ParseContext};
+use nero_expr::{Doubt, Expr, ExprError, NameForm, ParseContext};
 use nero_model::ExperimentId;
 
 use super::acts;
@@ -67,7 +67,7 @@ impl InapplicableRules {
                 if expr
                     .unbound_names()
                     .iter()
-                    .all(|name| name.asked != Asked::Param) =>
+                    .all(|name| name.asked != NameForm::Param) =>
             {
                 None
             }

@@ -29,7 +29,7 @@ pub struct Fired {
     pub notices: Vec<FoundNotice>,
 }
 
-/// Looks at the rules of a run that the daemon evaluates. `before`: the run before what
+/// Evaluates the rules of a run that are for the daemon. `before`: the run before what
 /// changed; a run that had ended in this phase already is left alone.
 pub fn look(state: &State, id: RunId, before: Option<&Run>, now: &Moment) -> Fired {
     let mut fired = Fired::default();

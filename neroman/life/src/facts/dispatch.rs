@@ -103,7 +103,7 @@ impl Sent {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Dispatch {
-    /// Where it stands; stored in the form of [`Kept`](crate::fold::kept::Kept).
+    /// Where it stands; stored in the form of [`StoredRun`](crate::fold::kept::StoredRun).
     #[serde(skip)]
     pub(crate) stage: Stage,
     /// Why it waits, in neromum's words or ours.

@@ -240,7 +240,7 @@ impl fmt::Display for NoNode {
 }
 
 /// What a run waits for. It is stored as its text: earlier builds know no other form. A
-/// text that was stored is read as [`Why::Said`], until the run is looked at again.
+/// text that was stored is read as [`WaitReason::Said`], until the run is looked at again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Why {

@@ -2,9 +2,9 @@
 //!
 //! Smallest, largest and newest value and the number of points are among a run's facts.
 //! Anything else needs the stored points: [`wanted`] returns whose, neroman reads them,
-//! and an expression finds the outcome in [`crate::facts::now::Now`].
+//! and an expression finds the outcome in [`crate::facts::now::PresentTime`].
 
-use nero_expr::{Asked, Fold, NameRef, Past, PastPoint};
+use nero_expr::{Fold, NameForm, NameRef, Past, PastPoint};
 use nero_model::names::same_loosely;
 use nero_model::sets::is_of_set;
 
@@ -36,7 +36,7 @@ pub fn wanted<'a>(
 
 pub(crate) fn means(written: &NameRef, metric: &str) -> bool {
     let is_it = same_loosely(&written.text, metric) || is_of_set(&written.text, metric);
-    written.asked != Asked::Param && is_it
+    written.asked != NameForm::Param && is_it
 }
 
 impl Pasts {

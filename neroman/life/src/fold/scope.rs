@@ -40,7 +40,7 @@ impl<'a> Sight<'a> {
     fn state(&self) -> &'static str {
         match self.run {
             None => "defined",
-            Some(run) => run.word().word(),
+            Some(run) => run.word().as_str(),
         }
     }
 

@@ -94,7 +94,7 @@ impl fmt::Display for Held<'_> {
         match self {
             Self::PilotLives(pilot) => write!(f, "its pilot {pilot}, which runs first"),
             Self::PilotFailed(pilot) => {
-                let (id, phase) = (pilot.made.id, pilot.phase().word());
+                let (id, phase) = (pilot.made.id, pilot.phase().as_str());
                 write!(f, "its pilot {id} {phase}")?;
                 because(pilot, f)
             }

@@ -80,8 +80,8 @@ impl Skip {
             Self::NoCommand => "it has no command",
             Self::NoCheckpoint => "without `checkpoint`",
             Self::NeverStarted => "never started",
-            Self::Live { phase, .. } | Self::Ended { phase, .. } => phase.word(),
-            Self::InDoubt { .. } => Phase::Lost.word(),
+            Self::Live { phase, .. } | Self::Ended { phase, .. } => phase.as_str(),
+            Self::InDoubt { .. } => Phase::Lost.as_str(),
             Self::NoSource => "without its code",
         }
     }
@@ -103,11 +103,11 @@ impl fmt::Display for Skip {
                 f.write_str("no run of it was ever started: nothing to go on from")
             }
             Self::Live { phase, earlier } => match earlier {
-                None => f.write_str(phase.word()),
-                Some(run) => write!(f, "{}: {run} has not ended yet", phase.word()),
+                None => f.write_str(phase.as_str()),
+                Some(run) => write!(f, "{}: {run} has not ended yet", phase.as_str()),
             },
             Self::Ended { phase, is_edited } => {
-                f.write_str(phase.word())?;
+                f.write_str(phase.as_str())?;
                 let hint = " before its definition changed: `neroman restart changed` runs it anew";
                 f.write_str(if *is_edited { hint } else { "" })
             }

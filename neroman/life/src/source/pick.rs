@@ -97,7 +97,7 @@ impl<'a> Catalogue for Rows<'a> {
     }
 
     fn state(&self, row: usize) -> &str {
-        self.at(row).state().word()
+        self.at(row).state().as_str()
     }
 
     fn scope(&self, row: usize) -> Sight<'a> {

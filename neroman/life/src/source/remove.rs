@@ -54,7 +54,7 @@ pub fn remove(
 fn refusal(state: &State, experiment: &Experiment, undo: bool) -> Option<(&'static str, String)> {
     let mut runs = experiment.runs.iter();
     if let Some(run) = runs.find(|run| run.phase().is_live() || run.in_doubt()) {
-        let (id, label) = (run.made.id, run.phase().word());
+        let (id, label) = (run.made.id, run.phase().as_str());
         let why = if run.in_doubt() {
             format!("{label}: {id} may still run on {}", run.node_word())
         } else {

@@ -25,7 +25,7 @@ pub fn comes_to(run: &Run) -> CancelOutcome {
     if run.forgotten() || run.elsewhere().is_some() {
         CancelOutcome::GivenUp
     } else if run.phase().is_end() {
-        CancelOutcome::Skipped(run.phase().word().to_owned())
+        CancelOutcome::Skipped(run.phase().as_str().to_owned())
     } else if is_known_here_alone(run) {
         CancelOutcome::TakenAway
     } else {

@@ -204,7 +204,7 @@ impl Freezer {
         &self,
         runs: T,
         dry_run: bool,
-    ) -> Result<nero_blobs::Freed, snapshot::UnreadableList>
+    ) -> Result<nero_blobs::SweepTotals, snapshot::UnreadableList>
     where
         T: FnOnce() -> (I, Vec<String>),
         I: Iterator<Item = String>,

@@ -67,7 +67,7 @@ impl Task {
         }
     }
 
-    /// Where it stands, for a decision about its runs.
+    /// Whether it is over, for a decision about its runs.
     pub fn word(&self) -> TaskWord {
         if self.over {
             TaskWord::Over

@@ -347,7 +347,7 @@ impl<D: Driver> Agent<D> {
             .arg("container")
             .arg(&run_dir)
             .arg(incarnation.to_string())
-            .arg(ContainerVerb::Close.word())
+            .arg(ContainerVerb::Close.as_str())
             .stdin(std::process::Stdio::null())
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null());

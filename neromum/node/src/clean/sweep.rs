@@ -276,7 +276,7 @@ impl Sweeper for Contents<'_> {
         reservations.unless_reserved(hashes.iter(), remove)
     }
 
-    fn gone(&mut self, hashes: &HashSet<Hash>, freed: nero_blobs::Freed) {
+    fn gone(&mut self, hashes: &HashSet<Hash>, freed: nero_blobs::SweepTotals) {
         for hash in hashes {
             self.files.remove(hash);
         }

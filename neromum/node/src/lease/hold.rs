@@ -267,7 +267,7 @@ impl HoldState {
         self.look()
     }
 
-    /// Looks for a higher epoch; false when there is one, or when the folder cannot
+    /// Checks for a higher epoch; false when there is one, or when the folder cannot
     /// be listed.
     fn look(&self) -> bool {
         let before_ns = now_ns();

@@ -151,7 +151,7 @@ pub fn proves_absence(error: &io::Error) -> bool {
     )
 }
 
-/// Looks at every segment of an incarnation.
+/// Scans every segment of an incarnation.
 ///
 /// # Errors
 /// A folder or file that cannot be used and may contain the run's end. A folder
@@ -165,10 +165,10 @@ pub fn look(
     look_into(place, segments, facts, &mut look).map(|()| look)
 }
 
-/// As [`look`], into `look`, which keeps what was read before an error.
+/// As [`scan`], into `look`, which keeps what was read before an error.
 ///
 /// # Errors
-/// As [`look`].
+/// As [`scan`].
 pub fn look_into(
     place: StartFolder<'_>,
     segments: &mut Vec<Seg>,
@@ -323,7 +323,7 @@ fn header(folder: &Path, name: &str) -> Result<Option<Header>, Unreadable> {
 /// Looks at the claim alone: enough for a short run without other writers.
 ///
 /// # Errors
-/// As [`look`].
+/// As [`scan`].
 pub fn look_at_claim(
     place: StartFolder<'_>,
     segments: &mut Vec<Seg>,

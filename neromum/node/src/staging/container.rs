@@ -511,7 +511,7 @@ impl Contained {
             "container".to_owned(),
             launch.run_dir.clone(),
             incarnation.to_string(),
-            ContainerVerb::Start.word().to_owned(),
+            ContainerVerb::Start.as_str().to_owned(),
         ];
         argv.extend(words);
         if let Some(lines) = &self.lines {

@@ -171,7 +171,7 @@ impl Store {
     }
 }
 
-/// See [`Store::look`].
+/// See [`Store::view`].
 #[derive(Debug)]
 pub struct Look<'a> {
     store: &'a Store,

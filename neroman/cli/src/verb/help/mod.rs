@@ -270,9 +270,9 @@ mod tests {
         let facts = expressions.replace(['(', ')', '\n'], " ");
         for fact in nero_expr::Fact::ALL {
             assert!(
-                words(&facts).contains(&fact.word()),
+                words(&facts).contains(&fact.as_str()),
                 "{}: {facts}",
-                fact.word()
+                fact.as_str()
             );
         }
         let rules = shown("rules");

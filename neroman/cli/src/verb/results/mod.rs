@@ -141,7 +141,7 @@ fn numbers_to_come(ran: &[ExperimentView]) -> Option<String> {
 fn asked(args: &Results, names: &[String], format: Option<FileFormat>) -> ListRequest {
     let mut facts = columns::asked_facts(names.iter().map(String::as_str));
     if let Some(FileFormat::Book | FileFormat::Parquet) = format {
-        facts.push(nero_views::book::ASKED.word().to_owned());
+        facts.push(nero_views::book::ASKED.as_str().to_owned());
     }
     ListRequest {
         selection: Some(selection(&args.picked)),

@@ -103,7 +103,7 @@ fn known(state: &State, id: u64) -> String {
         Some(run) => format!(
             "the row is known already, its run {} is {}; `neroman restart '{id} && changed'` runs it again where its code changed",
             run.made.id,
-            run.phase().word()
+            run.phase().as_str()
         ),
     }
 }

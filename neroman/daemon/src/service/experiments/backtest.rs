@@ -110,7 +110,7 @@ fn question(
     let rule = Expr::parse(&request.text, context)
         .map_err(|error| crate::service::views::curve::bad(&request.text, &error))?;
     if let Some(fact) = backtest::unknown_fact(&rule) {
-        let word = fact.word();
+        let word = fact.as_str();
         let failure = Failure::usage(format!("`{word}` of past runs is not known"));
         return Err(failure
             .hint("a back-test replays metrics, parameters and the time that a run had run for"));
@@ -304,7 +304,7 @@ fn shown(state: &State, one: &ReplayResult, good: bool) -> Option<reply::Run> {
         experiment: one.run.experiment.0,
         number: one.run.number,
         name: experiment.definition.name.clone(),
-        state: run.word().word().to_owned(),
+        state: run.word().as_str().to_owned(),
         ran_ms,
         fired_ms: fired.map(|fired| fired.ran_ms),
         step: fired.and_then(|fired| fired.step),

@@ -242,7 +242,7 @@ fn sorted(state: &State, chosen: &[ChosenRun], resume: bool) -> (Vec<One>, Vec<(
 fn skip(run: &Run, resume: bool) -> Option<String> {
     let phase = run.phase();
     if !phase.is_live() {
-        return Some(phase.word().to_owned());
+        return Some(phase.as_str().to_owned());
     }
     if run.cancel().is_some() {
         return Some("is being aborted".to_owned());

@@ -7,7 +7,7 @@ use super::view::Sight;
 /// `status` tells of refused deliveries for so long.
 const TELL_MS: i64 = 24 * 3600 * 1000;
 
-/// The way in a word.
+/// The name of a way.
 pub(crate) fn word(way: DeliveryWay) -> &'static str {
     match way {
         DeliveryWay::Mail => "mail",

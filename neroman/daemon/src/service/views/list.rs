@@ -472,7 +472,7 @@ fn facts_of(
         run: chosen.of(experiment),
         now,
     };
-    let of_facts = facts.iter().map(|fact| (fact.word(), scope.fact(*fact)));
+    let of_facts = facts.iter().map(|fact| (fact.as_str(), scope.fact(*fact)));
     let of_exprs = exprs.iter().filter_map(|(text, expr)| {
         // What a name means may differ from run to run, and may be nothing.
         let bindings = expr.bind(&scope).ok()?;

@@ -141,7 +141,7 @@ fn place(text: &str) -> String {
     let expr = Expr::parse(text, &ParseContext::utc(0).standing());
     expr.map_or_else(
         |_| String::new(),
-        |expr| expr.rule_place().word().to_owned(),
+        |expr| expr.rule_place().as_str().to_owned(),
     )
 }
 
@@ -161,7 +161,7 @@ fn of_daemon(rule: &Rule, expr: &Expr, experiment: &Experiment, run: &Run) -> v1
     v1::RuleState {
         rule: Some(spec::rule(rule)),
         experiment: experiment.id.0,
-        place: RulePlace::Daemon.word().to_owned(),
+        place: RulePlace::Daemon.as_str().to_owned(),
         fired: firing.times,
         fired_ms: Some(firing.at_ms)
             .filter(|_| firing.times > 0)

@@ -292,7 +292,7 @@ fn run_view(run: &Run, sight: &Sight<'_>) -> v1::RunView {
     let (exit_code, signal) = view::exit(run);
     v1::RunView {
         number: run.made.id.number,
-        state: run.word().word().to_owned(),
+        state: run.word().as_str().to_owned(),
         reason: run.reason().map(ToString::to_string).unwrap_or_default(),
         node: run.node_word().to_owned(),
         created_ms: run.made.created_ms,

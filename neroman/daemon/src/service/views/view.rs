@@ -230,7 +230,7 @@ pub(crate) fn overrides(experiment: &Experiment) -> Vec<v1::Override> {
 
 fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     let phase = run.phase();
-    view.phase = phase.word().to_owned();
+    view.phase = phase.as_str().to_owned();
     view.metrics = metrics(run);
     view.as_of_ms = sight.as_of(run).unwrap_or(0);
     view.runtime_s = sight.runtime_s(run);
@@ -266,7 +266,7 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
 }
 
 fn standing_of_run<'a>(view: &mut v1::ExperimentView, run: &'a Run, sight: &Sight<'a>) {
-    view.state = run.word().word().to_owned();
+    view.state = run.word().as_str().to_owned();
     run.node_word().clone_into(&mut view.node);
     view.run = run.made.id.number;
     view.reason = run.reason().map(ToString::to_string).unwrap_or_default();
@@ -354,7 +354,7 @@ pub(crate) fn follows(one: &Follows) -> v1::Follows {
 fn also_live(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     let live = v1::LiveRun {
         number: run.made.id.number,
-        state: run.word().word().to_owned(),
+        state: run.word().as_str().to_owned(),
         node: run.node_word().to_owned(),
         cancel: cancel(run, sight),
     };

@@ -54,7 +54,7 @@ fn stage(run: &Run) -> String {
 
 fn begun(run: &Run) -> String {
     let doubt = if run.in_doubt() { " in doubt" } else { "" };
-    format!("begun: {}{doubt}", run.phase().word())
+    format!("begun: {}{doubt}", run.phase().as_str())
 }
 
 fn marks(run: &Run) -> Vec<&'static str> {

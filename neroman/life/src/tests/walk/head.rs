@@ -256,7 +256,7 @@ impl World {
             let node = new.and_then(Run::node).map(str::to_owned);
             let shown = |run: Option<&Run>| {
                 run.map_or_else(String::new, |run| {
-                    format!("{} {}", run.dispatch.stage.word(), run.phase().word())
+                    format!("{} {}", run.dispatch.stage.word(), run.phase().as_str())
                 })
             };
             if self.clock.is_told && shown(old) != shown(new) {

@@ -12,7 +12,7 @@ use nero_wire::v1::RunSpec;
 
 use super::acts::Acts;
 use super::files::MetricFile;
-use super::{Watch, WatchError, Watched, now};
+use super::{Watch, WatchEnd, WatchError, now};
 use crate::alarm::Alarm;
 use crate::core::facts::{Moment, Param, RunFacts, Sight};
 use crate::core::history::History;
@@ -48,9 +48,9 @@ impl Watch {
         place: WatchedStart,
         cards: Option<OwnCards>,
         settling: bool,
-    ) -> Result<Result<Self, Watched>, WatchError> {
+    ) -> Result<Result<Self, WatchEnd>, WatchError> {
         let Some(lock) = place.lock()? else {
-            return Ok(Err(Watched::ByAnother));
+            return Ok(Err(WatchEnd::ByAnother));
         };
         let read = |source| WatchError::Read {
             folder: place.folder.clone(),
@@ -64,7 +64,7 @@ impl Watch {
         }
         let history = history(&place).map_err(read)?;
         if history.complete {
-            return Ok(Err(Watched::Already));
+            return Ok(Err(WatchEnd::Already));
         }
         let segment = place
             .begin_segment()

@@ -182,7 +182,7 @@ impl Watch {
         let mut files = std::mem::take(&mut self.files);
         for file in &mut files {
             if let Some(reader) = &mut file.reader {
-                reader.look();
+                reader.check();
                 let news = reader.news();
                 file.told |= news.is_some();
                 self.out.extend(news.map(Record::notice));
@@ -205,7 +205,7 @@ impl Watch {
         match &mut file.source {
             Source::Lines(tail) => self.read_tail(tail),
             Source::Whole(document) => {
-                if let Some(lines) = document.look()? {
+                if let Some(lines) = document.read_version()? {
                     self.intake.truncated(file.log, &mut self.out);
                     self.take(file.log, &lines);
                 }

@@ -240,7 +240,7 @@ pub enum Effect {
 
 /// Result of a cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cancelled {
+pub enum CancelStep {
     /// It was waiting, or refused; it is taken away.
     NeverStarts,
     /// It was started: make `control/cancel.<n>` and ring its shim.

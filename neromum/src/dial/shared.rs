@@ -12,7 +12,7 @@ use nero_model::process::ProcessHandle;
 use nero_model::safe::Safe;
 use nero_node::lease::files::NewestLease;
 use nero_node::lease::{Eye, Leases};
-use nero_node_core::lease::{ObservedLease, Step, Tried, decide};
+use nero_node_core::lease::{FailedAttempts, ObservedLease, Step, decide};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::process::Child;
@@ -127,8 +127,8 @@ impl Search<'_> {
         }
     }
 
-    fn tried(&self) -> Tried {
-        Tried {
+    fn tried(&self) -> FailedAttempts {
+        FailedAttempts {
             socket: self.socket_since.map(|since| since.elapsed()),
             rebind: self.rebind,
             relay: self.relay_at.is_some(),

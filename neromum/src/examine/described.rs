@@ -2,7 +2,7 @@
 //! what its list reads as.
 
 use nero_model::safe::Safe;
-use nero_warden::{Queue, Said, Warden};
+use nero_warden::{CallOutput, Queue, Warden};
 
 use super::Findings;
 use super::schedulers::PATIENCE;
@@ -47,7 +47,7 @@ pub async fn look(findings: &mut Findings, login: &Login, warden: &dyn Warden) {
     }
 }
 
-fn listed(findings: &mut Findings, warden: &dyn Warden, queue: &Queue, said: &[Said]) {
+fn listed(findings: &mut Findings, warden: &dyn Warden, queue: &Queue, said: &[CallOutput]) {
     let what = format!("{}'s list", warden.name());
     let mut text = format!("jobs of yours that did not end: {}", queue.not_ended());
     if !warden.shows_names() {

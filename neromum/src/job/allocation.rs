@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nero_cluster::submission::{Files, News, Planned, StartId};
+use nero_cluster::submission::{Files, News, StartId, TaskRun};
 use nero_journal::v1::{Granted, JobExited, JobNotStarted, Notice, ledger_exited::Copy};
 use nero_model::paths::run as names;
 use nero_model::{DeploymentId, RunId, RunToken};
@@ -385,7 +385,7 @@ impl Allocation {
         setup: Setup,
         allocation: Self,
         capacity: Capacity,
-        runs: &[Planned],
+        runs: &[TaskRun],
         deployment: DeploymentId,
     ) -> (Agent<Self>, AgentHandle, Mailboxes<AllocationResult>) {
         let ledger = Ledger::nowhere(deployment);
@@ -395,7 +395,7 @@ impl Allocation {
     }
 
     /// Takes in the runs of the task, in the plan's order.
-    fn take_in(agent: &mut Agent<Self>, runs: &[Planned]) {
+    fn take_in(agent: &mut Agent<Self>, runs: &[TaskRun]) {
         for (run, order) in runs.iter().zip(1..) {
             if segments::is_gone(&agent.run_dir(run.id)) {
                 tracing::warn!(run = %run.id, "its folder is gone: it is not started");

@@ -7,7 +7,7 @@ use nero_journal::v1::Lease;
 use nero_model::paths::NodePaths;
 use nero_node::lease::files::NewestLease;
 use nero_node::lease::{Eye, Held, LeaseError, Leases};
-use nero_node_core::lease::{EpochReason, Step, Tried, decide};
+use nero_node_core::lease::{EpochReason, FailedAttempts, Step, decide};
 
 use super::Terms;
 use crate::relay::addresses::inside;
@@ -63,9 +63,9 @@ pub async fn begin(
     let leases = Leases::open(&paths.lease())?;
     let eye = Eye::own().map_err(failed("read /proc"))?;
     let found = leases.look(&eye)?;
-    let tried = Tried {
+    let tried = FailedAttempts {
         relay: terms.over.is_some() && terms.over == found.as_ref().map(|found| found.seen.epoch),
-        ..Tried::default()
+        ..FailedAttempts::default()
     };
     let Step::Lead(because) = decide(found.as_ref().map(|found| &found.seen), tried) else {
         return Ok(None);

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use nero_model::safe::Safe;
-use nero_warden::{Accounting, FoundJob, JobName, JobRef, NotFound};
+use nero_warden::{AccountingAccess, FoundJob, JobName, JobRef, NotFound};
 use nero_wire::v1::find_jobs_reply::One;
 use nero_wire::v1::{AdoptedJob, FindJobsReply, FindJobsRequest};
 use tonic::Status;
@@ -40,7 +40,7 @@ pub(super) async fn find(
     Ok(FindJobsReply {
         jobs,
         scheduler: front.warden().name().into_owned(),
-        no_accounting: site.is_ok_and(|site| site.accounting == Accounting::Absent),
+        no_accounting: site.is_ok_and(|site| site.accounting == AccountingAccess::Absent),
     })
 }
 

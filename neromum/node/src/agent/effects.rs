@@ -5,7 +5,7 @@ use nero_journal::v1::{JobNotStarted, Lost, job_not_started, lost, to_launcher};
 use nero_journal::{Clocks, RecordMessage};
 use nero_model::RunToken;
 use nero_model::paths::run::{self as names, ContainerVerb};
-use nero_node_core::decide::Tracking;
+use nero_node_core::decide::TrackingState;
 use nero_node_core::facts::Fact;
 use nero_node_core::{Effect, Stage};
 
@@ -162,7 +162,7 @@ impl<D: Driver> Agent<D> {
                 if holds {
                     self.set_unreadable(token, 0, vec![error.file]);
                     self.core.hold_run(token, incarnation - 1);
-                    self.timers.look_later(token, 1, Tracking::Nobody);
+                    self.timers.look_later(token, 1, TrackingState::Nobody);
                 } else {
                     self.core
                         .not_prepared(token, &error.file.to_string(), error.may_pass);
@@ -312,7 +312,8 @@ impl<D: Driver> Agent<D> {
             }
             Err(error) => {
                 tracing::error!(run = %entry.id, %error, "cannot close the gate of a start");
-                self.timers.look_later(token, incarnation, Tracking::Nobody);
+                self.timers
+                    .look_later(token, incarnation, TrackingState::Nobody);
             }
         }
     }
@@ -377,7 +378,8 @@ impl<D: Driver> Agent<D> {
             }
             Err(error) => {
                 tracing::error!(run = %entry.id, %error, "cannot write a segment of our own");
-                self.timers.look_later(token, incarnation, Tracking::Nobody);
+                self.timers
+                    .look_later(token, incarnation, TrackingState::Nobody);
             }
         }
     }

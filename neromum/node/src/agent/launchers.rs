@@ -9,7 +9,7 @@ use nero_journal::v1::{
 };
 use nero_model::RunToken;
 use nero_node_core::Stage;
-use nero_node_core::decide::Tracking;
+use nero_node_core::decide::TrackingState;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -298,7 +298,7 @@ impl<D: Driver> Agent<D> {
             }
             What::Ended => {
                 entry.tracked = None;
-                self.look_and_decide_as(token, incarnation, Tracking::Over);
+                self.look_and_decide_as(token, incarnation, TrackingState::Over);
             }
             What::Superseded => {
                 if entry.tracked == Some(link) {
@@ -326,7 +326,7 @@ impl<D: Driver> Agent<D> {
             .get(&token)
             .is_some_and(|entry| entry.facts.claimed);
         if claimed || errno == 0 {
-            self.look_and_decide_as(token, incarnation, Tracking::Over);
+            self.look_and_decide_as(token, incarnation, TrackingState::Over);
             return;
         }
         use rustix::io::Errno;

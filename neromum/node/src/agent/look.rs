@@ -7,7 +7,7 @@ use nero_model::paths::run as names;
 use nero_model::process::{Life, Stat};
 use nero_model::{ProcessId, RunToken};
 use nero_node_core::Stage;
-use nero_node_core::decide::{self, Decision, ProcessLives, Tracking, decide};
+use nero_node_core::decide::{self, Decision, ProcessLives, TrackingState, decide};
 use nero_node_core::facts::Facts;
 
 use tokio::time::Instant;
@@ -26,9 +26,9 @@ impl<D: Driver> Agent<D> {
             .get(&token)
             .is_some_and(|entry| entry.tracked.is_some());
         let tracking = if tracked {
-            Tracking::Tracked
+            TrackingState::Tracked
         } else {
-            Tracking::Nobody
+            TrackingState::Nobody
         };
         self.look_and_decide_as(token, incarnation, tracking);
     }
@@ -39,7 +39,7 @@ impl<D: Driver> Agent<D> {
         &mut self,
         token: RunToken,
         incarnation: u32,
-        tracking: Tracking,
+        tracking: TrackingState,
     ) {
         if self.waits_for_its_spec(token) {
             return;
@@ -51,8 +51,8 @@ impl<D: Driver> Agent<D> {
         // cannot have written a record that the reading missed. The identities are
         // known only from the segments, so these are read twice where it matters. The
         // processes of a task of a scheduler are on other hosts.
-        let mut read = tracking == Tracking::Over || self.look(token, incarnation);
-        let sees_processes = tracking == Tracking::Nobody && !self.driver.has(&token);
+        let mut read = tracking == TrackingState::Over || self.look(token, incarnation);
+        let sees_processes = tracking == TrackingState::Nobody && !self.driver.has(&token);
         let lives = if sees_processes {
             self.lives(token)
         } else {
@@ -61,7 +61,7 @@ impl<D: Driver> Agent<D> {
                 job: None,
             }
         };
-        if tracking == Tracking::Over || sees_processes {
+        if tracking == TrackingState::Over || sees_processes {
             read &= self.look(token, incarnation);
         }
         // Looks first whether a person gave the run up: then nothing of it can be read.
@@ -92,7 +92,7 @@ impl<D: Driver> Agent<D> {
                 decision,
                 Decision::Ended | Decision::SayRebooted | Decision::Elsewhere
             );
-        if tracking == Tracking::Nobody && !self.launchers.ready() && !proven {
+        if tracking == TrackingState::Nobody && !self.launchers.ready() && !proven {
             return;
         }
         self.is_elsewhere(token, host);
@@ -298,7 +298,12 @@ impl<D: Driver> Agent<D> {
     }
 
     /// Decides nothing from a failed reading: the run is looked at again.
-    pub(super) fn cannot_decide(&mut self, token: RunToken, incarnation: u32, tracking: Tracking) {
+    pub(super) fn cannot_decide(
+        &mut self,
+        token: RunToken,
+        incarnation: u32,
+        tracking: TrackingState,
+    ) {
         let (Some(entry), Some(run)) = (self.entries.get(&token), self.core.run(&token)) else {
             return;
         };
@@ -361,7 +366,7 @@ impl<D: Driver> Agent<D> {
         if segments::is_gone(&self.run_dir(run.id)) {
             self.folder_gone(token);
         } else if !self.read_spec_again(token) {
-            self.timers.look_later(token, 1, Tracking::Nobody);
+            self.timers.look_later(token, 1, TrackingState::Nobody);
         }
         true
     }

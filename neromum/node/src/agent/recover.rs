@@ -11,7 +11,7 @@ use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken};
 use nero_node_core::capacity::Needs;
 use nero_node_core::cards::{CardRequest, WHOLE};
-use nero_node_core::decide::{Decision, Origin, ProcessLives, Tracking, decide};
+use nero_node_core::decide::{Decision, Origin, ProcessLives, TrackingState, decide};
 use nero_node_core::turn::Turn;
 use nero_wire::v1;
 
@@ -157,14 +157,14 @@ impl<D: Driver> Agent<D> {
         if !has_folder && !may_pass {
             self.say_lost_at_start(token, lost::Reason::FolderGone);
         } else if !read {
-            self.cannot_decide(token, newest.max(1), Tracking::Nobody);
+            self.cannot_decide(token, newest.max(1), TrackingState::Nobody);
         } else if may_pass {
             // The decision waits until more of it can be read.
             self.timers
-                .look_later(token, newest.max(1), Tracking::Nobody);
+                .look_later(token, newest.max(1), TrackingState::Nobody);
         } else if has_no_spec && incarnation == 0 {
             self.core.hold_run(token, 0);
-            self.timers.look_later(token, 1, Tracking::Nobody);
+            self.timers.look_later(token, 1, TrackingState::Nobody);
         }
     }
 
@@ -186,7 +186,7 @@ impl<D: Driver> Agent<D> {
                 let decision = decide(
                     &entry.facts,
                     ProcessLives::UNKNOWN,
-                    Tracking::Nobody,
+                    TrackingState::Nobody,
                     origin,
                 );
                 // Another start is made once the launchers have answered.

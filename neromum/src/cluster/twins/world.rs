@@ -7,13 +7,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use nero_cluster::lifecycle::Standing;
-use nero_cluster::submission::{Files, News, Planned};
+use nero_cluster::lifecycle::SubmissionState;
+use nero_cluster::submission::{Files, News, TaskRun};
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken, SubmissionId};
 use nero_node::agent::{Mailboxes, timers};
 use nero_node::runs::segments;
-use nero_warden::{Accounting, Call, End, JobName, Said, Site};
+use nero_warden::{AccountingAccess, Call, CallOutput, End, JobName, Site};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -99,9 +99,9 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(seed: u64, runs: u32, without: Option<Guard>) -> (Rc<Self>, Vec<Planned>) {
+    pub fn new(seed: u64, runs: u32, without: Option<Guard>) -> (Rc<Self>, Vec<TaskRun>) {
         let node = Node::new();
-        let runs: Vec<Planned> = (1..=runs).map(planned).collect();
+        let runs: Vec<TaskRun> = (1..=runs).map(planned).collect();
         for run in &runs {
             // Each asks for something else, so that each is a submission of its own.
             node.wait_with(run, u64::from(run.id.number) << 20);
@@ -216,7 +216,7 @@ impl World {
         ask: &Ask,
         calls: &[Call],
         name: Option<JobName>,
-    ) -> Vec<Said> {
+    ) -> Vec<CallOutput> {
         sleep(self.dice.seconds(2)).await;
         if self.is_down() {
             let why = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)";
@@ -236,7 +236,7 @@ impl World {
     }
 
     /// A call: accepted and told, accepted and not told, on its way for long, or lost.
-    fn call(self: &Rc<Self>, id: SubmissionId, name: JobName) -> Said {
+    fn call(self: &Rc<Self>, id: SubmissionId, name: JobName) -> CallOutput {
         let way = self.dice.next() % 10;
         let late = match way {
             0..=2 => self.dice.seconds(400),
@@ -366,7 +366,7 @@ impl World {
 /// The neromums.
 impl World {
     /// One neromum after the other leads, until every run has ended.
-    pub async fn lead(self: Rc<Self>, runs: &[Planned]) {
+    pub async fn lead(self: Rc<Self>, runs: &[TaskRun]) {
         let ledger = self.node.paths().mum().join("ledger");
         loop {
             self.count(|counts| counts.leaders += 1);
@@ -388,7 +388,7 @@ impl World {
         self: &Rc<Self>,
         agent: &mut Agent<Cluster>,
         boxes: &mut Mailboxes<ClusterResult>,
-        runs: &[Planned],
+        runs: &[TaskRun],
     ) -> bool {
         while self.began.elapsed() < LONGEST && !self.are_told(agent, runs) {
             if self.was_cut_short() {
@@ -425,7 +425,7 @@ impl World {
     }
 
     /// Notes the ends that the leader tells; whether that are all.
-    fn are_told(&self, agent: &Agent<Cluster>, runs: &[Planned]) -> bool {
+    fn are_told(&self, agent: &Agent<Cluster>, runs: &[TaskRun]) -> bool {
         let mut are_all = true;
         for run in runs {
             let seen = self.seen(run.id);
@@ -478,7 +478,7 @@ impl World {
             }
             Some(Guard::TwoListings) => {
                 for submission in submissions {
-                    if let Standing::InDoubt(doubt) = &mut submission.standing {
+                    if let SubmissionState::InDoubt(doubt) = &mut submission.standing {
                         doubt.apart_ms = 0;
                     }
                 }
@@ -511,7 +511,7 @@ impl World {
         let said = match &ask {
             Ask::Site => {
                 let absent = Site {
-                    accounting: Accounting::Absent,
+                    accounting: AccountingAccess::Absent,
                     ..Site::default()
                 };
                 site = Some(Ok(Arc::new(absent)));
@@ -575,8 +575,8 @@ impl Saved {
     }
 }
 
-fn said(code: i32, out: &str, err: &str) -> Said {
-    Said {
+fn said(code: i32, out: &str, err: &str) -> CallOutput {
+    CallOutput {
         end: End::Code(code),
         out: out.as_bytes().to_vec(),
         err: err.as_bytes().to_vec(),

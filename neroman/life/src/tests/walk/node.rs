@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use nero_model::{RunId, RunToken};
 use nero_node_core::capacity::{Capacity, Needs};
 use nero_node_core::cards::Share;
-use nero_node_core::decide::{Decision, Tracking};
+use nero_node_core::decide::{Decision, TrackingState};
 use nero_node_core::facts::Facts;
 use nero_node_core::{Core, Stage};
 
@@ -468,7 +468,7 @@ impl Node {
             }
         }
         let tracking = match news {
-            News::Ended | News::NoClaim | News::Locked => Some(Tracking::Over),
+            News::Ended | News::NoClaim | News::Locked => Some(TrackingState::Over),
             News::Begun | News::Superseded => None,
         };
         let done = self.look_and_decide(clock, token, start, tracking);

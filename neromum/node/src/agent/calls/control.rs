@@ -10,7 +10,7 @@ use nero_journal::{Clocks, WriteError};
 use nero_model::paths::run as names;
 use nero_model::process::{Life, ProcessHandle};
 use nero_model::{ProcessId, RequestId, RunToken};
-use nero_node_core::{Cancelled, Stage};
+use nero_node_core::{CancelStep, Stage};
 use nero_wire::v1::cancel_reply::One;
 use nero_wire::v1::{self, CancelReply, RuleSet, WatcherCommand};
 use prost::Message as _;
@@ -133,13 +133,13 @@ impl<D: Driver> Agent<D> {
         let cancelled = self.cancel_before_looking(token, cancel)?;
         Ok(match self.core.cancel(token) {
             None => Outcome::UnknownRun,
-            Some(Cancelled::NeverStarts) => Outcome::NeverStarted,
-            Some(Cancelled::Ended) => Outcome::Ended,
-            Some(Cancelled::Ask) if cancelled => {
+            Some(CancelStep::NeverStarts) => Outcome::NeverStarted,
+            Some(CancelStep::Ended) => Outcome::Ended,
+            Some(CancelStep::Ask) if cancelled => {
                 self.ring(token);
                 Outcome::Asked
             }
-            Some(Cancelled::Ask) => {
+            Some(CancelStep::Ask) => {
                 self.ask_for_the_end(token, cancel)?;
                 Outcome::Asked
             }

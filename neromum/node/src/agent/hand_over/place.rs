@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use nero_cluster::asked::{self, Asked};
+use nero_cluster::asked::{self, TaskRequest};
 use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_model::paths::{make_private, run as names};
 use nero_model::{DeploymentId, RunId, RunToken};
@@ -184,7 +184,7 @@ impl Placer {
             .could_ever(needs)
             .map_err(|never| no(never.to_string(), never.hint()).here())?;
         let asks = match &self.warden {
-            Some(warden) => Asked::of(&spec, grace_ms(&spec), &**warden).map(drop),
+            Some(warden) => TaskRequest::of(&spec, grace_ms(&spec), &**warden).map(drop),
             None => asked::bare(&spec),
         };
         asks.map_err(|error| no(error.to_string(), SCHEDULER).here())?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nero_cluster::submission::Files;
 use nero_model::SubmissionId;
-use nero_node::agent::handle::Done;
+use nero_node::agent::handle::WorkResult;
 use nero_node::staging::environment::{local_user, user_in};
 use nero_warden::{Call, CallOutput, End, JobName, Known};
 use tokio::time::Instant;
@@ -158,7 +158,7 @@ impl Cluster {
         } else {
             None
         };
-        let lost = Done::Driver(ClusterResult::Asked(Box::new(CommandAnswers {
+        let lost = WorkResult::Driver(ClusterResult::Asked(Box::new(CommandAnswers {
             ask: ask.clone(),
             said: Vec::new(),
             site: None,
@@ -197,7 +197,7 @@ impl Cluster {
             } else {
                 HashMap::new()
             };
-            report.end(Done::Driver(ClusterResult::Asked(Box::new(
+            report.end(WorkResult::Driver(ClusterResult::Asked(Box::new(
                 CommandAnswers {
                     ask,
                     said,

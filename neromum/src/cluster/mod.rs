@@ -31,7 +31,7 @@ use nero_model::{RunId, RunToken, SubmissionId};
 use nero_node::agent::driver::Rest;
 use nero_node::agent::recover::remove_submission;
 use nero_node::agent::{Agent, Driver, Entry, PauseState};
-use nero_node::ledger::{Intent, Kept, LedgerState};
+use nero_node::ledger::{Intent, LedgerRun, LedgerState};
 use nero_node_core::capacity::Needs;
 use nero_node_core::decide::Origin;
 use nero_node_core::{Run, Stage};
@@ -248,7 +248,7 @@ impl Driver for Cluster {
     fn restore_run(
         agent: &mut Agent<Self>,
         token: RunToken,
-        kept: &Kept,
+        kept: &LedgerRun,
         needs: Needs,
         newest: u32,
     ) -> bool {

@@ -145,7 +145,7 @@ impl Cluster {
             // The end is told without it.
             tracing::error!(run = %entry.id, %error, "cannot record how a task ended");
         }
-        agent.look(token, incarnation);
+        agent.read_segments(token, incarnation);
     }
 
     /// Whether a run began at its scheduler, and no start of its task may be alive.

@@ -37,7 +37,7 @@ impl Cluster {
     pub(super) fn restore_submitted(
         agent: &mut Agent<Self>,
         token: RunToken,
-        kept: &nero_node::ledger::Kept,
+        kept: &nero_node::ledger::LedgerRun,
         needs: nero_node_core::capacity::Needs,
         newest: u32,
     ) {

@@ -130,7 +130,7 @@ impl RowText {
 }
 
 /// Why the runs of a task do not go on, by its row in a listing.
-pub(super) fn shown(warden: &dyn Warden, task: &Task, row: &QueueRow) -> RowText {
+pub(super) fn row_text(warden: &dyn Warden, task: &Task, row: &QueueRow) -> RowText {
     let name = warden.name();
     let job = match row.tasks {
         Some(_) => warden.task_name(row.job, task.index),

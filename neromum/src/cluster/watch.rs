@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::results::SubmissionNews;
 use super::submit::{in_doubt, needs_person};
-use super::waiting::{RowText, shown};
+use super::waiting::{RowText, row_text};
 use super::{
     Agent, Cluster, ClusterResult, Driver, JobCounts, LIST_EVERY, LOOK_EVERY, Presence, Submission,
 };
@@ -180,7 +180,7 @@ impl Cluster {
                 let Some(row) = submission.row(task) else {
                     continue;
                 };
-                let why = shown(&*warden, task, row);
+                let why = row_text(&*warden, task, row);
                 texts.extend(task.runs.iter().map(|run| {
                     let run_there = agent.core.run(&run.token);
                     let is_paused = run_there.is_some_and(|run| run.paused);

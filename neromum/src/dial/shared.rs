@@ -97,7 +97,10 @@ impl Search<'_> {
     /// Looks once and takes the next step; returns the way when there is one.
     async fn turn(&mut self) -> Result<Option<Way>, DialError> {
         let ended = self.child_ended();
-        let found = self.leases.look(&self.eye).map_err(DialError::Lease)?;
+        let found = self
+            .leases
+            .newest_lease(&self.eye)
+            .map_err(DialError::Lease)?;
         self.meet(found.as_ref().map(|found| &found.seen));
         let step = decide(found.as_ref().map(|found| &found.seen), self.tried());
         match (step, &found) {

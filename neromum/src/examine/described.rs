@@ -13,7 +13,7 @@ use crate::warden::runner::Runner;
 const LINES_MAX: usize = 5;
 const HINT: &str = "the words of `scheduler:` in the configuration: `neroman help schedulers`";
 
-pub async fn look(findings: &mut Findings, login: &Login, warden: &dyn Warden) {
+pub async fn examine(findings: &mut Findings, login: &Login, warden: &dyn Warden) {
     let name = &*warden.name();
     let mut programs = warden.programs_elsewhere();
     programs.insert(0, warden.program());

@@ -24,11 +24,11 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 /// Partitions that are described; more are counted.
 const PARTITIONS_MAX: usize = 24;
 
-pub async fn look(base: &Base, described: Option<&dyn Warden>) -> Findings {
+pub async fn examine(base: &Base, described: Option<&dyn Warden>) -> Findings {
     let mut findings = Findings::default();
     let login = &Login::ask(base).await;
     if let Some(warden) = described {
-        described::look(&mut findings, login, warden).await;
+        described::examine(&mut findings, login, warden).await;
         is_silent(&mut findings, login);
         return findings;
     }

@@ -9,7 +9,7 @@ use nero_node_core::decide::TrackingState;
 use nero_node_core::facts::Fact;
 use nero_node_core::{Effect, Stage};
 
-use super::{Agent, Done, Driver};
+use super::{Agent, Driver, WorkResult};
 use crate::config;
 use crate::files::made;
 use crate::launch::orders::Start;
@@ -179,10 +179,13 @@ impl<D: Driver> Agent<D> {
             path: staging::work_folder(&setup.paths.run(id), incarnation),
             source: std::io::Error::other("its thread panicked; please report it"),
         };
-        self.off_reactor(Done::Prepared(token, incarnation, Err(lost)), move || {
-            let start = setup.orders.launch(id, token, &spec, incarnation);
-            Done::Prepared(token, incarnation, start)
-        });
+        self.off_reactor(
+            WorkResult::Prepared(token, incarnation, Err(lost)),
+            move || {
+                let start = setup.orders.launch(id, token, &spec, incarnation);
+                WorkResult::Prepared(token, incarnation, start)
+            },
+        );
     }
 
     pub(super) fn prepared(

@@ -311,7 +311,7 @@ impl<D: Driver> Agent<D> {
                 self.no_claim(token, incarnation, changed.errno);
             }
             What::WatcherEnded => {
-                self.look(token, incarnation);
+                self.read_segments(token, incarnation);
                 self.see_to_output(token);
             }
             What::Unspecified => self.look_and_decide(token, incarnation),
@@ -320,7 +320,7 @@ impl<D: Driver> Agent<D> {
 
     /// A shim ended without a claim: by itself, or for lack of something.
     fn no_claim(&mut self, token: RunToken, incarnation: u32, errno: i32) {
-        self.look(token, incarnation);
+        self.read_segments(token, incarnation);
         let claimed = self
             .entries
             .get(&token)

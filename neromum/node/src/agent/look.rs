@@ -16,7 +16,7 @@ use super::{Agent, Driver, Entry};
 use crate::config;
 use crate::lease;
 use crate::runs::segments;
-use crate::runs::unreadable::{Unreadable, What};
+use crate::runs::unreadable::{FileFault, Unreadable};
 
 impl<D: Driver> Agent<D> {
     /// Reads what was appended to the segments of a start, and does what follows from it.
@@ -51,7 +51,7 @@ impl<D: Driver> Agent<D> {
         // cannot have written a record that the reading missed. The identities are
         // known only from the segments, so these are read twice where it matters. The
         // processes of a task of a scheduler are on other hosts.
-        let mut read = tracking == TrackingState::Over || self.look(token, incarnation);
+        let mut read = tracking == TrackingState::Over || self.read_segments(token, incarnation);
         let sees_processes = tracking == TrackingState::Nobody && !self.driver.has(&token);
         let lives = if sees_processes {
             self.lives(token)
@@ -62,7 +62,7 @@ impl<D: Driver> Agent<D> {
             }
         };
         if tracking == TrackingState::Over || sees_processes {
-            read &= self.look(token, incarnation);
+            read &= self.read_segments(token, incarnation);
         }
         // Looks first whether a person gave the run up: then nothing of it can be read.
         if self.was_given_up(token) {
@@ -184,7 +184,7 @@ impl<D: Driver> Agent<D> {
 
     /// Reads the bytes appended to a run's segments; false when they cannot be read
     /// now.
-    pub fn look(&mut self, token: RunToken, incarnation: u32) -> bool {
+    pub fn read_segments(&mut self, token: RunToken, incarnation: u32) -> bool {
         self.reads += 1;
         let Some(entry) = self.entries.get_mut(&token) else {
             return true;
@@ -225,7 +225,7 @@ impl<D: Driver> Agent<D> {
         let mut unreadable = std::mem::take(&mut look.passed_over);
         if read.is_ok() && !is_earlier && facts.lacks_its_job() {
             let claim = segments::folder(&run_dir, incarnation).join(names::CLAIM);
-            read = Err(Unreadable::new(&claim, What::JobMissing));
+            read = Err(Unreadable::new(&claim, FileFault::JobMissing));
         }
         let is_read = read.is_ok() || is_earlier;
         let stop = read.err();
@@ -317,8 +317,8 @@ impl<D: Driver> Agent<D> {
         let is_sure = suspect.is_none_or(|(.., since)| now >= *since + D::SHOWN_LATE);
         let stops = files.and_then(|files| files.last()).filter(|_| is_sure);
         let was_cut = match stops.map(|file| &file.what) {
-            Some(What::Missing { .. }) => {
-                self.left_by_a_cut(token, entry.id) == super::recover::Left::Something
+            Some(FileFault::Missing { .. }) => {
+                self.left_by_a_cut(token, entry.id) == super::recover::CutRemnant::Something
             }
             _ => {
                 let is_over = self.origin(&token, entry).0 == decide::Origin::Over;
@@ -332,7 +332,7 @@ impl<D: Driver> Agent<D> {
             return;
         }
         // A file that the system does not deliver now may be there in a moment.
-        let passes = stops.is_none_or(|file| matches!(file.what, What::Refused(_)));
+        let passes = stops.is_none_or(|file| matches!(file.what, FileFault::Refused(_)));
         self.timers.look_later(token, incarnation, tracking);
         if passes {
             return;

@@ -47,7 +47,7 @@ struct QueuedJob {
     late: Duration,
     arrives: Instant,
     began: bool,
-    over: Option<Over>,
+    over: Option<JobEnd>,
     is_forgotten: bool,
     /// Whether another job of its submission was called for before.
     is_copy: bool,
@@ -56,7 +56,7 @@ struct QueuedJob {
 
 /// The end of a job.
 #[derive(Clone, Copy, Debug)]
-struct Over {
+struct JobEnd {
     at: Instant,
     state: &'static str,
 }
@@ -64,7 +64,7 @@ struct Over {
 impl QueuedJob {
     fn end(&mut self, state: &'static str) {
         let at = Instant::now();
-        self.over.get_or_insert(Over { at, state });
+        self.over.get_or_insert(JobEnd { at, state });
     }
 
     fn is_listed(&self) -> bool {
@@ -370,7 +370,9 @@ impl World {
         let ledger = self.node.paths().mum().join("ledger");
         loop {
             self.count(|counts| counts.leaders += 1);
-            let unsynced = self.lacks(Guard::SyncedLedger).then(|| Saved::of(&ledger));
+            let unsynced = self
+                .lacks(Guard::SyncedLedger)
+                .then(|| SavedFolder::of(&ledger));
             let (mut agent, mut boxes) = self.node.agent();
             let was_killed = self.leads(&mut agent, &mut boxes, runs).await;
             if !was_killed {
@@ -553,9 +555,9 @@ impl World {
 }
 
 /// The files of a folder.
-struct Saved(Vec<(PathBuf, Vec<u8>)>);
+struct SavedFolder(Vec<(PathBuf, Vec<u8>)>);
 
-impl Saved {
+impl SavedFolder {
     fn of(folder: &std::path::Path) -> Self {
         let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let files = files.map(|file| file.path());

@@ -271,7 +271,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         name: String::new(),
         remote: false,
         turns: Arc::default(),
-        asks: tokio::sync::watch::channel(nero_format::Scheduling::default()).1,
+        asks: tokio::sync::watch::channel(nero_format::SchedulerOptions::default()).1,
         away: NODE_AWAY,
         store: home.store(),
         results: nero_link::results::Places::of(home),

@@ -1,10 +1,10 @@
 //! Where a run may go and what it finds there.
 
 use crate::{commands, load, named, report};
-use nero_format::{DataPath, Definition, Placed};
+use nero_format::{DataPath, Definition, SourceText};
 use nero_model::data;
 
-fn text(placed: Option<&Placed>) -> Option<&str> {
+fn text(placed: Option<&SourceText>) -> Option<&str> {
     placed.map(|placed| placed.text.as_str())
 }
 

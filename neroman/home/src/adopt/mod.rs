@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nero_format::{
-    Buffering, Definition, Fetch, MetricReading, Monitor, Output, Param, Place, Resources,
+    Definition, Fetch, MetricReading, Monitor, Output, OutputBuffering, Param, Place, Resources,
     SharedPart, Source, SourceKind, Strays, Stream, Value,
 };
 use nero_model::ids::hex;
@@ -425,9 +425,9 @@ pub fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
         }
         .into(),
         buffering: match (spec.buffered, spec.line_buffered) {
-            (true, _) => Buffering::Untouched,
-            (false, true) => Buffering::Line,
-            (false, false) => Buffering::default(),
+            (true, _) => OutputBuffering::Untouched,
+            (false, true) => OutputBuffering::Line,
+            (false, false) => OutputBuffering::default(),
         },
         results_max_bytes: (spec.results_max_bytes > 0).then_some(spec.results_max_bytes),
         priority: spec.priority,

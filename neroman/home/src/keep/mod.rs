@@ -195,7 +195,7 @@ impl Keep {
         Ok(())
     }
 
-    fn load(&mut self, loaded: nero_store::Loaded) -> Result<State, LoadError> {
+    fn load(&mut self, loaded: nero_store::StoredState) -> Result<State, LoadError> {
         self.given.experiment = self.store.experiments_given()?;
         let mut state = State::default();
         state.highest = self.given.experiment;

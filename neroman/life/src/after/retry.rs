@@ -105,8 +105,8 @@ fn cause(state: &State, run: &Run) -> Option<Result<Cause, String>> {
 fn by_rule(state: &State, run: &Run, rule: u64) -> Option<Result<Cause, String>> {
     let rule = state.rules.get(&rule)?;
     let anywhere = match rule.action.as_str() {
-        restart if restart == RuleAction::Restart.word() => false,
-        requeue if requeue == RuleAction::Requeue.word() => true,
+        restart if restart == RuleAction::Restart.as_str() => false,
+        requeue if requeue == RuleAction::Requeue.as_str() => true,
         _ => return None,
     };
     let made = run.made.follows.as_ref().map_or(0, |one| one.by_rules);

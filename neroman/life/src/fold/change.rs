@@ -276,7 +276,7 @@ impl Rule {
     pub fn of(rule: &RuleDef, author: &str, origin: &str) -> Self {
         Self {
             id: 0,
-            action: rule.action.word().to_owned(),
+            action: rule.action.as_str().to_owned(),
             argument: rule.argument.clone(),
             text: rule.text.clone(),
             repeat_ms: rule.repeat_ms,

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nero_format::{Definition, EditMistake, Edited, Loaded, Place};
+use nero_format::{AppliedEdit, Definition, EditMistake, LoadedSource, Place};
 use nero_model::ExperimentId;
 
 pub(crate) use self::known::origin_of;
@@ -32,7 +32,7 @@ const NAMED_MAX: usize = 10;
 /// A source that was read, with the stamp of its file.
 #[derive(Clone, Debug)]
 pub struct Read {
-    pub loaded: Loaded,
+    pub loaded: LoadedSource,
     pub stamp: Stamp,
     /// The stamp of the YAML file beside a table.
     pub companion: Stamp,
@@ -252,7 +252,7 @@ impl MergeOutcome {
         &mut self,
         id: ExperimentId,
         old: &Experiment,
-        copy: &Edited,
+        copy: &AppliedEdit,
         source: u64,
         now: &Moment,
     ) -> bool {

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use nero_format::{Edit, Edited, Edits, Override};
+use nero_format::{AppliedEdit, Edit, Edits, Override};
 use nero_model::ExperimentId;
 
 use super::add::{self, Read};
@@ -138,8 +138,8 @@ pub fn edits(state: &State, read: &Read, missing: &HashSet<u64>, pending: &Pendi
 
 /// What people changed of the experiments of a source, by experiment.
 pub(crate) struct EditedOnes<'a> {
-    of: HashMap<u64, &'a Edited>,
-    new: Vec<&'a Edited>,
+    of: HashMap<u64, &'a AppliedEdit>,
+    new: Vec<&'a AppliedEdit>,
 }
 
 impl<'a> EditedOnes<'a> {
@@ -152,12 +152,12 @@ impl<'a> EditedOnes<'a> {
         }
     }
 
-    pub(crate) fn of_experiment(&self, id: ExperimentId) -> Option<&'a Edited> {
+    pub(crate) fn of_experiment(&self, id: ExperimentId) -> Option<&'a AppliedEdit> {
         self.of.get(&id.0).copied()
     }
 
     /// The copies that are made of what a definition describes.
-    pub(crate) fn new_copies(&self, definition: usize) -> impl Iterator<Item = &'a Edited> {
+    pub(crate) fn new_copies(&self, definition: usize) -> impl Iterator<Item = &'a AppliedEdit> {
         let new = self.new.iter().copied();
         new.filter(move |one| one.of == definition)
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nero_format::{Definition, Loaded, Param, Place, SharedPart, Source, SourceKind, Value};
+use nero_format::{Definition, LoadedSource, Param, Place, SharedPart, Source, SourceKind, Value};
 use nero_model::{ExperimentId, Phase, RunId, RunToken};
 
 use crate::facts::journal::{Exit, Incarnation, Key, TreeEnd};
@@ -43,7 +43,7 @@ pub(crate) fn definition(name: &str, lr: &str) -> Definition {
 
 pub(crate) fn source(path: &str, definitions: Vec<Definition>) -> Read {
     Read {
-        loaded: Loaded {
+        loaded: LoadedSource {
             source: Source {
                 path: PathBuf::from(path),
                 kind: SourceKind::Folder,

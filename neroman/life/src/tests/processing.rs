@@ -1,6 +1,6 @@
 //! What is made of a run's outputs, and when it is made anew.
 
-use nero_format::{Definition, ProcessedOutput, ProcessedUnit, Processing, PythonCall};
+use nero_format::{Definition, OutputProcessing, ProcessedOutput, ProcessedUnit, PythonCall};
 
 use nero_expr::{Expr, ParseContext};
 
@@ -29,7 +29,7 @@ fn ended_run() -> Lab {
         },
     };
     let definition = Definition {
-        processing: Processing {
+        processing: OutputProcessing {
             outputs: vec![output],
             plots: Vec::new(),
         }

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nero_model::RequestId;
-use nero_noodles::{Finding, NoodlesSpec, Severity, list_text};
+use nero_noodles::{Diagnostic, NoodlesSpec, Severity, list_text};
 use serde_json::{Value, json};
 
 use super::drive::{Drive, make_folder};
@@ -194,7 +194,7 @@ pub async fn begin(
     args: &Noodles,
     asked: &AskedFlow<'_>,
     spec: &NoodlesSpec,
-    findings: &[Finding],
+    findings: &[Diagnostic],
 ) -> Result<u8, Stop> {
     let log = log(args);
     if args.verbose {

@@ -18,7 +18,7 @@ use std::path::Path;
 
 use nero_model::safe::{Safe, quoted};
 use nero_noodles::{
-    CommandGroup, Experiment, Finding, Freshness, NoodlesSpec, STAGES, Severity, check, course,
+    CommandGroup, Diagnostic, Experiment, Freshness, NoodlesSpec, STAGES, Severity, check, course,
     read, target,
 };
 use nero_views::text::{join, plural};
@@ -131,7 +131,7 @@ fn place(path: &str, line: u32, column: u32) -> String {
 }
 
 /// Everything, as it is printed.
-fn shown(spec: &NoodlesSpec, path: &str, command_type: &str, findings: &[Finding]) -> String {
+fn shown(spec: &NoodlesSpec, path: &str, command_type: &str, findings: &[Diagnostic]) -> String {
     let mut text = String::new();
     let names = servers(spec, &mut text);
     for (key, experiments) in STAGES.iter().zip(&spec.stages) {

@@ -101,7 +101,7 @@ fn question(
     request: &v1::RuleBacktestRequest,
     context: &ParseContext,
 ) -> Result<Question, Failure> {
-    let known = RuleAction::ALL.map(RuleAction::word);
+    let known = RuleAction::ALL.map(RuleAction::as_str);
     let (action, _) = super::rules::action_of(&request.action);
     if !known.contains(&action) {
         let failure = Failure::usage(format!("not built yet: the action `{action}`"));

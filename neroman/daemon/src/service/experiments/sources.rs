@@ -86,7 +86,11 @@ impl SourceToRead {
         paths.map(|path| Self::again(state, path.clone())).collect()
     }
 
-    fn load(&self, defaults: &Defaults, edits: Edits) -> Result<nero_format::Loaded, FormatErrors> {
+    fn load(
+        &self,
+        defaults: &Defaults,
+        edits: Edits,
+    ) -> Result<nero_format::LoadedSource, FormatErrors> {
         if nero_format::is_rows(&self.path) {
             return nero_format::read_rows(&self.path, &self.rows, defaults, None, edits);
         }

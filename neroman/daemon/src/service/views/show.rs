@@ -10,7 +10,7 @@ use super::view::{self, Sight};
 use crate::service::Man;
 use crate::service::files::logs::copy_of;
 use crate::service::select;
-use nero_format::Scheduling;
+use nero_format::SchedulerOptions;
 use nero_home::failure::Failure;
 use nero_home::spec;
 use nero_life::experiment::Experiment;
@@ -29,7 +29,7 @@ fn asked_of_scheduler(experiment: &Experiment, run: Option<&Run>) -> Option<v1::
         &run.made.takes.scheduling
     });
     let node = run.and_then(Run::node).unwrap_or(nero_config::LOCAL);
-    let request = spec::scheduler(asks, &Scheduling::default(), node)?;
+    let request = spec::scheduler(asks, &SchedulerOptions::default(), node)?;
     Some(v1::SchedulerRequest {
         setup: Vec::new(),
         ..request

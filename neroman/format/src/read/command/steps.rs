@@ -155,7 +155,7 @@ pub(crate) fn argv(
 }
 
 /// The steps of a command line, as people read them; `None`: it has none.
-pub fn shown(argv: &[String]) -> Option<String> {
+pub fn shown_steps(argv: &[String]) -> Option<String> {
     let steps = all(argv)?.iter().map(|step| {
         let step = step.strip_prefix(RUN).unwrap_or(step);
         nero_model::data::display_text(step.trim())

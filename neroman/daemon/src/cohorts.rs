@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nero_life::cohort::{Cohorts, Folded};
-use nero_life::now::Now;
+use nero_life::cohort::{CohortUpdate, Cohorts};
+use nero_life::now::PresentTime;
 use nero_life::state::State;
 use nero_model::Home;
 use tokio::time::Instant;
@@ -66,12 +66,12 @@ async fn look(
     })
     .await?;
     let pasts = pasts::read(ledger, home, &state, wanted).await?;
-    let now = Now {
+    let now = PresentTime {
         ms: clock.now_ms(),
         pasts,
-        ..Now::default()
+        ..PresentTime::default()
     };
-    let (taken, Folded { inputs, due_ms }) = blocking(move || {
+    let (taken, CohortUpdate { inputs, due_ms }) = blocking(move || {
         let mut taken = taken;
         let folded = taken.fold(&state, &now);
         (taken, folded)

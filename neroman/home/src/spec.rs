@@ -13,7 +13,7 @@ use prost::Message as _;
 use crate::failure::Failure;
 
 use nero_life::change::Rule;
-use nero_life::run::{Made, Run, RunDemands};
+use nero_life::run::{Run, RunDemands, RunRecord};
 
 /// Variables of the command's shell that a job on `local` gets.
 const SHELL: [&str; 4] = ["PATH", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH"];
@@ -21,7 +21,7 @@ const SHELL: [&str; 4] = ["PATH", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH"
 /// The spec of a run, without its rules: rules may change before it is sent.
 pub fn build(
     definition: &Definition,
-    made: &Made,
+    made: &RunRecord,
     tree: &[u8],
     deployment: &[u8],
     shell: &[v1::EnvVar],
@@ -71,7 +71,7 @@ pub fn build(
 ///
 /// # Errors
 /// When the spec cannot be read.
-pub fn again(spec: &[u8], made: &Made) -> Result<Vec<u8>, Failure> {
+pub fn again(spec: &[u8], made: &RunRecord) -> Result<Vec<u8>, Failure> {
     let mut spec = v1::RunSpec::decode(spec)
         .map_err(|error| Failure::failed("its description cannot be read").caused_by(&error))?;
     spec.token = made.token.to_vec();
@@ -97,7 +97,7 @@ pub fn resources(resources: &Resources) -> v1::Resources {
 }
 
 /// The resources of a run on a node that has its own values of some.
-pub fn resources_on(made: &Made, node: &str) -> Option<v1::Resources> {
+pub fn resources_on(made: &RunRecord, node: &str) -> Option<v1::Resources> {
     if made.takes.on_nodes.is_empty() {
         return None;
     }

@@ -9,7 +9,7 @@ use nero_model::{ExperimentId, Phase, StateWord};
 use nero_table::child::CellToWrite;
 
 use nero_life::experiment::{Experiment, Origin};
-use nero_life::now::Now;
+use nero_life::now::PresentTime;
 use nero_life::pasts::{self, Pasts};
 use nero_life::scope::Sight;
 use nero_life::state::State;
@@ -71,7 +71,7 @@ impl Columns {
         &mut self,
         state: &State,
         origin: &Origin,
-        now: &Now,
+        now: &PresentTime,
     ) -> BTreeMap<ExperimentId, ShownRow> {
         let offset = origin.source.table.as_ref().map_or(0, |table| table.offset);
         let mut rows = BTreeMap::new();
@@ -106,7 +106,7 @@ impl Columns {
         self.is_over(cell.heading, text) && cell.value != Some(unstarted)
     }
 
-    fn values(&mut self, experiment: &Experiment, now: &Now) -> RowValues {
+    fn values(&mut self, experiment: &Experiment, now: &PresentTime) -> RowValues {
         if let Some((revision, values)) = self.before.get(&experiment.id)
             && *revision == experiment.revision
             && !self.uses_clock

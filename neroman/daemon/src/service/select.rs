@@ -12,7 +12,7 @@ use nero_wire::v1;
 use crate::service::{Man, blocking};
 use nero_home::failure::Failure;
 use nero_life::experiment::Experiment;
-use nero_life::now::Now;
+use nero_life::now::PresentTime;
 use nero_life::pasts::{self, Pasts};
 use nero_life::pick::Rows;
 use nero_life::run::Run;
@@ -28,7 +28,7 @@ pub(crate) struct Selection {
     text: String,
     selector: Selector,
     other_code: Arc<HashSet<ExperimentId>>,
-    now: Now,
+    now: PresentTime,
 }
 
 /// One picked experiment, and the run of it that is meant.
@@ -65,7 +65,7 @@ pub(crate) fn zone(name: &str, utc_offset_s: u32) -> TimeZone {
 pub(crate) fn read(
     selection: Option<v1::Selection>,
     empty: &str,
-    now: Now,
+    now: PresentTime,
 ) -> Result<Selection, Failure> {
     let given = selection.unwrap_or_default();
     let text = match given.text.trim() {
@@ -282,7 +282,7 @@ fn bad(text: &str, error: &SelectorError) -> Failure {
 ///
 /// # Errors
 /// When it picks none, or several.
-pub(crate) fn one(state: &State, what: &str, now: Now) -> Result<ChosenRun, Failure> {
+pub(crate) fn one(state: &State, what: &str, now: PresentTime) -> Result<ChosenRun, Failure> {
     let selection = v1::Selection {
         text: what.to_owned(),
         ..v1::Selection::default()

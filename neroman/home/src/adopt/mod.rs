@@ -16,9 +16,9 @@ use nero_model::{ExperimentId, RunId, RunToken};
 use nero_wire::v1;
 use prost::Message as _;
 
-use nero_life::change::{Change, Described, NewRun, Rule};
+use nero_life::change::{Change, ExperimentRecord, NewRun, Rule};
 use nero_life::experiment::{Experiment, Origin, Stamp};
-use nero_life::run::{Dispatch, Made, Run, RunDemands, UNREAD};
+use nero_life::run::{Dispatch, Run, RunDemands, RunRecord, UNREAD};
 use nero_life::state::State;
 use nero_life::taken_over::NOTE;
 
@@ -78,7 +78,7 @@ pub fn adopt(
             take(
                 &mut work,
                 &mut adopted,
-                Change::Experiment(Arc::new(Described {
+                Change::Experiment(Arc::new(ExperimentRecord {
                     id,
                     fingerprint: definition.fingerprint().into(),
                     definition,
@@ -278,9 +278,9 @@ fn same_rule(work: &State, rule: &v1::Rule) -> bool {
 }
 
 /// The record of a run, as far as its spec on `node` tells.
-pub fn made(id: RunId, token: RunToken, node: &str, spec: &v1::RunSpec, now_ms: i64) -> Made {
+pub fn made(id: RunId, token: RunToken, node: &str, spec: &v1::RunSpec, now_ms: i64) -> RunRecord {
     let resources = spec.resources.unwrap_or_default();
-    Made {
+    RunRecord {
         token,
         id,
         node: node.to_owned(),
@@ -325,7 +325,7 @@ pub fn made(id: RunId, token: RunToken, node: &str, spec: &v1::RunSpec, now_ms: 
 
 /// A placeholder run for a number that another node has, or no node any more.
 fn elsewhere(id: RunId, now_ms: i64) -> Change {
-    let made = Made {
+    let made = RunRecord {
         token: RunToken::random(),
         id,
         node: UNREAD.to_owned(),

@@ -27,7 +27,7 @@ use nero_life::change::Change;
 use nero_life::input::Input;
 use nero_life::notices::NoticeKind;
 use nero_life::state::State;
-use nero_life::waits::Waits;
+use nero_life::waits::WaitIndex;
 use nero_model::{ExperimentId, RequestId, RunId};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -122,7 +122,7 @@ impl Ledger {
             again: ring,
             refused: false,
             folding: Folding::default(),
-            waits: Waits::default(),
+            waits: WaitIndex::default(),
             keep,
             state,
             clock,

@@ -15,7 +15,7 @@ use crate::facts::dispatch::Dispatch;
 use crate::facts::follows::BY_RULES_MAX;
 pub use crate::facts::follows::{Cause, Follows};
 use crate::facts::journal::Exit;
-use crate::facts::made::Made;
+use crate::facts::made::RunRecord;
 use crate::facts::now::Moment;
 use crate::fold::change::{Change, NewRun, dispatch_changed};
 use crate::fold::errors::line_fits;
@@ -246,7 +246,7 @@ fn by_items(run: &Run, cause: &Cause) -> Vec<u32> {
 
 /// Gives a retry the factors of its `retry`; returns the words about them. `node`: that of
 /// the run before.
-fn grow(made: &mut Made, cause: &Cause, node: &str) -> String {
+fn grow(made: &mut RunRecord, cause: &Cause, node: &str) -> String {
     let Cause::Retry { on, item, .. } = cause else {
         return String::new();
     };

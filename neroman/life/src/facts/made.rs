@@ -15,7 +15,7 @@ use super::now::Tick;
 
 /// The facts of a run that never change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Made {
+pub struct RunRecord {
     pub token: RunToken,
     pub id: RunId,
     /// The word that was asked for: a node, a group, `any`. For a run made before
@@ -108,7 +108,7 @@ fn is_first(rank: &u32) -> bool {
     *rank == 0
 }
 
-impl Made {
+impl RunRecord {
     /// Holds what the run before it holds, where both are equal.
     pub fn share(&mut self, before: &Self) {
         self.again.share(&before.again);
@@ -235,7 +235,7 @@ impl RunDemands {
     }
 }
 
-impl Made {
+impl RunRecord {
     /// Time until a retry is due, by `retry.after`; 0 for any other run. After another start
     /// of this machine all of it counts anew, since only a boot clock decides.
     pub fn pause_left_ms(&self, now: &Tick) -> i64 {

@@ -1,6 +1,6 @@
 //! A cancel request for one run, and its node's answer.
 
-use super::late::{Late, StepResult};
+use super::late::{LateInput, StepResult};
 use super::lost;
 use crate::facts::dispatch::Cancel;
 use crate::facts::stage::{Stage, Verdict};
@@ -52,7 +52,7 @@ pub(crate) fn cancel(run: &Run, cancel: &Cancel) -> StepResult {
         CancelOutcome::GivenUp => {
             return Ok(lost::given_up(run, &cancel.author, cancel.asked_ms));
         }
-        CancelOutcome::Skipped(_) => return Err(Late),
+        CancelOutcome::Skipped(_) => return Err(LateInput),
         CancelOutcome::TakenAway => dispatch_changed(run, |dispatch| {
             dispatch.cancel = Some(cancel.clone());
             dispatch.stage.end(Verdict::TakenAway {

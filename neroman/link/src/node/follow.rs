@@ -29,7 +29,7 @@ use nero_home::ledger::{Late, Ledger};
 use nero_home::spec::run_ref;
 use nero_life::change::Change;
 use nero_life::input::Input;
-use nero_life::report::{self, Contradiction, Report, Standing, Stray};
+use nero_life::report::{self, Contradiction, Report, ReportedStage, Stray};
 use nero_life::reports;
 use nero_life::run::{Run, Unreadable};
 use nero_life::state::State;
@@ -408,17 +408,17 @@ fn reported(word: &v1::RunState) -> Report {
     }
 }
 
-fn standing(word: &v1::RunState) -> Standing {
+fn standing(word: &v1::RunState) -> ReportedStage {
     match word.stage() {
-        Stage::Unspecified => Standing::Held,
-        Stage::Waiting => Standing::Waiting,
-        Stage::Starting => Standing::Starting,
-        Stage::Running => Standing::Running,
-        Stage::Ended => Standing::Ended,
-        Stage::Settled => Standing::Settled,
-        Stage::TakenAway => Standing::TakenAway,
-        Stage::Refused => Standing::Refused,
-        Stage::UnknownRun => Standing::Unknown,
+        Stage::Unspecified => ReportedStage::Held,
+        Stage::Waiting => ReportedStage::Waiting,
+        Stage::Starting => ReportedStage::Starting,
+        Stage::Running => ReportedStage::Running,
+        Stage::Ended => ReportedStage::Ended,
+        Stage::Settled => ReportedStage::Settled,
+        Stage::TakenAway => ReportedStage::TakenAway,
+        Stage::Refused => ReportedStage::Refused,
+        Stage::UnknownRun => ReportedStage::Unknown,
     }
 }
 

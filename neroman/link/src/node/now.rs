@@ -13,7 +13,7 @@ use super::contacts::Contact;
 use crate::transfer::Hearer;
 use nero_home::clock::Clock;
 use nero_home::failure::Failure;
-use nero_life::now::{Moment, Now, Tick};
+use nero_life::now::{Moment, PresentTime, Tick};
 
 /// The present state of a node.
 #[derive(Clone, Debug, Default)]
@@ -257,7 +257,7 @@ pub struct NodeStates {
 impl NodeStates {
     /// The present moment, also on the boot clocks of nodes that reported
     /// theirs.
-    pub fn now(&self, clock: Clock) -> Now {
+    pub fn now(&self, clock: Clock) -> PresentTime {
         let here = clock.tick();
         let boot_ms = clock.boot_ms();
         let told = self.nodes.values().filter_map(|node| node.about.as_ref());
@@ -271,10 +271,10 @@ impl NodeStates {
             .collect();
         // Our own clock needs no node's report.
         boots.insert(here.boot, here.ms);
-        Now {
+        PresentTime {
             ms: clock.now_ms(),
             boots: Arc::new(boots),
-            ..Now::default()
+            ..PresentTime::default()
         }
     }
 

@@ -15,7 +15,7 @@ use crate::service::files::code;
 use crate::service::{Man, blocking};
 use nero_home::failure::Failure;
 use nero_home::ledger::{self, Decision};
-use nero_life::add::{MergeOutcome, Read, Seen, What};
+use nero_life::add::{DiffKind, ExperimentDiff, MergeOutcome, Read};
 use nero_life::state::State;
 
 impl Man {
@@ -186,13 +186,13 @@ pub(crate) fn reply(
     }
 }
 
-fn one(seen: &Seen) -> One {
+fn one(seen: &ExperimentDiff) -> One {
     let what = match seen.what {
-        What::Added => WireWhat::Added,
-        What::Changed => WireWhat::Changed,
-        What::Same => WireWhat::Same,
-        What::Gone => WireWhat::Gone,
-        What::Hidden => WireWhat::Hidden,
+        DiffKind::Added => WireWhat::Added,
+        DiffKind::Changed => WireWhat::Changed,
+        DiffKind::Same => WireWhat::Same,
+        DiffKind::Gone => WireWhat::Gone,
+        DiffKind::Hidden => WireWhat::Hidden,
     };
     One {
         experiment: seen.id.0,

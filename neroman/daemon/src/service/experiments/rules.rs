@@ -67,7 +67,7 @@ impl Man {
             let (rule, changes) = rules::add(state, &ids, new, now_ms);
             let mut off = rules::InapplicableRules::default();
             for experiment in ids.iter().filter_map(|id| state.experiment(*id)) {
-                off.look(rule, &text, "", experiment);
+                off.check(rule, &text, "", experiment);
             }
             if let Some(never) = off.never_holds(ids.len()) {
                 let failure = Failure::usage(format!("the rule never holds: {never}"))

@@ -10,7 +10,7 @@ use nero_wire::v1;
 
 use crate::service::Man;
 use nero_home::failure::Failure;
-use nero_life::reason::{Kind, Why};
+use nero_life::reason::{Kind, WaitReason};
 use nero_life::state::State;
 use nero_link::node::{Described, NodeNow, open_runs};
 
@@ -130,7 +130,7 @@ impl Man {
 /// The reasons that keep files of our runs from a node, each once, and the nodes from
 /// which runs came.
 fn troubles(state: &State, node: &str) -> Vec<String> {
-    let mut runs: BTreeMap<Kind, (&Why, u64)> = BTreeMap::new();
+    let mut runs: BTreeMap<Kind, (&WaitReason, u64)> = BTreeMap::new();
     let mut came: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for run in open_runs(state, node)
         .into_iter()

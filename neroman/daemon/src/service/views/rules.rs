@@ -10,7 +10,7 @@ use nero_home::failure::Failure;
 use nero_home::spec;
 use nero_life::change::Rule;
 use nero_life::experiment::Experiment;
-use nero_life::now::Now;
+use nero_life::now::PresentTime;
 use nero_life::run::Run;
 use nero_life::scope::Sight;
 use nero_life::standing;
@@ -148,7 +148,7 @@ fn place(text: &str) -> String {
 /// A rule that this daemon evaluates.
 fn of_daemon(rule: &Rule, expr: &Expr, experiment: &Experiment, run: &Run) -> v1::RuleState {
     let firing = run.fired().get(&rule.id).cloned().unwrap_or_default();
-    let now = Now::default();
+    let now = PresentTime::default();
     let sight = Sight {
         experiment,
         run: Some(run),

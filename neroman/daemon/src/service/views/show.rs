@@ -292,7 +292,7 @@ fn run_view(run: &Run, sight: &Sight<'_>) -> v1::RunView {
     let (exit_code, signal) = view::exit(run);
     v1::RunView {
         number: run.made.id.number,
-        state: run.word().as_str().to_owned(),
+        state: run.state_word().as_str().to_owned(),
         reason: run.reason().map(ToString::to_string).unwrap_or_default(),
         node: run.node_word().to_owned(),
         created_ms: run.made.created_ms,
@@ -343,7 +343,7 @@ fn strays(run: &Run) -> Option<v1::Strays> {
 const HOSTS_SHOWN_MAX: usize = 16;
 
 /// "SLURM's job 12_3 on n1, partition main, 2 CPUs, 4.0G memory, GPU 0".
-fn granted(one: &nero_life::journal::Granted) -> String {
+fn granted(one: &nero_life::journal::SchedulerGrant) -> String {
     let on = match one.hosts.len() {
         0 | 1 => one.host.clone(),
         hosts => {

@@ -82,7 +82,7 @@ fn why(mut rule: v1::RuleState, expr: Option<&Expr>, sight: &Sight<'_>) -> Why {
         name: sight.experiment.definition.name.clone(),
         run: sight.run.map_or(0, |run| run.made.id.number),
         state: match sight.run {
-            Some(run) => run.word().as_str().to_owned(),
+            Some(run) => run.state_word().as_str().to_owned(),
             None => "defined".to_owned(),
         },
         holds: parts

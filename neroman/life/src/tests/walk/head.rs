@@ -16,7 +16,7 @@ use crate::fold::change::Change;
 use crate::fold::groups;
 use crate::fold::run::Run;
 use crate::fold::state::State;
-use crate::place::waits::Waits;
+use crate::place::waits::WaitIndex;
 use crate::place::{batch, locks};
 use crate::source::abort;
 use crate::step::input::Input;
@@ -53,7 +53,7 @@ pub(super) struct Head {
     pub synced: (State, BTreeMap<RunId, usize>),
     /// The experiments without their runs.
     pub base: State,
-    pub waits: Waits,
+    pub waits: WaitIndex,
     pub is_described: bool,
     pub is_up: bool,
     pub boot: u32,
@@ -122,7 +122,7 @@ impl Head {
             state: base.clone(),
             base,
             known: BTreeMap::new(),
-            waits: Waits::default(),
+            waits: WaitIndex::default(),
             is_described: true,
             is_up: true,
             boot: 1,
@@ -256,7 +256,7 @@ impl World {
             let node = new.and_then(Run::node).map(str::to_owned);
             let shown = |run: Option<&Run>| {
                 run.map_or_else(String::new, |run| {
-                    format!("{} {}", run.dispatch.stage.word(), run.phase().as_str())
+                    format!("{} {}", run.dispatch.stage.label(), run.phase().as_str())
                 })
             };
             if self.clock.is_told && shown(old) != shown(new) {
@@ -314,7 +314,7 @@ impl World {
         }
         self.head.state = state;
         self.head.synced = (self.head.state.clone(), self.head.known.clone());
-        self.head.waits = Waits::default();
+        self.head.waits = WaitIndex::default();
         self.head.is_described = true;
         self.head.is_up = true;
         for node in 0..self.nodes.len() {

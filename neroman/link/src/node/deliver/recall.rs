@@ -15,7 +15,7 @@ use nero_home::spec::run_ref;
 use nero_life::change::Change;
 use nero_life::input::{Input, Placement};
 use nero_life::now::Tick;
-use nero_life::recall::{self, Said};
+use nero_life::recall::{self, RecallAnswer};
 use nero_life::run::Run;
 use nero_life::state::State;
 
@@ -72,7 +72,7 @@ impl Deliver {
             }
             // A node without anything of a run has nothing to forget, and may get it
             // again.
-            let over = |one: &&v1::cancel_reply::One| said(one) == Some(Said::Never);
+            let over = |one: &&v1::cancel_reply::One| said(one) == Some(RecallAnswer::Never);
             let over = reply.runs.iter().filter(over);
             all_over.extend(over.map(|one| one.token.clone()));
             let node = self.settings.name.clone();
@@ -142,11 +142,11 @@ fn answered(
 }
 
 /// The node's answer; `None` if the run's records will tell.
-fn said(one: &v1::cancel_reply::One) -> Option<Said> {
+fn said(one: &v1::cancel_reply::One) -> Option<RecallAnswer> {
     match one.outcome() {
-        Outcome::NeverStarted => Some(Said::Never),
-        Outcome::UnknownRun => Some(Said::Nothing),
-        Outcome::GoesOn | Outcome::Asked => Some(Said::Begun),
+        Outcome::NeverStarted => Some(RecallAnswer::Never),
+        Outcome::UnknownRun => Some(RecallAnswer::Nothing),
+        Outcome::GoesOn | Outcome::Asked => Some(RecallAnswer::Begun),
         Outcome::Ended | Outcome::Unspecified => None,
     }
 }

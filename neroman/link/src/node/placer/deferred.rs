@@ -13,7 +13,7 @@ use nero_life::choose::choose_but;
 use nero_life::input::Input;
 use nero_life::locks::Locks;
 use nero_life::now::Tick;
-use nero_life::place::{Candidate, Choice, Standing};
+use nero_life::place::{Candidate, Choice, NodeAvailability};
 use nero_life::state::State;
 
 impl Placer {
@@ -104,7 +104,7 @@ impl Placer {
     /// the node has `cores` processors free, and starts runs. A node that is
     /// being asked counts.
     fn starts_now(&self, candidate: &Candidate, cores: f64) -> bool {
-        let Standing::Known(figures) = &candidate.standing else {
+        let NodeAvailability::Known(figures) = &candidate.standing else {
             return true;
         };
         let holds = |now: NodeNow| {

@@ -6,7 +6,7 @@ use nero_life::abort;
 use nero_life::change::{Change, NewRun};
 use nero_life::experiment::Experiment;
 use nero_life::rules::InapplicableRules;
-use nero_life::run::{Dispatch, Line, Made};
+use nero_life::run::{Dispatch, Line, RunRecord};
 use nero_life::start::{self, Plan};
 use nero_life::state::State;
 use nero_model::{ExperimentId, RunId};
@@ -111,7 +111,7 @@ impl NewRuns<'_> {
         }
         for rule in rules.iter().filter_map(|id| self.work.rules.get(id)) {
             self.off
-                .look(rule.id, &rule.text, &rule.origin, &experiment);
+                .check(rule.id, &rule.text, &rule.origin, &experiment);
         }
         let asked = self.asked;
         let place = InStart {
@@ -141,7 +141,7 @@ impl NewRuns<'_> {
         experiment: &Experiment,
         id: RunId,
         place: &InStart,
-    ) -> Result<(Made, Option<String>, Vec<u8>), Failure> {
+    ) -> Result<(RunRecord, Option<String>, Vec<u8>), Failure> {
         let frozen = FolderToFreeze::of(&experiment.definition);
         let frozen = self.prepared.frozen.get(&frozen);
         let frozen = frozen.ok_or_else(Failure::moved)?;
@@ -159,7 +159,7 @@ impl NewRuns<'_> {
     }
 
     /// What the run waits for.
-    fn dispatch(&mut self, made: &Made, node: Option<String>, after: Option<u32>) -> Dispatch {
+    fn dispatch(&mut self, made: &RunRecord, node: Option<String>, after: Option<u32>) -> Dispatch {
         let needs_others = made.precedence.waits_for_others();
         // A run that waits for others takes its place in the line when they have ended.
         let is_turn_later = |at_most| needs_others || self.at_once >= at_most;
@@ -190,12 +190,12 @@ fn placed_run(
     id: RunId,
     frozen: &Frozen,
     now_ms: i64,
-) -> Result<(Made, Option<String>), Failure> {
+) -> Result<(RunRecord, Option<String>), Failure> {
     let mut placed = asked.places.of(experiment)?;
     placed.resume(asked, experiment);
     let node = placed.node.clone();
     let results_max_bytes = asked.places.results_max_bytes(experiment);
-    let made = Made {
+    let made = RunRecord {
         created: Some(asked.at.tick.clone()),
         priority: experiment.definition.priority,
         ..made(experiment, id, frozen, placed, now_ms, results_max_bytes)

@@ -14,7 +14,7 @@ use crate::blocking::blocking;
 use crate::pasts;
 use nero_home::clock::Clock;
 use nero_home::failure::Failure;
-use nero_home::ledger::{Audience, Late, Ledger};
+use nero_home::ledger::{Audience, LatePolicy, Ledger};
 
 /// The least time between two looks at all cohorts.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -36,7 +36,7 @@ pub(crate) async fn run(ledger: Ledger, home: Home, clock: Clock) {
         }
         let state = states.state();
         let began = Instant::now();
-        due = match look(&ledger, &home, clock, &mut cohorts, state).await {
+        due = match update_numbers(&ledger, &home, clock, &mut cohorts, state).await {
             Ok(wait) => wait.map(|wait| Instant::now() + wait),
             Err(failure) => {
                 tracing::warn!(%failure, "rules over peers keep their last numbers for now");
@@ -51,7 +51,7 @@ pub(crate) async fn run(ledger: Ledger, home: Home, clock: Clock) {
 }
 
 /// Updates the numbers once; returns after which time a number may be sent that came too soon.
-async fn look(
+async fn update_numbers(
     ledger: &Ledger,
     home: &Home,
     clock: Clock,
@@ -79,7 +79,7 @@ async fn look(
     .await?;
     *cohorts = taken;
     if !inputs.is_empty() {
-        let late = Late::Passes("it ended, or is being ended");
+        let late = LatePolicy::Passes("it ended, or is being ended");
         ledger.happened(false, inputs, late).await?;
     }
     let wait_ms = due_ms.map(|due_ms| due_ms.saturating_sub(clock.now_ms()).max(0));

@@ -62,7 +62,7 @@ pub struct PartsOutcome {
 
 /// The folds that are not committed, and the positions of the series.
 #[derive(Debug, Default)]
-pub(crate) struct Folding {
+pub(crate) struct PendingFolds {
     journals: HashMap<RunId, Journal>,
     fresh: HashMap<RunId, RunFolded>,
     /// Positions of the series in the segments of recent runs, everything folded so
@@ -73,7 +73,7 @@ pub(crate) struct Folding {
     again: HashMap<RunId, Journal>,
 }
 
-impl Folding {
+impl PendingFolds {
     /// Folds one part over a working state.
     pub(crate) fn part(
         &mut self,

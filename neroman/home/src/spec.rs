@@ -315,7 +315,7 @@ pub fn rule(rule: &Rule) -> v1::Rule {
 }
 
 /// The command as it is shown: places of data as they were written.
-pub fn shown(argv: &[String]) -> Vec<String> {
+pub fn display_command(argv: &[String]) -> Vec<String> {
     if let Some(steps) = nero_format::shown_steps(argv) {
         return vec![steps];
     }

@@ -23,14 +23,14 @@ pub use screen::Screen;
 
 /// The outputs of a verb.
 #[derive(Clone, Copy, Debug)]
-pub struct Out {
+pub struct VerbOutput {
     /// The properties of the terminal.
     pub screen: Screen,
     /// Whether the verb was typed with `--json`.
     pub as_json: bool,
 }
 
-impl Out {
+impl VerbOutput {
     /// Writes text that was made safe already.
     ///
     /// # Errors

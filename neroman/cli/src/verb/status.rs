@@ -12,7 +12,7 @@ use super::{node, watch};
 use crate::args::Status;
 use crate::fault::{Fault, Stop, code};
 use crate::say::experiments::as_table;
-use crate::say::{Out, Screen, overview};
+use crate::say::{Screen, VerbOutput, overview};
 use crate::session::{Session, selection};
 
 /// Runs the verb.
@@ -175,7 +175,7 @@ async fn found(session: &mut Session, args: &Status) -> Result<StatusSubject, St
 
 /// What is asked for besides the selection: where an overview may be shown, what all experiments
 /// have in common, and no more of them than the screen has lines.
-fn asked(out: &Out, args: &Status) -> ListRequest {
+fn asked(out: &VerbOutput, args: &Status) -> ListRequest {
     let mut asked = ListRequest {
         facts: asked_facts(args),
         ..ListRequest::default()

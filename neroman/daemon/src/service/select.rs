@@ -282,7 +282,11 @@ fn bad(text: &str, error: &SelectorError) -> Failure {
 ///
 /// # Errors
 /// When it picks none, or several.
-pub(crate) fn one(state: &State, what: &str, now: PresentTime) -> Result<ChosenRun, Failure> {
+pub(crate) fn choose_single(
+    state: &State,
+    what: &str,
+    now: PresentTime,
+) -> Result<ChosenRun, Failure> {
     let selection = v1::Selection {
         text: what.to_owned(),
         ..v1::Selection::default()

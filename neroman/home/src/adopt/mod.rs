@@ -34,7 +34,7 @@ const ELSEWHERE_MAX: usize = 1_000_000;
 
 /// What is taken over.
 #[derive(Debug, Default)]
-pub struct Adopted {
+pub struct AdoptedRuns {
     pub experiments: usize,
     pub runs: usize,
     pub changes: Vec<Change>,
@@ -52,8 +52,8 @@ pub fn adopt(
     folder: &Path,
     specs: Vec<v1::RunSpec>,
     now_ms: i64,
-) -> Adopted {
-    let mut adopted = Adopted::default();
+) -> AdoptedRuns {
+    let mut adopted = AdoptedRuns::default();
     let mut by_experiment: BTreeMap<u64, BTreeMap<u32, v1::RunSpec>> = BTreeMap::new();
     for spec in specs {
         let (experiment, number) = (spec.experiment, spec.number);
@@ -108,7 +108,7 @@ pub fn adopt(
             continue;
         }
         for (number, spec) in runs {
-            one(
+            adopt_run(
                 &mut work,
                 &mut adopted,
                 node,
@@ -137,13 +137,13 @@ fn other(known: &Experiment, runs: &BTreeMap<u32, v1::RunSpec>) -> bool {
     !named && !shared()
 }
 
-fn take(work: &mut State, adopted: &mut Adopted, change: Change) {
+fn take(work: &mut State, adopted: &mut AdoptedRuns, change: Change) {
     work.apply(&change);
     adopted.changes.push(change);
 }
 
 /// The placeholder source of all definitions.
-fn origin(work: &mut State, adopted: &mut Adopted, folder: &Path) -> u64 {
+fn origin(work: &mut State, adopted: &mut AdoptedRuns, folder: &Path) -> u64 {
     let (id, new) = placeholder(work, folder);
     if let Some(change) = new {
         take(work, adopted, change);
@@ -181,7 +181,7 @@ pub fn placeholder(work: &State, folder: &Path) -> (u64, Option<Change>) {
 /// Rules keep their numbers: journals name them.
 fn rules(
     work: &mut State,
-    adopted: &mut Adopted,
+    adopted: &mut AdoptedRuns,
     runs: &BTreeMap<u64, BTreeMap<u32, v1::RunSpec>>,
 ) {
     let mut all: BTreeMap<u64, Rule> = BTreeMap::new();
@@ -204,9 +204,9 @@ fn rules(
     }
 }
 
-fn one(
+fn adopt_run(
     work: &mut State,
-    adopted: &mut Adopted,
+    adopted: &mut AdoptedRuns,
     node: &str,
     id: RunId,
     spec: &v1::RunSpec,

@@ -29,7 +29,7 @@ fn spec(experiment: u64, number: u32) -> v1::RunSpec {
     }
 }
 
-fn take_all(state: &mut State, node: &str, specs: Vec<v1::RunSpec>) -> Adopted {
+fn take_all(state: &mut State, node: &str, specs: Vec<v1::RunSpec>) -> AdoptedRuns {
     let adopted = adopt(state, node, Path::new("/home/taken-over"), specs, 1000);
     for change in &adopted.changes {
         state.apply(change);

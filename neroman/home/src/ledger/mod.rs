@@ -34,9 +34,9 @@ use tokio::time::Instant;
 
 use crate::clock::Clock;
 use crate::failure::Failure;
-use crate::folding::{Folding, OwnedPart, PartsOutcome};
+use crate::folding::{OwnedPart, PartsOutcome, PendingFolds};
 use crate::keep::Keep;
-pub use decision::{Decision, Late};
+pub use decision::{Decision, LatePolicy};
 use delivery::Outbox;
 use durable::CommitCounts;
 use message::{DecisionFunction, Message, NoteChanges, WriteResult};
@@ -121,7 +121,7 @@ impl Ledger {
             full: tell_full,
             again: ring,
             refused: false,
-            folding: Folding::default(),
+            folding: PendingFolds::default(),
             waits: WaitIndex::default(),
             keep,
             state,
@@ -222,7 +222,7 @@ impl Ledger {
         &self,
         durable: bool,
         inputs: Vec<(RunId, Input)>,
-        late: Late,
+        late: LatePolicy,
     ) -> Result<(), Failure> {
         self.note(durable, move |state, now_ms| {
             late.steps(state, &inputs, now_ms)

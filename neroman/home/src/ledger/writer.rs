@@ -12,7 +12,7 @@ use super::message::{DecisionFunction, Message, NoteChanges, WriteResult};
 use super::{Bell, NoRoom, WantsNotice};
 use crate::clock::Clock;
 use crate::failure::Failure;
-use crate::folding::{Folding, OwnedPart, PartsOutcome};
+use crate::folding::{OwnedPart, PartsOutcome, PendingFolds};
 use crate::keep::{Batch, Keep, WriteFailure};
 use crate::spec;
 use nero_life::change::Change;
@@ -31,7 +31,7 @@ type EncodedReply = Result<Vec<u8>, Failure>;
 pub(super) struct Writer {
     pub(super) keep: Keep,
     pub(super) state: State,
-    pub(super) folding: Folding,
+    pub(super) folding: PendingFolds,
     /// What runs wait for in `state`, and in the batch that is being carried out.
     pub(super) waits: WaitIndex,
     pub(super) clock: Clock,
@@ -560,7 +560,7 @@ mod tests {
             full: watch::channel(None).0,
             again: watch::channel(()).0,
             refused: false,
-            folding: Folding::default(),
+            folding: PendingFolds::default(),
             waits: WaitIndex::default(),
             outbox: Outbox::new().0,
             wants_notice: Arc::new(|_| false),

@@ -25,7 +25,7 @@ use super::now::StatePublisher;
 use super::{Settings, open_runs};
 use nero_home::failure::Failure;
 use nero_home::folding::OwnedPart;
-use nero_home::ledger::{Late, Ledger};
+use nero_home::ledger::{LatePolicy, Ledger};
 use nero_home::spec::run_ref;
 use nero_life::change::Change;
 use nero_life::input::Input;
@@ -193,7 +193,9 @@ impl Replication {
         );
         let stray = Input::Stray { node };
         let inputs = runs.into_iter().map(|id| (id, stray.clone())).collect();
-        self.ledger.happened(false, inputs, Late::Never).await?;
+        self.ledger
+            .happened(false, inputs, LatePolicy::Never)
+            .await?;
         self.inbox.look_at_all();
         Ok(())
     }
@@ -371,7 +373,7 @@ fn said(state: &State, node: &str, states: &[v1::RunState], now_ms: i64) -> Vec<
         }
         Some((id, report))
     };
-    let late = Late::Passes("the run is elsewhere or closed, which its node is told");
+    let late = LatePolicy::Passes("the run is elsewhere or closed, which its node is told");
     let reports = states.iter().filter_map(report);
     reports::said(state, node, reports, now_ms, |error| late.log(&error))
 }

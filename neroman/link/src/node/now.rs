@@ -41,7 +41,7 @@ pub struct NodeNow {
     /// The transfer to the node that is under way.
     pub transfer: Option<v1::Progress>,
     /// The newest description.
-    pub about: Option<Arc<Described>>,
+    pub about: Option<Arc<ReceivedDescription>>,
     /// The greeting of its agent.
     pub hello: Option<Arc<v1::Hello>>,
     /// The ssh connection to another machine.
@@ -59,7 +59,7 @@ pub struct NodeNow {
 
 /// A node's description, and its time.
 #[derive(Clone, Debug, Default)]
-pub struct Described {
+pub struct ReceivedDescription {
     pub description: v1::NodeDescription,
     /// Our boot clock when the node's showed `description.boot_ms`.
     pub boot_ms: i64,
@@ -293,7 +293,7 @@ impl NodeStates {
 }
 
 /// Shows transfers beside the state of a node.
-pub(super) fn shown(tell: StatePublisher) -> Hearer {
+pub(super) fn progress_hearer(tell: StatePublisher) -> Hearer {
     Arc::new(move |progress| {
         // Progress wakes no task that waits for news of the node.
         tell.quietly(|now| now.transfer.clone_from(&progress));

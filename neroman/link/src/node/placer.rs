@@ -18,7 +18,7 @@ use super::described::figures;
 use super::now::NodeNow;
 use super::registry::Nodes;
 use crate::restored;
-use nero_home::ledger::Late;
+use nero_home::ledger::LatePolicy;
 use nero_life::choose::{choose, count, is_alike};
 use nero_life::input::Input;
 use nero_life::locks::Locks;
@@ -53,7 +53,7 @@ pub(super) async fn run(nodes: Nodes) {
     let mut known = placer.nodes.watch();
     loop {
         known.borrow_and_update();
-        let pause = placer.look().await;
+        let pause = placer.place_runs().await;
         let Placer { nodes, probes, .. } = &mut placer;
         let news = async {
             tokio::select! {
@@ -109,7 +109,7 @@ impl DescriptionRequest {
 impl Placer {
     /// Places the runs that can be placed; returns how soon to look again, if
     /// any is left.
-    async fn look(&mut self) -> Option<Duration> {
+    async fn place_runs(&mut self) -> Option<Duration> {
         let state = self.nodes.ledger().state();
         if state.restored.made_ms != 0 {
             let config = self.nodes.usable_config();
@@ -303,7 +303,7 @@ impl Placer {
         }
         let input = |(id, choice)| (id, Input::Choice(choice));
         let choices: Vec<_> = choices.into_iter().map(input).collect();
-        let late = Late::Passes("it was cancelled or placed meanwhile");
+        let late = LatePolicy::Passes("it was cancelled or placed meanwhile");
         let ledger = self.nodes.ledger();
         let written = ledger.happened(durable, choices, late).await;
         if let Err(failure) = written {
@@ -355,7 +355,7 @@ impl Placer {
         if taken.is_empty() {
             return due;
         }
-        let late = Late::Passes("it was offered to its node or cancelled meanwhile");
+        let late = LatePolicy::Passes("it was offered to its node or cancelled meanwhile");
         let ledger = self.nodes.ledger();
         let written = ledger.happened(false, taken, late).await;
         if let Err(failure) = written {

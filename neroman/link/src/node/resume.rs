@@ -11,7 +11,7 @@ use super::Settings;
 use crate::snapshot::{self, SnapshotError};
 use nero_home::failure::Failure;
 use nero_home::keep::unhex;
-use nero_home::ledger::{Late, Ledger};
+use nero_home::ledger::{LatePolicy, Ledger};
 use nero_home::spec::run_ref;
 use nero_life::input::Input;
 use nero_life::run::{Results, Run};
@@ -119,5 +119,5 @@ async fn freeze(
 async fn remember(ledger: &Ledger, id: RunId, overlay: String) -> Result<(), Failure> {
     let checkpoints = Input::Checkpoints { overlay };
     let inputs = vec![(id, checkpoints)];
-    ledger.happened(false, inputs, Late::Never).await
+    ledger.happened(false, inputs, LatePolicy::Never).await
 }

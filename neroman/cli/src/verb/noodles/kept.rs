@@ -18,7 +18,7 @@ use super::{caller, place, understood};
 use crate::args::Noodles;
 use crate::fault::{Fault, Stop, code};
 use crate::say::table::{self, Cell, Column};
-use crate::session::{Left, Session, home};
+use crate::session::{InterruptNotice, Session, home};
 use crate::verb::change::template;
 
 /// A flow that was asked for.
@@ -317,7 +317,7 @@ async fn follow(
     make_folder(&kept.groups())?;
     let _ = fs::remove_file(kept.refused());
     private(&kept.env(), &caller::lines(&kept.refused()))?;
-    session.on_interrupt(Left::text(format!("{} goes on", kept.resume())));
+    session.on_interrupt(InterruptNotice::text(format!("{} goes on", kept.resume())));
     let mut drive = Drive::new(session, spec, kept, journal, log, args.probe_limit);
     drive.connections.is_off = args.own_connections;
     let deadline = async {

@@ -68,7 +68,7 @@ pub async fn run(session: &mut Session, args: &Noodles) -> Result<u8, Stop> {
         };
         return kept::begin(session, args, &asked, &spec, &findings).await;
     }
-    let text = shown(&spec, path, command_type, &findings);
+    let text = spec_text(&spec, path, command_type, &findings);
     session.out.text(&text)?;
     let never = findings.iter().any(|one| one.severity == Severity::Never);
     Ok(code::ok_if(!never))
@@ -80,7 +80,7 @@ pub async fn run(session: &mut Session, args: &Noodles) -> Result<u8, Stop> {
 /// The daemon is not there.
 pub async fn interrupted(session: &mut Session, run: &str) -> Result<(), Stop> {
     tokio::select! {
-        _ = tokio::signal::ctrl_c() => abort::one(session, run).await,
+        _ = tokio::signal::ctrl_c() => abort::abort_run(session, run).await,
         ended = wait::to_end(session, selection(&[run.to_owned()])) => ended,
     }
 }
@@ -131,7 +131,12 @@ fn place(path: &str, line: u32, column: u32) -> String {
 }
 
 /// Everything, as it is printed.
-fn shown(spec: &NoodlesSpec, path: &str, command_type: &str, findings: &[Diagnostic]) -> String {
+fn spec_text(
+    spec: &NoodlesSpec,
+    path: &str,
+    command_type: &str,
+    findings: &[Diagnostic],
+) -> String {
     let mut text = String::new();
     let names = servers(spec, &mut text);
     for (key, experiments) in STAGES.iter().zip(&spec.stages) {
@@ -141,7 +146,7 @@ fn shown(spec: &NoodlesSpec, path: &str, command_type: &str, findings: &[Diagnos
         let count = plural(experiments.len(), "experiment");
         let _ = writeln!(text, "{key}: {count} for {}", quoted(command_type));
         for experiment in experiments {
-            one(experiment, &mut text);
+            write_experiment(experiment, &mut text);
         }
         text.push('\n');
     }
@@ -190,7 +195,7 @@ fn servers(spec: &NoodlesSpec, text: &mut String) -> Vec<String> {
     names
 }
 
-fn one(experiment: &Experiment, text: &mut String) {
+fn write_experiment(experiment: &Experiment, text: &mut String) {
     let name = quoted(&experiment.name);
     if experiment.commands.is_empty() {
         let _ = writeln!(text, "  {name}  no commands: counts as deployed");

@@ -178,7 +178,7 @@ pub(crate) fn reply(
     folders: &[v1::FolderTaken],
 ) -> v1::AddReply {
     v1::AddReply {
-        experiments: merged.seen.iter().map(one).collect(),
+        experiments: merged.seen.iter().map(reply_line).collect(),
         notes: notes(reads, merged),
         range: merged.range(),
         folders: folders.to_vec(),
@@ -186,7 +186,7 @@ pub(crate) fn reply(
     }
 }
 
-fn one(seen: &ExperimentDiff) -> One {
+fn reply_line(seen: &ExperimentDiff) -> One {
     let what = match seen.what {
         DiffKind::Added => WireWhat::Added,
         DiffKind::Changed => WireWhat::Changed,

@@ -86,7 +86,7 @@ impl Man {
         let ends = matches!(request.action.as_str(), "abort" | "restart" | "requeue");
         Ok(v1::RuleBacktestReply {
             runs: told
-                .filter_map(|(one, good)| shown(&state, one, good))
+                .filter_map(|(one, good)| reply_run(&state, one, good))
                 .collect(),
             text: question.rule.canonical(),
             ends,
@@ -295,7 +295,7 @@ impl Question {
     }
 }
 
-fn shown(state: &State, one: &ReplayResult, good: bool) -> Option<reply::Run> {
+fn reply_run(state: &State, one: &ReplayResult, good: bool) -> Option<reply::Run> {
     let experiment = state.experiment(one.run.experiment)?;
     let run = experiment.run(one.run.number)?;
     let fired = one.fired.as_ref().ok().and_then(Option::as_ref);

@@ -487,7 +487,7 @@ fn dry(
     }
     let experiments = plans
         .iter()
-        .filter_map(|plan| one(&prospect, plan))
+        .filter_map(|plan| reply_line(&prospect, plan))
         .collect();
     let mut notes = prepared.notes.clone();
     notes.extend(off.notes());
@@ -512,7 +512,7 @@ fn look_at_rules(state: &State, experiment: &Experiment, off: &mut rules::Inappl
     }
 }
 
-fn one(state: &State, plan: &Plan) -> Option<One> {
+fn reply_line(state: &State, plan: &Plan) -> Option<One> {
     let (id, run, skipped) = match plan {
         Plan::Run { id, .. } => (id.experiment, id.number, None),
         Plan::Skip { id, why } => (*id, 0, Some(why)),

@@ -153,7 +153,7 @@ impl Man {
     }
 
     async fn unschedulable(&self, asking: &[RunDemand]) -> Vec<String> {
-        let (lines, unknown) = self.look(asking);
+        let (lines, unknown) = self.check(asking);
         if unknown.is_empty() {
             return lines;
         }
@@ -167,11 +167,11 @@ impl Man {
             });
         // A node that has not answered by then counts as unknown.
         let _ = tokio::time::timeout(PATIENCE, join_all(asked)).await;
-        self.look(asking).0
+        self.check(asking).0
     }
 
     /// The lines, and the nodes whose description is missing.
-    fn look(&self, asking: &[RunDemand]) -> (Vec<String>, BTreeSet<String>) {
+    fn check(&self, asking: &[RunDemand]) -> (Vec<String>, BTreeSet<String>) {
         let asking = together(asking);
         let config = self.nodes.usable_config();
         let state = self.ledger.state();

@@ -40,7 +40,7 @@ impl Man {
     /// All facts of one experiment or run.
     pub(crate) async fn show(&self, request: v1::ShowRequest) -> Result<v1::ShowReply, Failure> {
         let zone = select::zone(&request.zone, 0);
-        let chosen = select::one(&self.ledger.state(), &request.what, self.now())?;
+        let chosen = select::choose_single(&self.ledger.state(), &request.what, self.now())?;
         self.settle(std::slice::from_ref(&chosen)).await;
         let state = self.ledger.state();
         let experiment = state
@@ -59,7 +59,7 @@ impl Man {
                 .iter()
                 .map(|run| run_view(run, &sight))
                 .collect(),
-            argv: spec::shown(&definition.argv),
+            argv: spec::display_command(&definition.argv),
             resources: Some(spec::resources(&definition.resources)),
             scheduler: asked_of_scheduler(experiment, run),
             rules: super::rules::states(&state, experiment, run),
@@ -89,7 +89,7 @@ impl Man {
                 if run.node().is_some_and(|node| node != nero_config::LOCAL) {
                     spec::without_shell(&mut spec);
                 }
-                reply.argv = spec::shown(&spec.argv);
+                reply.argv = spec::display_command(&spec.argv);
                 if let Some(view) = &mut reply.experiment {
                     // Its definition may have other ones by now.
                     view.params = spec.params;

@@ -10,7 +10,7 @@ use nero_wire::v1::cancel_reply::Outcome;
 
 use super::{Deliver, PATIENCE};
 use nero_home::failure::Failure;
-use nero_home::ledger::Late;
+use nero_home::ledger::LatePolicy;
 use nero_home::spec::run_ref;
 use nero_life::change::Change;
 use nero_life::input::{Input, Placement};
@@ -34,7 +34,7 @@ impl Deliver {
         let gate = self.gate.clone();
         let held = gate.lock().await;
         let asked = |at| Input::RecallAsked { at };
-        let late = Late::Passes("it was cancelled or started meanwhile");
+        let late = LatePolicy::Passes("it was cancelled or started meanwhile");
         let inputs = self.each(runs, asked);
         self.ledger.happened(true, inputs, late).await?;
         let state = self.ledger.state();
@@ -96,7 +96,7 @@ impl Deliver {
     /// Keeps these runs on the node.
     async fn keep(&self, runs: &[RunId]) -> Result<(), Failure> {
         let cannot = |at| Input::RecallUnsupported { at };
-        let late = Late::Passes("it was cancelled or started meanwhile");
+        let late = LatePolicy::Passes("it was cancelled or started meanwhile");
         let inputs = self.each(runs, cannot);
         self.ledger.happened(false, inputs, late).await
     }
@@ -137,7 +137,7 @@ fn answered(
         Some((id, answered))
     });
     let inputs: Vec<(RunId, Input)> = inputs.collect();
-    let late = Late::Passes("a report ended the recall before, or a person gave the node up");
+    let late = LatePolicy::Passes("a report ended the recall before, or a person gave the node up");
     late.steps(state, &inputs, now_ms)
 }
 

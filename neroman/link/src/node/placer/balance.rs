@@ -8,7 +8,7 @@ use nero_model::{Phase, RunId};
 use tokio::time::Instant;
 
 use super::Placer;
-use nero_home::ledger::Late;
+use nero_home::ledger::LatePolicy;
 use nero_life::balance::{self, Job, Member, Move, Starts};
 use nero_life::choose::choose_but;
 use nero_life::input::Input;
@@ -205,7 +205,7 @@ impl Placer {
             (run, Input::Balance { from, to, tick })
         };
         let inputs = moves.into_iter().map(input).collect();
-        let late = Late::Passes("it was started, cancelled or moved meanwhile");
+        let late = LatePolicy::Passes("it was started, cancelled or moved meanwhile");
         let ledger = self.nodes.ledger();
         let written = ledger.happened(false, inputs, late).await;
         if let Err(failure) = written {

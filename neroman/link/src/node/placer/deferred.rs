@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::super::now::NodeNow;
 use super::{EVERY, LEAVE_EVERY, Placer, RUNS_MAX};
-use nero_home::ledger::Late;
+use nero_home::ledger::LatePolicy;
 use nero_life::choose::choose_but;
 use nero_life::input::Input;
 use nero_life::locks::Locks;
@@ -91,7 +91,7 @@ impl Placer {
         let tick = self.nodes.clock().moment().tick;
         let recall = Input::RecallDeferred { tick };
         let inputs = leave.into_iter().map(|id| (id, recall.clone())).collect();
-        let late = Late::Passes("its node took or refused it meanwhile");
+        let late = LatePolicy::Passes("its node took or refused it meanwhile");
         let ledger = self.nodes.ledger();
         let written = ledger.happened(false, inputs, late).await;
         if let Err(failure) = written {

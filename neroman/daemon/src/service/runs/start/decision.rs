@@ -14,7 +14,7 @@ use nero_wire::v1;
 use prost::Message as _;
 
 use super::made::made;
-use super::{FrozenSources, InStart, RequestedStart, one, order, planned, same_code};
+use super::{FrozenSources, InStart, RequestedStart, order, planned, reply_line, same_code};
 use nero_home::failure::Failure;
 use nero_home::ledger::{self, Decision};
 use nero_home::spec;
@@ -49,7 +49,10 @@ pub(super) fn decide(
         return Err(Failure::moved());
     }
     let (work, changes, plans) = planned(state, prepared, asked)?;
-    let experiments = plans.iter().filter_map(|plan| one(&work, plan)).collect();
+    let experiments = plans
+        .iter()
+        .filter_map(|plan| reply_line(&work, plan))
+        .collect();
     let batch = order::first_run(&work, asked.pilot, &plans);
     let mut new = NewRuns {
         asked,

@@ -149,7 +149,7 @@ fn run(act: &Act) -> (String, Vec<u8>) {
     let began = Instant::now();
     let how = loop {
         match child.try_wait() {
-            Ok(Some(status)) => break told(status),
+            Ok(Some(status)) => break status_text(status),
             Ok(None) => {}
             Err(error) => break format!("its end is not known: {error}"),
         }
@@ -207,7 +207,7 @@ fn tail_of(mut from: impl Read, count: &AtomicUsize) -> Vec<u8> {
     }
 }
 
-fn told(status: ExitStatus) -> String {
+fn status_text(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),
         (None, signal) => format!("signal {}", signal.unwrap_or(0)),

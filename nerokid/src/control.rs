@@ -13,7 +13,7 @@ use nero_model::process::ProcessHandle;
 use nero_wire::v1::{Cancel, Pause, RuleSet, RunSpec};
 use rustix::process::Signal;
 
-use crate::core::rules::Asked;
+use crate::core::rules::RequestedEffect;
 use crate::life::Life;
 
 /// The numbers that `number` reads in names of the folder's files, highest first;
@@ -64,7 +64,12 @@ pub fn newer_rules(folder: &Path, version: u64) -> io::Result<Vec<VersionedRules
 ///
 /// # Errors
 /// When the cancel request cannot be made; the caller tries again.
-pub fn cancel(folder: &Path, spec: &RunSpec, asked: &Asked, wall_ms: i64) -> io::Result<bool> {
+pub fn cancel(
+    folder: &Path,
+    spec: &RunSpec,
+    asked: &RequestedEffect,
+    wall_ms: i64,
+) -> io::Result<bool> {
     let existing = cancels(folder)?;
     let made_by_rule = existing.iter().any(|number| {
         let path = folder.join(format!("cancel.{number}"));
@@ -103,7 +108,12 @@ pub fn cancel(folder: &Path, spec: &RunSpec, asked: &Asked, wall_ms: i64) -> io:
 ///
 /// # Errors
 /// When the request cannot be made; the caller tries again.
-pub fn pause(folder: &Path, spec: &RunSpec, asked: &Asked, wall_ms: i64) -> io::Result<()> {
+pub fn pause(
+    folder: &Path,
+    spec: &RunSpec,
+    asked: &RequestedEffect,
+    wall_ms: i64,
+) -> io::Result<()> {
     let author = match asked.author.as_str() {
         "" => format!("rule {}", asked.rule),
         author => format!("rule {} of {author}", asked.rule),
@@ -201,7 +211,7 @@ mod tests {
         fs::create_dir(&folder).unwrap();
         // A job wrote it, and no shim reads it.
         fs::write(folder.join("pause.18446744073709551615"), "").unwrap();
-        let asked = Asked {
+        let asked = RequestedEffect {
             rule: 7,
             author: "ada".to_owned(),
             effect: Effect::Pause,

@@ -61,7 +61,7 @@ impl Document {
     ///
     /// # Errors
     /// When the file exists and cannot be read.
-    pub fn look(&mut self) -> io::Result<Option<Vec<u8>>> {
+    pub fn read_version(&mut self) -> io::Result<Option<Vec<u8>>> {
         // Most looks find nothing new, and open nothing.
         let found = match fs::metadata(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -95,10 +95,10 @@ pub fn help(run_dir: &Path, incarnation: u32, name: Option<String>) -> Result<()
         let has_ended = helper
             .wait(pause)
             .map_err(|error| format!("standard input: {error}"))?;
-        let over = helper.look() || (has_ended && helper.is_over_soon());
+        let over = helper.measure() || (has_ended && helper.is_over_soon());
         if over {
             helper.sweep();
-            helper.look();
+            helper.measure();
         }
         if over || has_ended {
             return Ok(());
@@ -218,7 +218,7 @@ impl Helper {
     /// Measures once and tells it; returns whether the run is over. While the records
     /// cannot be read nothing is measured: which processes the watcher measures itself
     /// is not known.
-    fn look(&mut self) -> bool {
+    fn measure(&mut self) -> bool {
         let life = match Life::read(&self.place.folder) {
             Ok(life) => life,
             // It is not claimed yet.
@@ -359,7 +359,7 @@ const SILENT_MIN_MS: u64 = 10_000;
 impl Hosts {
     /// Reads what is new; returns what the hosts use together. The names of hosts that
     /// whose helper does not answer any more are added to `unwatched`, each once.
-    pub fn look(
+    pub fn read_samples(
         &mut self,
         folder: &Path,
         hosts: &[(String, bool)],
@@ -380,7 +380,7 @@ impl Hosts {
         }
         let mut sum = Usage::default();
         for host in &mut self.all {
-            host.look(folder, now_ms);
+            host.read_sample(folder, now_ms);
             let silent_ms = match host.number {
                 0 => FIRST_MAX_MS,
                 _ => SILENT_MIN_MS.max(interval_ms.saturating_mul(3)),
@@ -404,7 +404,7 @@ impl Hosts {
 
 impl HelpedHost {
     /// A file that is just written, or not there, says nothing new.
-    fn look(&mut self, folder: &Path, now_ms: u64) {
+    fn read_sample(&mut self, folder: &Path, now_ms: u64) {
         let path = folder.join(format!("{}{}", names::HOST_PREFIX, self.name));
         let read: Result<HostSample, _> = frame::read(FrameKind::HostSample, &path);
         let Ok(sample) = read else { return };
@@ -453,7 +453,7 @@ mod tests {
         let mut hosts = Hosts::default();
         let mut look = |now_ms| {
             let mut unwatched = Vec::new();
-            let usage = hosts.look(folder, &all, now_ms, 1000, &mut unwatched);
+            let usage = hosts.read_samples(folder, &all, now_ms, 1000, &mut unwatched);
             (usage.cpu_ms, usage.rss_bytes, unwatched.join(" "))
         };
         tell(folder, "a", 1, 100, 10);
@@ -481,7 +481,7 @@ mod tests {
         for (host, _) in &all {
             tell(folder.path(), host, 1, u64::MAX, u64::MAX);
         }
-        let usage = Hosts::default().look(folder.path(), &all, 0, 1000, &mut Vec::new());
+        let usage = Hosts::default().read_samples(folder.path(), &all, 0, 1000, &mut Vec::new());
         assert_eq!((usage.cpu_ms, usage.rss_bytes), (u64::MAX, u64::MAX));
     }
 
@@ -492,10 +492,10 @@ mod tests {
         let mut hosts = Hosts::default();
         let mut unwatched = Vec::new();
         for now_ms in [0, FIRST_MAX_MS] {
-            hosts.look(folder.path(), &all, now_ms, 1000, &mut unwatched);
+            hosts.read_samples(folder.path(), &all, now_ms, 1000, &mut unwatched);
             assert!(unwatched.is_empty());
         }
-        hosts.look(folder.path(), &all, FIRST_MAX_MS + 1, 1000, &mut unwatched);
+        hosts.read_samples(folder.path(), &all, FIRST_MAX_MS + 1, 1000, &mut unwatched);
         assert_eq!(unwatched, ["a"]);
     }
 }

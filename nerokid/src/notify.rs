@@ -32,7 +32,7 @@ pub struct Changes {
 
 /// Kind of a watched path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Watched {
+pub enum WatchKind {
     /// One of the logs, or a file of metrics.
     Log,
     /// The claim, or a launcher's segment.
@@ -51,7 +51,7 @@ pub struct Notify {
     inotify: Inotify,
     /// The same descriptor once more, to wait for.
     readable: AsyncFd<OwnedFd>,
-    watched: Vec<(WatchDescriptor, Watched)>,
+    watched: Vec<(WatchDescriptor, WatchKind)>,
 }
 
 impl Notify {
@@ -72,13 +72,13 @@ impl Notify {
     ///
     /// # Errors
     /// When the path does not exist, or this user watches too many.
-    pub fn watch(&mut self, path: &Path, what: Watched) -> io::Result<()> {
+    pub fn watch(&mut self, path: &Path, what: WatchKind) -> io::Result<()> {
         let mask = match what {
-            Watched::Log | Watched::Life => WatchMask::MODIFY,
-            Watched::Folder => {
+            WatchKind::Log | WatchKind::Life => WatchMask::MODIFY,
+            WatchKind::Folder => {
                 WatchMask::CREATE | WatchMask::MOVED_TO | WatchMask::DELETE | WatchMask::MOVED_FROM
             }
-            Watched::Control | Watched::Files => WatchMask::CREATE | WatchMask::MOVED_TO,
+            WatchKind::Control | WatchKind::Files => WatchMask::CREATE | WatchMask::MOVED_TO,
         };
         let descriptor = self.inotify.watches().add(path, mask)?;
         if !self.watched.iter().any(|(known, _)| *known == descriptor) {
@@ -115,11 +115,11 @@ impl Notify {
                         }
                         let what = self.watched.iter().find(|(known, _)| *known == event.wd);
                         match what {
-                            Some((_, Watched::Log)) => changes.logs = true,
-                            Some((_, Watched::Life)) => changes.life = true,
-                            Some((_, Watched::Folder)) => changes.folder = true,
-                            Some((_, Watched::Control)) => changes.control = true,
-                            Some((_, Watched::Files)) => changes.files = true,
+                            Some((_, WatchKind::Log)) => changes.logs = true,
+                            Some((_, WatchKind::Life)) => changes.life = true,
+                            Some((_, WatchKind::Folder)) => changes.folder = true,
+                            Some((_, WatchKind::Control)) => changes.control = true,
+                            Some((_, WatchKind::Files)) => changes.files = true,
                             None => {}
                         }
                     }

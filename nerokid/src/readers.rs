@@ -211,8 +211,8 @@ impl OutputReader {
         &self.output
     }
 
-    /// Hands over what is new, and looks how it does.
-    pub fn look(&mut self) {
+    /// Hands over what is new, and checks how the process does.
+    pub fn check(&mut self) {
         self.feed.tell(false);
         let Some(child) = &mut self.process else {
             return;
@@ -246,7 +246,7 @@ impl OutputReader {
                 };
                 let words =
                     last_line(&self.errors).map_or(String::new(), |line| format!(": {line}"));
-                Some(format!("ended{before} with {}{words}", shown(status)))
+                Some(format!("ended{before} with {}{words}", status_text(status)))
             }
             None => Some("ended".to_owned()),
         };
@@ -305,7 +305,7 @@ fn shortened(argv: &[String]) -> String {
     }
 }
 
-fn shown(status: ExitStatus) -> String {
+fn status_text(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),
         (None, signal) => format!("signal {}", signal.unwrap_or(0)),

@@ -6,7 +6,7 @@ use std::path::Path;
 use nero_model::safe::Safe;
 
 use crate::place::WatchedStart;
-use crate::watch::{self, WatchError, Watched};
+use crate::watch::{self, WatchEnd, WatchError};
 
 /// Longest line that is read, in bytes; a path is shorter.
 const LINE_BYTES_MAX: u64 = 16 * 1024;
@@ -36,7 +36,7 @@ pub async fn settle(mut input: impl BufRead, mut output: impl Write) -> std::io:
         if line.is_empty() {
             continue;
         }
-        let settled = one(&line).await;
+        let settled = settle_run(&line).await;
         let (word, why): (&[u8], _) = match settled {
             Ok(()) => (b"ok ", None),
             Err(SettleFailure::Full(why)) => (b"full ", Some(why)),
@@ -75,14 +75,14 @@ impl SettleFailure {
 }
 
 /// Settles one run; returns the reason when it cannot.
-async fn one(line: &[u8]) -> Result<(), SettleFailure> {
+async fn settle_run(line: &[u8]) -> Result<(), SettleFailure> {
     let (run_dir, incarnation) =
         named(line).ok_or_else(|| SettleFailure::Failed("no incarnation is given".to_owned()))?;
     let place = WatchedStart::open(run_dir, incarnation)
         .map_err(|error| SettleFailure::by(&error.into()))?;
     match watch::settle(place).await {
-        Ok(Watched::Complete | Watched::Already) => Ok(()),
-        Ok(Watched::ByAnother) => Err(SettleFailure::Busy),
+        Ok(WatchEnd::Complete | WatchEnd::Already) => Ok(()),
+        Ok(WatchEnd::ByAnother) => Err(SettleFailure::Busy),
         Err(error) => Err(SettleFailure::by(&error)),
     }
 }

@@ -38,7 +38,7 @@ pub struct Tail {
     file: Option<OpenFile>,
     offset: u64,
     check_name: bool,
-    deleted: Deleted,
+    deleted: DeletionState,
     /// What was read of a file that may be written anew.
     seen: Option<SeenBytes>,
 }
@@ -80,7 +80,7 @@ impl SeenBytes {
 
 /// Whether the file has lost its name, and whether that was reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Deleted {
+enum DeletionState {
     No,
     Found,
     Told,
@@ -106,7 +106,7 @@ impl Tail {
             file: None,
             offset,
             check_name: false,
-            deleted: Deleted::No,
+            deleted: DeletionState::No,
             seen: None,
         }
     }
@@ -123,7 +123,7 @@ impl Tail {
     ///
     /// # Errors
     /// When the file exists and cannot be read.
-    pub fn look(&mut self, buffer: &mut [u8]) -> io::Result<Look> {
+    pub fn read_next(&mut self, buffer: &mut [u8]) -> io::Result<Look> {
         let offset = self.offset;
         let Some(open) = self.opened()? else {
             return Ok(Look::Nothing);
@@ -196,9 +196,9 @@ impl Tail {
 
     /// Whether the file lost its name; returns true once.
     pub fn was_deleted(&mut self) -> bool {
-        let found = self.deleted == Deleted::Found;
+        let found = self.deleted == DeletionState::Found;
         if found {
-            self.deleted = Deleted::Told;
+            self.deleted = DeletionState::Told;
         }
         found
     }
@@ -250,8 +250,8 @@ impl Tail {
         match fs::metadata(&self.path) {
             Ok(found) => Ok(found.is_file() && (found.dev(), found.ino()) != open.identity),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if self.deleted == Deleted::No {
-                    self.deleted = Deleted::Found;
+                if self.deleted == DeletionState::No {
+                    self.deleted = DeletionState::Found;
                 }
                 Ok(false)
             }

@@ -12,7 +12,7 @@ use tokio::io::unix::AsyncFd;
 
 use crate::life::{self, Life};
 use crate::link::LinkEvent;
-use crate::notify::{Changes, Notify, Watched};
+use crate::notify::{Changes, Notify, WatchKind};
 use crate::place::WatchedStart;
 use crate::readable::register;
 use crate::readers;
@@ -69,12 +69,12 @@ impl Waker {
         };
         if let Some(notify) = &mut waker.notify {
             let claim = place.folder.join(run::CLAIM);
-            let complete = notify.watch(&place.folder, Watched::Folder).is_ok()
-                && notify.watch(&claim, Watched::Life).is_ok();
+            let complete = notify.watch(&place.folder, WatchKind::Folder).is_ok()
+                && notify.watch(&claim, WatchKind::Life).is_ok();
             // Without these watches some changes are not reported.
             waker.local &= complete;
             // The folder may come later, with the first cancel request.
-            waker.control = notify.watch(&place.control(), Watched::Control).is_ok();
+            waker.control = notify.watch(&place.control(), WatchKind::Control).is_ok();
         }
         waker.follow(place, life);
         waker
@@ -88,10 +88,10 @@ impl Waker {
         };
         for (_, path) in place.metric_files() {
             let mut folders = path.ancestors().skip(1).take_while(|one| *one != place.run);
-            let _ = folders.find(|folder| notify.watch(folder, Watched::Files).is_ok());
+            let _ = folders.find(|folder| notify.watch(folder, WatchKind::Files).is_ok());
             // A file that does not exist yet is a change of its folder, which is watched by
             // now: no file can come in between.
-            let _ = notify.watch(&path, Watched::Log);
+            let _ = notify.watch(&path, WatchKind::Log);
         }
     }
 
@@ -102,14 +102,14 @@ impl Waker {
         if let Some(notify) = &mut self.notify {
             for log in [run::STDOUT, run::STDERR, run::LOGGED] {
                 // A log that does not exist yet is a change of the folder.
-                let _ = notify.watch(&place.folder.join(log), Watched::Log);
+                let _ = notify.watch(&place.folder.join(log), WatchKind::Log);
             }
             for (number, _) in place.readers().enumerate() {
-                let _ = notify.watch(&readers::output(place, number), Watched::Log);
+                let _ = notify.watch(&readers::output(place, number), WatchKind::Log);
             }
             for prefix in ["launcher-", "mum-"] {
                 for path in segments::list(&place.folder, prefix).unwrap_or_default() {
-                    let _ = notify.watch(&path, Watched::Life);
+                    let _ = notify.watch(&path, WatchKind::Life);
                 }
             }
         }

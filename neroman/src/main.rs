@@ -5,17 +5,17 @@ mod facts;
 
 use std::process::ExitCode;
 
-use nero_cli::{ServeError, Served};
+use nero_cli::{ServeError, ServeOutcome};
 use nero_model::Home;
 
 fn main() -> ExitCode {
     nero_cli::main(daemon, facts::facts)
 }
 
-fn daemon(home: Home) -> Result<Served, ServeError> {
+fn daemon(home: Home) -> Result<ServeOutcome, ServeError> {
     match nero_daemon::run(home) {
-        Ok(nero_daemon::Served::Stopped) => Ok(Served::Stopped),
-        Ok(nero_daemon::Served::Held(holder)) => Ok(Served::Held(holder)),
+        Ok(nero_daemon::ServeOutcome::Stopped) => Ok(ServeOutcome::Stopped),
+        Ok(nero_daemon::ServeOutcome::Held(holder)) => Ok(ServeOutcome::Held(holder)),
         Err(error) => Err(ServeError {
             hint: error.hint().map(str::to_owned),
             error: Box::new(error),

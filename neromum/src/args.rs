@@ -12,7 +12,7 @@ use nero_node::config;
 use nero_warden::{Kind, Settings};
 
 use crate::lead::Terms;
-use crate::relay::worker::{Called, Worker};
+use crate::relay::worker::{Worker, WorkerDoor};
 
 /// Text of `--help`.
 pub const HELP: &str = "\
@@ -71,7 +71,7 @@ pub enum Command {
     /// Have other hosts reach a worker.
     Door(Worker),
     /// Join stdin and stdout to a worker.
-    Call(Called),
+    Call(WorkerDoor),
     /// Put the programs of a pack into their place.
     Receive(Receive),
     /// Print the name of the build in a folder.
@@ -249,7 +249,7 @@ fn options(mut args: impl Iterator<Item = OsString>) -> Result<Options, ArgsErro
             "--memory" => memory = Some(number(text, "--memory", whole)?),
             "--gpus" => gpus = number(text, "--gpus", NodeCards::read)?,
             "--min-free" => min_free = number(text, "--min-free", whole)?,
-            "--mark" => mark = Some(word(text)?),
+            "--mark" => mark = Some(parse_mark(text)?),
             "--shared" => terms.shared = one_of(text, "--shared", "yes, no or auto")?,
             "--listen" => terms.listen = one_of(text, "--listen", "auto, never or an address")?,
             "--beat" => {
@@ -338,10 +338,10 @@ fn door(mut args: impl Iterator<Item = OsString>) -> Result<Worker, ArgsError> {
     })
 }
 
-fn called(mut args: impl Iterator<Item = OsString>) -> Result<Called, ArgsError> {
+fn called(mut args: impl Iterator<Item = OsString>) -> Result<WorkerDoor, ArgsError> {
     let submission = absolute(args.next(), "call", SUBMISSION)?;
     let text = args.next();
-    Ok(Called {
+    Ok(WorkerDoor {
         submission,
         number: number(text.as_ref().and_then(|text| text.to_str()), "call", whole)?,
         addresses: args
@@ -380,7 +380,7 @@ fn verify(mut args: impl Iterator<Item = OsString>) -> Result<PathBuf, ArgsError
 }
 
 /// A mark: letters and digits only, since it is searched in a shell's output.
-fn word(text: Option<&str>) -> Result<String, ArgsError> {
+fn parse_mark(text: Option<&str>) -> Result<String, ArgsError> {
     text.filter(|text| (1..=64).contains(&text.len()))
         .filter(|text| text.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-'))
         .map(str::to_owned)
@@ -537,7 +537,7 @@ mod tests {
             socket: "/w".into(),
         };
         assert_eq!(read("door /s /w"), Ok(Command::Door(worker)));
-        let called = Called {
+        let called = WorkerDoor {
             submission: "/s".into(),
             number: u64::MAX,
             addresses: vec!["10.0.0.1:7".to_owned()],

@@ -13,7 +13,7 @@ use nero_node::agent::{Agent, AgentHandle, Bare, Driver, End, Placer, Setup};
 use nero_node::cards::Cards;
 use nero_node::launch::bare::Launcher;
 use nero_node::launch::orders::{Orders, Watcher};
-use nero_node::lease::{self, Held};
+use nero_node::lease::{self, HeldEpoch};
 use nero_node::ledger::{Intent, Ledger, LedgerState};
 use nero_node::staging::environment::Base;
 use nero_node::staging::store::Store;
@@ -30,7 +30,7 @@ use crate::cluster::{Cluster, Scheduler};
 use crate::log::Log;
 use crate::relay::addresses::Listen;
 use crate::relay::door::Keeper;
-use crate::service::{Greeting, Service};
+use crate::service::{GreetingTexts, Service};
 use crate::warden::front::Front;
 use crate::{build_id, lead, purge};
 
@@ -127,7 +127,7 @@ struct Seat {
     /// Socket at which it answers.
     socket: PathBuf,
     /// Its epoch; `None` with a file lock.
-    held: Option<Arc<Held>>,
+    held: Option<Arc<HeldEpoch>>,
     /// The file lock; `None` with an epoch.
     lock: Option<Arc<File>>,
     /// The signal after the socket's file was removed.
@@ -286,7 +286,7 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
         handle.clone(),
         placer,
         orders.store,
-        Greeting {
+        GreetingTexts {
             build: programs.build,
             ledger: identity,
             gives: hello::gives(options.cpus, options.memory, options.min_free, &more),
@@ -317,7 +317,7 @@ struct Bells {
     terminate: Signal,
     interrupt: Signal,
     hangup: Option<Signal>,
-    held: Option<Arc<Held>>,
+    held: Option<Arc<HeldEpoch>>,
     lock: Option<Arc<File>>,
     lock_file: PathBuf,
     rebind: Rebind,

@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags, openat};
 
 use crate::clock::MS;
 use crate::keeper::Exit;
-use crate::sys::{self, ChildStack, Ended, Strings};
+use crate::sys::{self, ChildEnd, ChildStack, Strings};
 
 /// Pause before the next try.
 const RETRY_NS: u64 = 2_000 * MS;
@@ -40,7 +40,7 @@ enum ClosingStage {
 
 /// Commands, and how far they are.
 #[derive(Debug)]
-pub struct Closing {
+pub struct ClosingCommands {
     close: Strings,
     pause: Strings,
     resume: Strings,
@@ -64,12 +64,12 @@ pub struct ContainerEnd {
     pub outlived_client: bool,
 }
 
-impl Closing {
+impl ClosingCommands {
     /// Of the container of a start.
     pub fn new(run_dir: &str, incarnation: u32) -> Option<Self> {
         let number = incarnation.to_string();
         let command = |verb: ContainerVerb| {
-            let words = ["nerokid-shim", "container", run_dir, &number, verb.word()];
+            let words = ["nerokid-shim", "container", run_dir, &number, verb.as_str()];
             Strings::new(words.iter().map(|word| word.as_bytes()))
         };
         Some(Self {
@@ -141,7 +141,12 @@ impl Closing {
     }
 
     /// One of the children ended. Returns the end of the main process when the container is gone.
-    pub fn child_ended(&mut self, ended: &Ended, now_ns: u64, stack: ChildStack) -> Option<Exit> {
+    pub fn child_ended(
+        &mut self,
+        ended: &ChildEnd,
+        now_ns: u64,
+        stack: ChildStack,
+    ) -> Option<Exit> {
         if self.changer == Some(ended.pid) {
             self.changer = None;
             if let Some(pauses) = self.pauses_next.take() {

@@ -189,10 +189,12 @@ impl Container {
     fn report(&self, path: &Path) -> Result<bool, String> {
         let answer = self.ask(&["inspect", "--type", "container", "--format", FORMAT])?;
         let is_known = answer.succeeded;
-        let text = match is_known {
-            true => answer.output,
-            false if answer.is_missing() => String::new(),
-            false => return Err(self.fault(&answer)),
+        let text = if is_known {
+            answer.output
+        } else if answer.is_missing() {
+            String::new()
+        } else {
+            return Err(self.fault(&answer));
         };
         let private = self
             .folder

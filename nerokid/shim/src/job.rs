@@ -14,7 +14,7 @@ use rustix::thread::{Timespec, nanosleep};
 use crate::clock;
 use crate::crash::CrashAt;
 use crate::journal::Segment;
-use crate::plan::{self, Own, Plan};
+use crate::plan::{self, LauncherState, Plan};
 use crate::procfs;
 use crate::slot::{JobStage, Slot};
 use crate::sys;
@@ -25,7 +25,7 @@ pub struct Outfit<'a> {
     /// The prepared launch.
     pub plan: &'a mut Plan,
     /// State that the launcher inherited.
-    pub own: &'a Own,
+    pub own: &'a LauncherState,
     /// Shared with the launcher.
     pub slot: &'static Slot,
     /// The claim.
@@ -95,7 +95,7 @@ fn execute(plan: &Plan) -> i32 {
 
 /// Own session, streams, limits, folder. Standard input is the launcher's,
 /// which is `/dev/null`; every other descriptor closes itself at `execve`.
-fn dress(plan: &Plan, own: &Own, logs: &[OwnedFd; 2]) -> Result<(), (JobStage, i32)> {
+fn dress(plan: &Plan, own: &LauncherState, logs: &[OwnedFd; 2]) -> Result<(), (JobStage, i32)> {
     // A process just forked leads no group, so this cannot fail.
     let _ = rustix::process::setsid();
     let streams =
@@ -113,7 +113,7 @@ fn dress(plan: &Plan, own: &Own, logs: &[OwnedFd; 2]) -> Result<(), (JobStage, i
 }
 
 /// So that the kernel, short of memory, picks the job before us. Best effort.
-fn raise_oom_score(own: &Own) {
+fn raise_oom_score(own: &LauncherState) {
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
     if let Ok(file) = openat(CWD, c"/proc/self/oom_score_adj", flags, Mode::empty()) {
         let _ = rustix::io::write(&file, own.oom_score_adj.as_bytes());

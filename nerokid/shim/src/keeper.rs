@@ -14,13 +14,13 @@ use rustix::fd::{AsFd as _, BorrowedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use crate::clock::MS;
-use crate::closing::{self, Closing, ContainerEnd};
+use crate::closing::{self, ClosingCommands, ContainerEnd};
 use crate::control;
 use crate::core::{Core, Effect, Input};
 use crate::journal::{Journal, KeeperRecord};
 use crate::oom::OomEvents;
 use crate::slot::{JobStage, Slot};
-use crate::sys::{ChildStack, Ended};
+use crate::sys::{ChildEnd, ChildStack};
 use crate::tree::{NAMED_MAX, NamedProcess, Names, REFUSED_MAX, SweepResult};
 
 /// Exit code of a runtime's client that failed by itself.
@@ -32,7 +32,7 @@ const RETRY_NS: u64 = 1_000 * MS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Exit code or signal, as the parent learns it.
-    Seen(Ended),
+    Seen(ChildEnd),
     /// No process of ours was its parent.
     Unknown,
 }
@@ -70,7 +70,7 @@ pub struct Keeper {
     /// The prepared record of a failed start; it has the program's name so far.
     pub failed: JobNotStarted,
     /// Removal of its container; `None`: it has none.
-    pub closing: Option<Closing>,
+    pub closing: Option<ClosingCommands>,
     /// Stack of the children that remove it.
     pub child_stack: ChildStack,
     /// Shows at the end whether memory ran out.
@@ -103,7 +103,7 @@ impl Keeper {
     /// Time for the next [`Keeper::tick`] if no event comes before.
     pub fn wake_at_ns(&self, now_ns: u64) -> Option<u64> {
         let retry = self.journal.is_waiting().then_some(now_ns + RETRY_NS);
-        let closing = self.closing.as_ref().and_then(Closing::wake_at_ns);
+        let closing = self.closing.as_ref().and_then(ClosingCommands::wake_at_ns);
         [self.core.wake_at_ns(), retry, closing]
             .into_iter()
             .flatten()
@@ -183,11 +183,13 @@ impl Keeper {
 
     /// Children of ours that speak to the container's runtime.
     pub fn helpers(&self) -> [Option<i32>; 2] {
-        self.closing.as_ref().map_or([None; 2], Closing::children)
+        self.closing
+            .as_ref()
+            .map_or([None; 2], ClosingCommands::children)
     }
 
     /// A child that speaks to the container's runtime ended.
-    pub fn helper_ended(&mut self, ended: &Ended, now_ns: u64) {
+    pub fn helper_ended(&mut self, ended: &ChildEnd, now_ns: u64) {
         let Some(mut closing) = self.closing.take() else {
             return;
         };
@@ -291,7 +293,7 @@ impl Keeper {
         };
         let mut ended = match exit {
             Exit::Seen(ended) => ended,
-            Exit::Unknown => Ended::default(),
+            Exit::Unknown => ChildEnd::default(),
         };
         if let Some(code) = inside.code {
             (ended.code, ended.signal, ended.core_dumped) = (code, 0, false);
@@ -343,7 +345,7 @@ impl Keeper {
     /// Rise of the out-of-memory count of our memory cgroup since the fork.
     /// Read only where memory may be the reason: SIGKILL, or a shell's exit
     /// code for a killed child. The kernel counts before it kills.
-    fn oom_kills(&self, ended: &Ended) -> Option<u64> {
+    fn oom_kills(&self, ended: &ChildEnd) -> Option<u64> {
         if ended.signal != libc::SIGKILL && ended.code != 128 + libc::SIGKILL {
             return None;
         }

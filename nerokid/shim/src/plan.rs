@@ -12,7 +12,7 @@ use nero_model::ProcessId;
 use rustix::fs::Mode;
 use rustix::process::Rlimit;
 
-use crate::closing::Closing;
+use crate::closing::ClosingCommands;
 use crate::core::Strays;
 use crate::journal::Subject;
 use crate::keeper;
@@ -24,7 +24,7 @@ const PROGRAM_BYTES_MAX: usize = 200;
 
 /// State of the launcher itself, partly inherited.
 #[derive(Clone, Debug)]
-pub struct Own {
+pub struct LauncherState {
     /// Identity of the launcher.
     pub process: ProcessId,
     /// Inherited umask, for jobs.
@@ -83,7 +83,7 @@ pub struct Plan {
     /// The second record when the start fails; the program's name is filled in.
     pub failed: JobNotStarted,
     /// Removal of its container; `None`: it has none.
-    pub closing: Option<Closing>,
+    pub closing: Option<ClosingCommands>,
     /// Room for a line of the job's standard error.
     pub line: Vec<u8>,
     /// Last record.
@@ -92,7 +92,7 @@ pub struct Plan {
 
 impl Plan {
     /// Prepares a launch; `None` when its paths or strings cannot be used.
-    pub fn new(launch: &Launch, own: &Own) -> Option<Self> {
+    pub fn new(launch: &Launch, own: &LauncherState) -> Option<Self> {
         let token = launch.token.as_slice().try_into().ok()?;
         let program = launch.argv.first()?;
         let absolute = launch.run_dir.starts_with('/') && launch.work_dir.starts_with('/');
@@ -127,7 +127,7 @@ impl Plan {
             is_step: launch.is_step,
             cards: Vec::new(),
             closing: if launch.is_contained {
-                Some(Closing::new(&launch.run_dir, launch.incarnation)?)
+                Some(ClosingCommands::new(&launch.run_dir, launch.incarnation)?)
             } else {
                 None
             },

@@ -21,7 +21,7 @@ use crate::crash::CrashAt;
 use crate::job::{self, Outfit};
 use crate::journal::{Journal, KeeperRecord, Segment};
 use crate::keeper::{Exit, Keeper};
-use crate::plan::{self, Own, Plan};
+use crate::plan::{self, LauncherState, Plan};
 use crate::slot::{JobStage, ShimStage, Slot};
 use crate::sys::{self, ChildrenState, WakeCause};
 use crate::tree::{self, Members, Names, Roots, SweepResult};
@@ -32,7 +32,7 @@ use crate::tree::{self, Members, Names, Roots, SweepResult};
 /// descriptor, where the kernel cannot close a range.
 pub fn run(
     mut plan: Plan,
-    own: &Own,
+    own: &LauncherState,
     slot: &'static Slot,
     forked_ns: u64,
     highest: Option<i32>,
@@ -128,7 +128,7 @@ fn claim(plan: &Plan, crash: &CrashAt) -> Result<Segment, ClaimFailure> {
 /// memory would copy pages of the launcher.
 fn supervise(
     mut plan: Plan,
-    own: &Own,
+    own: &LauncherState,
     slot: &'static Slot,
     mut segment: Segment,
     crash: &CrashAt,
@@ -218,7 +218,7 @@ fn keep(keeper: &mut Keeper, leader: i32, in_allocation: bool, crash: &CrashAt) 
 /// Records and reaps every child that has ended.
 fn collect(keeper: &mut Keeper, leader: i32, crash: &CrashAt) {
     loop {
-        match sys::look() {
+        match sys::children_state() {
             ChildrenState::Ended(ended) if ended.pid == leader => {
                 crash.here("leader_seen");
                 // The record is written before the child is reaped: if we are
@@ -261,7 +261,7 @@ fn not_started(stage: job_not_started::Stage, errno: i32) -> JobNotStarted {
 /// Starts the job. When this returns, it runs user code or has left.
 fn start(
     plan: &mut Plan,
-    own: &Own,
+    own: &LauncherState,
     slot: &'static Slot,
     segment: &mut Segment,
     crash: &CrashAt,

@@ -16,7 +16,7 @@ use crate::slot::{PER_PAGE, Slot};
 
 /// The side of a fork that this process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forked {
+pub enum ForkSide {
     /// The caller; its new child's number.
     Parent(i32),
     /// The new process.
@@ -27,13 +27,13 @@ pub enum Forked {
 ///
 /// # Errors
 /// When the kernel refuses (memory, number of processes).
-pub fn fork() -> io::Result<Forked> {
+pub fn fork() -> io::Result<ForkSide> {
     // SAFETY: this program has one thread in all its processes, so the child's
     // memory is as consistent as the parent's.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
-        0 => Ok(Forked::Child),
-        pid => Ok(Forked::Parent(pid)),
+        0 => Ok(ForkSide::Child),
+        pid => Ok(ForkSide::Parent(pid)),
     }
 }
 
@@ -176,7 +176,7 @@ fn errno() -> i32 {
 
 /// End of a child.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ended {
+pub struct ChildEnd {
     /// Pid of the child, its own until it is reaped.
     pub pid: i32,
     /// Exit code; meaningless when `signal` is set.
@@ -197,7 +197,7 @@ pub struct Ended {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildrenState {
     /// One ended. It stays a zombie until [`reap`].
-    Ended(Ended),
+    Ended(ChildEnd),
     /// There are children; none has ended.
     Alive,
     /// There is no child at all.
@@ -206,7 +206,7 @@ pub enum ChildrenState {
 
 /// Looks for any ended child without reaping it, so that its end can be
 /// recorded before the kernel forgets it.
-pub fn look() -> ChildrenState {
+pub fn children_state() -> ChildrenState {
     look_at(libc::P_ALL, 0)
 }
 
@@ -248,7 +248,7 @@ fn look_at(kind: libc::idtype_t, id: libc::id_t) -> ChildrenState {
     let micros = |time: libc::timeval| {
         time.tv_sec as u64 * 1_000_000 + u64::try_from(time.tv_usec).unwrap_or(0)
     };
-    ChildrenState::Ended(Ended {
+    ChildrenState::Ended(ChildEnd {
         pid,
         code: if exited { status } else { 0 },
         signal: if exited { 0 } else { status },

@@ -16,7 +16,7 @@ use super::series::{AllSeries, SeriesId};
 
 /// Firings of a rule so far.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fired {
+pub struct FiringHistory {
     /// Number of firings.
     pub times: u32,
     /// Time of the last firing, in ms since the machine was started.
@@ -40,7 +40,7 @@ pub struct History {
     /// holds.
     pub held: BTreeMap<u64, Vec<Option<f64>>>,
     /// Rules that fired, by id.
-    pub fired: BTreeMap<u64, Fired>,
+    pub fired: BTreeMap<u64, FiringHistory>,
     /// By id of the rule: its newest firing whose command came to its end.
     pub ran: BTreeMap<u64, u32>,
     /// The rule set last applied.
@@ -174,7 +174,7 @@ impl History {
         let times = self.fired.get(&record.rule).map_or(0, |fired| fired.times);
         self.fired.insert(
             record.rule,
-            Fired {
+            FiringHistory {
                 times: record.times.max(times + 1),
                 last_ms: now_ms,
                 record,

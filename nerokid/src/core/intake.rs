@@ -18,7 +18,7 @@ use super::series::{AllSeries, LineEnd, SeriesId};
 use nero_metrics::file::FileForm;
 use nero_metrics::finder::{Context, Finder};
 use nero_metrics::lines::Lines;
-use nero_metrics::progress::{Done, OuterSteps, ProgressKind};
+use nero_metrics::progress::{LineProgress, OuterSteps, ProgressKind};
 use nero_metrics::scope::Scope;
 use nero_metrics::table::TableStage;
 
@@ -209,7 +209,7 @@ pub struct Intake {
     /// Series that got points from the line being read.
     touched: Vec<SeriesId>,
     /// The newest progress by each source, until it is taken.
-    done: [Option<Done>; ProgressKind::ALL.len()],
+    done: [Option<LineProgress>; ProgressKind::ALL.len()],
     refused_told: u64,
     segment_ms: u64,
 }
@@ -315,7 +315,7 @@ impl Intake {
 
     /// Takes the progress that was printed since the last call, in the order in which
     /// sources count.
-    pub fn take_done(&mut self) -> impl Iterator<Item = Done> + use<> {
+    pub fn take_done(&mut self) -> impl Iterator<Item = LineProgress> + use<> {
         std::mem::take(&mut self.done).into_iter().flatten()
     }
 

@@ -165,7 +165,7 @@ impl Tracker {
     }
 
     /// Takes what was printed since the last call, and the value of the expression.
-    pub fn take(&mut self, printed: impl Iterator<Item = found::Done>, sight: &Sight<'_>) {
+    pub fn take(&mut self, printed: impl Iterator<Item = found::LineProgress>, sight: &Sight<'_>) {
         let ran_ms = sight.runtime_ms().unwrap_or(0);
         match &mut self.spec {
             Some(spec) => {

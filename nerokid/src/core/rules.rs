@@ -8,13 +8,13 @@
 use std::collections::BTreeMap;
 
 use nero_expr::{
-    BindRecord, Bindings, Bound, Expr, FactSource, NameKind, ParseContext, Past, RulePlace,
-    Scope as _, Seen,
+    BindRecord, BindingChange, Bindings, Bound, Expr, FactSource, NameKind, ParseContext, Past,
+    RulePlace, Scope as _,
 };
 use nero_journal::v1::{RuleBound, RuleFired, RuleHeld, RuleOff};
 
 use super::facts::Sight;
-use super::history::Fired;
+use super::history::FiringHistory;
 use super::record::Record;
 use super::series::SeriesId;
 
@@ -51,7 +51,7 @@ pub enum Action {
 
 impl Action {
     /// The word in rules, which begins that in records.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Signal(_) => "signal",
             Self::Abort => "abort",
@@ -76,7 +76,7 @@ impl Action {
             Self::Run,
             Self::RunLocal,
         ];
-        all.into_iter().find(|action| action.word() == word)
+        all.into_iter().find(|action| action.as_str() == word)
     }
 
     /// The action of a rule; the reason when there is none of it here.
@@ -142,7 +142,7 @@ impl Effect {
 
 /// What a rule that fired asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestedEffect {
     /// The rule that asks for it.
     pub rule: u64,
     /// Author of the rule.
@@ -168,14 +168,14 @@ pub struct Rules {
     version: u64,
     standing: Vec<StandingRule>,
     bound: Vec<RuleBound>,
-    fired: BTreeMap<u64, Fired>,
+    fired: BTreeMap<u64, FiringHistory>,
     /// The newest firing of each rule whose command came to its end.
     ran: BTreeMap<u64, u32>,
     /// What the journal has of conditions that hold, by rule.
     held: BTreeMap<u64, Vec<Option<f64>>>,
     /// What the rules ask of the past of series, until it is taken.
     wants: Vec<(SeriesId, Past)>,
-    asked: Vec<Asked>,
+    asked: Vec<RequestedEffect>,
     /// Number of series whose names the rules have seen.
     seen: usize,
     /// The run is over: no rule can end it any more.
@@ -186,7 +186,7 @@ impl Rules {
     /// No rules yet, with the records of earlier watchers.
     pub fn new(
         bound: Vec<RuleBound>,
-        fired: BTreeMap<u64, Fired>,
+        fired: BTreeMap<u64, FiringHistory>,
         ran: BTreeMap<u64, u32>,
         held: BTreeMap<u64, Vec<Option<f64>>>,
     ) -> Self {
@@ -397,9 +397,9 @@ impl Rules {
             version: self.version,
             action: match rule.action {
                 Action::Signal(_) | Action::Run => {
-                    format!("{} {}", rule.action.word(), rule.given.argument)
+                    format!("{} {}", rule.action.as_str(), rule.given.argument)
                 }
-                action => action.word().to_owned(),
+                action => action.as_str().to_owned(),
             },
             text: rule.given.text.clone(),
             values: values.join(", "),
@@ -412,14 +412,14 @@ impl Rules {
             Action::Run => Some(Effect::Run(record.clone())),
             Action::Warn | Action::Notify | Action::RunLocal => None,
         };
-        self.asked.extend(effect.map(|effect| Asked {
+        self.asked.extend(effect.map(|effect| RequestedEffect {
             rule: id,
             author: rule.given.author.clone(),
             effect,
         }));
         self.fired.insert(
             id,
-            Fired {
+            FiringHistory {
                 times: record.times,
                 last_ms: sight.now.mono_ms,
                 record: record.clone(),
@@ -460,7 +460,7 @@ impl Rules {
     }
 
     /// Whether a command follows from a firing that has not come to its end.
-    fn is_at_work(&self, fired: &Fired) -> bool {
+    fn is_at_work(&self, fired: &FiringHistory) -> bool {
         let ran = self.ran.get(&fired.record.rule);
         command(&fired.record).is_some() && ran.is_none_or(|ran| *ran < fired.times)
     }
@@ -475,7 +475,7 @@ impl Rules {
     }
 
     /// Takes what the recorded firings ask for, to be carried out.
-    pub fn take_asked(&mut self) -> Vec<Asked> {
+    pub fn take_asked(&mut self) -> Vec<RequestedEffect> {
         std::mem::take(&mut self.asked)
     }
 
@@ -483,7 +483,7 @@ impl Rules {
     /// that have not come to their ends: the folder of each tells whether it was begun. A pause
     /// is not repeated: the run may have been let go on since. Nor is a signal: the job may
     /// have it.
-    pub fn inherited(&self) -> Vec<Asked> {
+    pub fn inherited(&self) -> Vec<RequestedEffect> {
         let asked = self.fired.iter().filter_map(|(id, fired)| {
             let effect = match (ends(fired), self.is_at_work(fired)) {
                 (true, _) => Effect::End,
@@ -494,7 +494,7 @@ impl Rules {
                 (false, false) => return None,
             };
             let rule = self.standing.iter().find(|rule| rule.given.id == *id);
-            Some(Asked {
+            Some(RequestedEffect {
                 rule: *id,
                 author: rule.map_or_else(String::new, |rule| rule.given.author.clone()),
                 effect,
@@ -516,7 +516,7 @@ impl Rules {
 }
 
 impl StandingRule {
-    fn see(&mut self, kind: NameKind, name: &str) -> Vec<Seen> {
+    fn see(&mut self, kind: NameKind, name: &str) -> Vec<BindingChange> {
         self.bindings.see(&self.expr, kind, name)
     }
 
@@ -569,7 +569,7 @@ pub fn command(fired: &RuleFired) -> Option<&str> {
 }
 
 /// Whether a firing ends the run.
-fn ends(fired: &Fired) -> bool {
+fn ends(fired: &FiringHistory) -> bool {
     Action::from_word(&fired.record.action).is_some_and(Action::ends)
 }
 

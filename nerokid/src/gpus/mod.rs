@@ -41,7 +41,7 @@ pub struct GpuHelper {
 
 /// What one reading found.
 #[derive(Debug, Default)]
-struct Reading {
+struct GpuReading {
     cards: Vec<GpuCard>,
     driver: String,
     trouble: GpuTrouble,

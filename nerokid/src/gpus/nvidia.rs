@@ -10,7 +10,7 @@ use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
-use super::Reading;
+use super::GpuReading;
 
 /// The library by the loader's own search, then where WSL and NixOS have it.
 const LIBRARIES: [&str; 3] = [
@@ -36,7 +36,7 @@ pub struct Nvidia {
 
 impl Nvidia {
     /// Loads it. The error is the reading when that fails.
-    pub fn load() -> Result<Self, Reading> {
+    pub fn load() -> Result<Self, GpuReading> {
         let mut absent = String::new();
         for path in LIBRARIES {
             match Nvml::builder().lib_path(OsStr::new(path)).init() {
@@ -56,15 +56,15 @@ impl Nvidia {
                 Err(error) => return Err(trouble(&error)),
             }
         }
-        Err(Reading {
+        Err(GpuReading {
             trouble: GpuTrouble::Absent,
             detail: absent,
-            ..Reading::default()
+            ..GpuReading::default()
         })
     }
 
     /// All cards; of a split card its slices.
-    pub fn read(&self) -> Reading {
+    pub fn read(&self) -> GpuReading {
         let count = match self.nvml.device_count() {
             Ok(count) => count.min(CARDS_MAX),
             Err(error) => return trouble(&error),
@@ -76,11 +76,11 @@ impl Nvidia {
                 self.read_card(index, &device, &mut cards);
             }
         }
-        Reading {
+        GpuReading {
             cards,
             driver: self.driver.clone(),
             lacks: self.lacks.borrow().clone(),
-            ..Reading::default()
+            ..GpuReading::default()
         }
     }
 
@@ -191,15 +191,15 @@ pub fn name(pid: i32) -> Option<String> {
     Some(text.trim_end().to_owned())
 }
 
-fn trouble(error: &NvmlError) -> Reading {
+fn trouble(error: &NvmlError) -> GpuReading {
     let trouble = match error {
         NvmlError::DriverNotLoaded => GpuTrouble::NotLoaded,
         NvmlError::LibRmVersionMismatch => GpuTrouble::Mismatched,
         _ => GpuTrouble::Broken,
     };
-    Reading {
+    GpuReading {
         trouble,
         detail: error.to_string(),
-        ..Reading::default()
+        ..GpuReading::default()
     }
 }

@@ -20,7 +20,7 @@ pub(super) struct Acts {
     /// Whether the run has ended and this process only settles it: no command is begun or waited
     /// for.
     is_settling: bool,
-    running: Vec<Running>,
+    running: Vec<RunningCommand>,
     /// Ends that are not recorded yet.
     ended: Vec<RuleRan>,
     /// Folders of firings whose ends are recorded with the next records.
@@ -29,7 +29,7 @@ pub(super) struct Acts {
 
 /// A command at work.
 #[derive(Debug)]
-struct Running {
+struct RunningCommand {
     fired: RuleFired,
     job: Option<ProcessId>,
     folder: PathBuf,
@@ -67,7 +67,7 @@ impl Acts {
             return self.tell(of, folder, how, output);
         }
         match start(place, job, of, &folder) {
-            Ok(supervisor) => self.running.push(Running {
+            Ok(supervisor) => self.running.push(RunningCommand {
                 fired: of.clone(),
                 job,
                 folder,
@@ -99,7 +99,7 @@ impl Acts {
             if end.is_err() && !one.is_second {
                 // The next one finds out whether the command was begun.
                 if let Ok(supervisor) = start(place, one.job, &one.fired, &one.folder) {
-                    self.running.push(Running {
+                    self.running.push(RunningCommand {
                         supervisor,
                         is_second: true,
                         ..one

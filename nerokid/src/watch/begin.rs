@@ -12,7 +12,7 @@ use nero_wire::v1::RunSpec;
 
 use super::acts::Acts;
 use super::files::MetricFile;
-use super::{Watch, WatchError, Watched, now};
+use super::{Watch, WatchEnd, WatchError, now};
 use crate::alarm::Alarm;
 use crate::core::facts::{Moment, Param, RunFacts, Sight};
 use crate::core::history::History;
@@ -34,7 +34,7 @@ use crate::sample::{Procfs, Sampler};
 use crate::tail::Tail;
 use crate::wake::Waker;
 use crate::{host, segments};
-use nero_metrics::finder::{Context, Finder, Reading};
+use nero_metrics::finder::{Context, Finder, ReaderOptions};
 
 /// Bytes read from a log at once.
 pub(super) const BLOCK_BYTES: usize = 64 * 1024;
@@ -48,9 +48,9 @@ impl Watch {
         place: WatchedStart,
         cards: Option<OwnCards>,
         settling: bool,
-    ) -> Result<Result<Self, Watched>, WatchError> {
+    ) -> Result<Result<Self, WatchEnd>, WatchError> {
         let Some(lock) = place.lock()? else {
-            return Ok(Err(Watched::ByAnother));
+            return Ok(Err(WatchEnd::ByAnother));
         };
         let read = |source| WatchError::Read {
             folder: place.folder.clone(),
@@ -64,7 +64,7 @@ impl Watch {
         }
         let history = history(&place).map_err(read)?;
         if history.complete {
-            return Ok(Err(Watched::Already));
+            return Ok(Err(WatchEnd::Already));
         }
         let segment = place
             .begin_segment()
@@ -208,9 +208,9 @@ impl Watch {
 }
 
 /// How the run's output is read.
-fn reading(spec: &RunSpec) -> Reading {
+fn reading(spec: &RunSpec) -> ReaderOptions {
     let more = spec.metric_reading.clone().unwrap_or_default();
-    Reading {
+    ReaderOptions {
         patterns: spec.metric_patterns.clone(),
         only: more.only,
         skip: more.skip,
@@ -322,7 +322,7 @@ mod tests {
                 }),
                 ..Position::default()
             };
-            let mut finder = Finder::new(&Reading::default()).0;
+            let mut finder = Finder::new(&ReaderOptions::default()).0;
             let mut context = context(&mut finder, &position, &log);
             let found = finder.find(b"2 0.25", &mut context);
             assert_eq!(found.step, Some(2.0), "{end:?}");

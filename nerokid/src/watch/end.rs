@@ -5,7 +5,7 @@ use std::time::Duration;
 use nero_journal::v1::WatchEnded;
 
 use super::files::MetricFile;
-use super::{RETRY_MS, Watch, WatchError, Watched, now};
+use super::{RETRY_MS, Watch, WatchEnd, WatchError, now};
 use crate::core::facts::Sight;
 use crate::core::intake::Intake;
 use crate::core::record::Record;
@@ -25,7 +25,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 impl Watch {
     /// Ends the watch of a run that is over: reads the remaining output,
     /// records the end, leaves.
-    pub(super) async fn end(mut self) -> Result<Watched, WatchError> {
+    pub(super) async fn end(mut self) -> Result<WatchEnd, WatchError> {
         let since_ms = now().mono_ms;
         self.rules.run_is_over();
         self.asked.retain(|asked| asked.effect.is_command());
@@ -69,7 +69,7 @@ impl Watch {
         if let Some(link) = self.link.take().filter(|_| listened) {
             link.finish(FAREWELL).await;
         }
-        Ok(Watched::Complete)
+        Ok(WatchEnd::Complete)
     }
 
     /// Gives the readers of the output time for its rest; ends those that stand still.

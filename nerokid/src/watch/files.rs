@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use nero_metrics::file::{DOCUMENT_BYTES_MAX, FileForm};
-use nero_metrics::finder::{Finder, Reading};
+use nero_metrics::finder::{Finder, ReaderOptions};
 
 use super::begin::context;
 use super::{Watch, WatchError};
@@ -44,7 +44,7 @@ impl MetricFile {
         log: Log,
         name: &str,
         path: &Path,
-        (finder, reading): (&mut Finder, &Reading),
+        (finder, reading): (&mut Finder, &ReaderOptions),
         left: Position,
     ) -> (Self, BegunLog) {
         let form = LogForm {
@@ -182,7 +182,7 @@ impl Watch {
         let mut files = std::mem::take(&mut self.files);
         for file in &mut files {
             if let Some(reader) = &mut file.reader {
-                reader.look();
+                reader.check();
                 let news = reader.news();
                 file.told |= news.is_some();
                 self.out.extend(news.map(Record::notice));
@@ -205,7 +205,7 @@ impl Watch {
         match &mut file.source {
             Source::Lines(tail) => self.read_tail(tail),
             Source::Whole(document) => {
-                if let Some(lines) = document.look()? {
+                if let Some(lines) = document.read_version()? {
                     self.intake.truncated(file.log, &mut self.out);
                     self.take(file.log, &lines);
                 }

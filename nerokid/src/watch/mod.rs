@@ -22,7 +22,7 @@ use crate::core::facts::{Moment, RunFacts, Sight};
 use crate::core::intake::Intake;
 use crate::core::progress::Tracker;
 use crate::core::record::Record;
-use crate::core::rules::{Asked, Rules};
+use crate::core::rules::{RequestedEffect, Rules};
 use crate::gpus::own::OwnCards;
 use crate::helper::Hosts;
 use crate::journal::Journal;
@@ -120,7 +120,7 @@ impl WatchError {
 
 /// Ways in which a watcher ends well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Watched {
+pub enum WatchEnd {
     /// Every byte of output was evaluated.
     Complete,
     /// A former watcher evaluated every byte.
@@ -139,7 +139,7 @@ pub struct Watch {
     progress: Tracker,
     rules: Rules,
     /// What recorded firings ask for and that is not yet written as a request.
-    asked: Vec<Asked>,
+    asked: Vec<RequestedEffect>,
     /// Commands of recorded firings.
     acts: Acts,
     /// Highest version of rules that was refused.
@@ -206,7 +206,7 @@ pub async fn watch(
     place: WatchedStart,
     socket: Option<PathBuf>,
     cards: Option<OwnCards>,
-) -> Result<Watched, WatchError> {
+) -> Result<WatchEnd, WatchError> {
     match Watch::begin(place, cards, false)? {
         Ok(mut watch) => {
             watch.dial(socket);
@@ -220,7 +220,7 @@ pub async fn watch(
 ///
 /// # Errors
 /// See [`WatchError`].
-pub async fn settle(place: WatchedStart) -> Result<Watched, WatchError> {
+pub async fn settle(place: WatchedStart) -> Result<WatchEnd, WatchError> {
     match Watch::begin(place, None, true)? {
         Ok(watch) => watch.end().await,
         Err(done) => Ok(done),
@@ -229,7 +229,7 @@ pub async fn settle(place: WatchedStart) -> Result<Watched, WatchError> {
 
 impl Watch {
     /// Works in turns until the run is over.
-    async fn live(mut self) -> Result<Watched, WatchError> {
+    async fn live(mut self) -> Result<WatchEnd, WatchError> {
         loop {
             self.now = now();
             if self.look_at_life && self.is_over()? {

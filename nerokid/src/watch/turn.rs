@@ -145,7 +145,7 @@ impl Watch {
     /// Reads a bounded piece of one log; returns true when there is more.
     pub(super) fn read_tail(&mut self, tail: &mut Tail) -> io::Result<bool> {
         for _ in 0..BLOCKS_PER_TURN {
-            match tail.look(&mut self.block)? {
+            match tail.read_next(&mut self.block)? {
                 Look::Bytes(count) => {
                     let block = std::mem::take(&mut self.block);
                     self.take(tail.log, &block[..count]);
@@ -273,7 +273,7 @@ impl Watch {
         let folder = &self.place.folder;
         let usage = self
             .hosts
-            .look(folder, hosts, now_ms, interval_ms, &mut unwatched);
+            .read_samples(folder, hosts, now_ms, interval_ms, &mut unwatched);
         if !unwatched.is_empty() {
             let shown = unwatched[..unwatched.len().min(UNWATCHED_SHOWN_MAX)].join(", ");
             let more = match unwatched.len() - unwatched.len().min(UNWATCHED_SHOWN_MAX) {

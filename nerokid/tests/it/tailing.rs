@@ -34,7 +34,7 @@ impl Bench {
     }
 
     fn look(&mut self) -> String {
-        match self.tail.look(&mut self.buffer).unwrap() {
+        match self.tail.read_next(&mut self.buffer).unwrap() {
             Look::Bytes(count) => String::from_utf8(self.buffer[..count].to_vec()).unwrap(),
             Look::Nothing => "nothing".to_owned(),
             Look::NewPart => "new part".to_owned(),

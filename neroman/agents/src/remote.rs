@@ -127,7 +127,7 @@ pub struct Prospect {
 /// # Errors
 /// When the machine cannot be asked, or has a fault.
 pub async fn prospect(host: &Host, root: Option<&str>) -> Result<Prospect, AgentError> {
-    look(host, root, supply::folders()?).await
+    inspect(host, root, supply::folders()?).await
 }
 
 /// [`prospect`] with the programs of one folder, as [`start_remote_from`].
@@ -139,10 +139,10 @@ pub async fn prospect_from(
     host: &Host,
     root: Option<&str>,
 ) -> Result<Prospect, AgentError> {
-    look(host, root, supply::folders_in(folder)).await
+    inspect(host, root, supply::folders_in(folder)).await
 }
 
-async fn look(
+async fn inspect(
     host: &Host,
     root: Option<&str>,
     folders: Vec<PathBuf>,

@@ -26,10 +26,10 @@ use std::process::ExitCode;
 
 use connect::Change;
 use fault::{Fault, Stop, code};
-use session::{Left, Session};
+use session::{InterruptNotice, Session};
 
 pub use facts::{BuildFact, FactsFunction};
-pub use verb::daemon::{ServeError, ServeFunction, Served};
+pub use verb::daemon::{ServeError, ServeFunction, ServeOutcome};
 
 /// All verbs with their options, for the manual.
 pub fn command() -> clap::Command {
@@ -131,7 +131,7 @@ fn follow(verbs: Vec<read::Read>, daemon: ServeFunction, facts: FactsFunction) -
 
 /// Ctrl-C ends this program only: the daemon goes on with what it was asked
 /// for.
-fn interrupted_by_person(changing: Change, left: &Left) {
+fn interrupted_by_person(changing: Change, left: &InterruptNotice) {
     use std::io::{IsTerminal as _, Write as _};
     let mut stderr = std::io::stderr().lock();
     let goes_on = "interrupted; the daemon goes on with what was asked";

@@ -13,21 +13,21 @@ use nero_wire::v1::man_client::ManClient;
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::connect::{Change, Client, Next, Program, READ_DEADLINE, Silence, Whose};
+use crate::connect::{AwaitedNodes, Change, Client, Next, Program, READ_DEADLINE, Silence};
 use crate::facts::FactsFunction;
 use crate::fault::Fault;
-use crate::say::{Out, Screen};
+use crate::say::{Screen, VerbOutput};
 
 /// What is left when a person ends a command with Ctrl-C.
 #[derive(Debug, Default)]
-pub struct Left {
+pub struct InterruptNotice {
     /// What it is answered with; empty: what is always so.
     pub text: String,
     /// A run that a second Ctrl-C aborts.
     pub run: Option<String>,
 }
 
-impl Left {
+impl InterruptNotice {
     /// Nothing but this text.
     pub fn text(text: String) -> Self {
         Self { text, run: None }
@@ -38,7 +38,7 @@ impl Left {
 #[derive(Debug)]
 pub struct Session {
     /// The outputs of the steps.
-    pub out: Out,
+    pub out: VerbOutput,
     /// What is known of this build.
     pub facts: FactsFunction,
     client: Option<Client>,
@@ -48,14 +48,14 @@ pub struct Session {
     /// yet.
     asks_ssh: bool,
     /// What is left when a person ends this program now.
-    interrupted: Rc<RefCell<Left>>,
+    interrupted: Rc<RefCell<InterruptNotice>>,
 }
 
 impl Session {
     /// A session that has looked up the terminal only.
     pub fn new(facts: FactsFunction) -> Self {
         Self {
-            out: Out {
+            out: VerbOutput {
                 screen: Screen::find(),
                 as_json: false,
             },
@@ -68,12 +68,12 @@ impl Session {
     }
 
     /// What Ctrl-C leaves, readable after a step was dropped.
-    pub fn interrupted(&self) -> Rc<RefCell<Left>> {
+    pub fn interrupted(&self) -> Rc<RefCell<InterruptNotice>> {
         Rc::clone(&self.interrupted)
     }
 
     /// Sets what Ctrl-C leaves from now on.
-    pub fn on_interrupt(&mut self, left: Left) {
+    pub fn on_interrupt(&mut self, left: InterruptNotice) {
         *self.interrupted.borrow_mut() = left;
     }
 
@@ -213,7 +213,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::client`].
-    pub async fn silence(&mut self, whose: Whose) -> Result<Silence, Fault> {
+    pub async fn silence(&mut self, whose: AwaitedNodes) -> Result<Silence, Fault> {
         let out = self.out;
         Ok(self.client().await?.silence(out, whose))
     }

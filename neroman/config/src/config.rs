@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
-use nero_format::Scheduling;
+use nero_format::SchedulerOptions;
 use nero_warden::Kind;
 use nero_warden::generic::Recipe;
 pub use nero_yaml::Mark as Place;
@@ -83,7 +83,7 @@ pub struct Node {
     /// The scheduler that starts its runs.
     pub warden: Kind,
     /// What runs ask of that scheduler where their experiments ask nothing else.
-    pub asks: Scheduling,
+    pub asks: SchedulerOptions,
     /// Most jobs and tasks of this user in its queue; `None`: the site's limits alone.
     pub max_queued: Option<u64>,
     /// Most tasks of one array that run at once; `None`: the site's limits alone.

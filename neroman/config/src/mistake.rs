@@ -28,8 +28,8 @@ pub enum ConfigError {
     /// The file or its folder is another user's.
     #[error(
         "{} belongs to another user (id {owner}) and is not obeyed; if its content is right: `sudo chown {own} {}`, else set NERONET_HOME to a folder of your own",
-        shown(path),
-        shown(path)
+        display_path(path),
+        display_path(path)
     )]
     Stranger {
         /// The file or the folder.
@@ -42,8 +42,8 @@ pub enum ConfigError {
     /// Another user may write the file, or replace it.
     #[error(
         "{} can be written by {by} and is not obeyed; look at it, then `chmod go-w {}`",
-        shown(path),
-        shown(path)
+        display_path(path),
+        display_path(path)
     )]
     Writable {
         /// The file or the folder.
@@ -76,7 +76,7 @@ impl ConfigError {
     }
 }
 
-fn shown(path: &Path) -> String {
+fn display_path(path: &Path) -> String {
     Safe::line(&path.display().to_string()).to_string()
 }
 

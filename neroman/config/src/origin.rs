@@ -202,7 +202,7 @@ fn node_origins(name: &str, node: &Node, home: &Home) -> Vec<Origin> {
         ("scheduler", node.recipe.as_ref().map(Recipe::text), ""),
         ("notes", node.notes.clone(), ""),
     ];
-    let of_scheduler = scheduling::shown(node).into_iter();
+    let of_scheduler = scheduling::display_settings(node).into_iter();
     fields
         .into_iter()
         .chain(of_scheduler.map(|(word, value)| (word, Some(value), "")))

@@ -82,7 +82,7 @@ pub(crate) fn check(fields: &mut Fields, name: &str, node: &Node) {
 }
 
 /// Every such word that is set, as it is shown.
-pub(crate) fn shown(node: &Node) -> Vec<(&'static str, String)> {
+pub(crate) fn display_settings(node: &Node) -> Vec<(&'static str, String)> {
     let amounts = [
         ("max_queued", node.max_queued.map(|max| max.to_string())),
         ("max_running", node.max_running.map(|max| max.to_string())),

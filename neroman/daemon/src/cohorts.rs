@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nero_life::cohort::{Cohorts, Folded};
-use nero_life::now::Now;
+use nero_life::cohort::{CohortUpdate, Cohorts};
+use nero_life::now::PresentTime;
 use nero_life::state::State;
 use nero_model::Home;
 use tokio::time::Instant;
@@ -14,7 +14,7 @@ use crate::blocking::blocking;
 use crate::pasts;
 use nero_home::clock::Clock;
 use nero_home::failure::Failure;
-use nero_home::ledger::{Audience, Late, Ledger};
+use nero_home::ledger::{Audience, LatePolicy, Ledger};
 
 /// The least time between two looks at all cohorts.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -36,7 +36,7 @@ pub(crate) async fn run(ledger: Ledger, home: Home, clock: Clock) {
         }
         let state = states.state();
         let began = Instant::now();
-        due = match look(&ledger, &home, clock, &mut cohorts, state).await {
+        due = match update_numbers(&ledger, &home, clock, &mut cohorts, state).await {
             Ok(wait) => wait.map(|wait| Instant::now() + wait),
             Err(failure) => {
                 tracing::warn!(%failure, "rules over peers keep their last numbers for now");
@@ -50,8 +50,8 @@ pub(crate) async fn run(ledger: Ledger, home: Home, clock: Clock) {
     }
 }
 
-/// Looks once; returns after which time a number may be sent that came too soon.
-async fn look(
+/// Updates the numbers once; returns after which time a number may be sent that came too soon.
+async fn update_numbers(
     ledger: &Ledger,
     home: &Home,
     clock: Clock,
@@ -66,12 +66,12 @@ async fn look(
     })
     .await?;
     let pasts = pasts::read(ledger, home, &state, wanted).await?;
-    let now = Now {
+    let now = PresentTime {
         ms: clock.now_ms(),
         pasts,
-        ..Now::default()
+        ..PresentTime::default()
     };
-    let (taken, Folded { inputs, due_ms }) = blocking(move || {
+    let (taken, CohortUpdate { inputs, due_ms }) = blocking(move || {
         let mut taken = taken;
         let folded = taken.fold(&state, &now);
         (taken, folded)
@@ -79,7 +79,7 @@ async fn look(
     .await?;
     *cohorts = taken;
     if !inputs.is_empty() {
-        let late = Late::Passes("it ended, or is being ended");
+        let late = LatePolicy::Passes("it ended, or is being ended");
         ledger.happened(false, inputs, late).await?;
     }
     let wait_ms = due_ms.map(|due_ms| due_ms.saturating_sub(clock.now_ms()).max(0));

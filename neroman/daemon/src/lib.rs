@@ -27,7 +27,7 @@ mod run;
 mod service;
 
 pub use error::DaemonError;
-pub use run::{Served, run};
+pub use run::{ServeOutcome, run};
 
 #[cfg(test)]
 mod tests;

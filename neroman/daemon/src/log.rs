@@ -30,7 +30,7 @@ const SHOWN_CHARS: usize = 160;
 /// # Errors
 /// When the file cannot be opened.
 pub(crate) fn begin(path: &Path) -> io::Result<()> {
-    let log = Bounded::open(path)?;
+    let log = BoundedLog::open(path)?;
     let filter = EnvFilter::try_from_env("NERONET_LOG")
         .unwrap_or_else(|_| EnvFilter::new("info,h2=warn,hyper=warn,tonic=warn"));
     // A second daemon in one process (a test) keeps the log of the first.
@@ -47,7 +47,7 @@ pub(crate) fn begin(path: &Path) -> io::Result<()> {
 }
 
 #[derive(Debug)]
-struct Bounded {
+struct BoundedLog {
     path: PathBuf,
     held: Mutex<LogFile>,
 }
@@ -122,7 +122,7 @@ fn node_of(line: &str) -> String {
     name.unwrap_or_default().to_owned()
 }
 
-impl Bounded {
+impl BoundedLog {
     fn open(path: &Path) -> io::Result<Self> {
         let file = append_to(path)?;
         let written = file.metadata()?.len();
@@ -149,7 +149,7 @@ fn append_to(path: &Path) -> io::Result<File> {
 /// Writes one event; the event is lost if there is no room.
 #[derive(Debug)]
 pub(crate) struct LogLine<'a> {
-    log: &'a Bounded,
+    log: &'a BoundedLog,
     /// The place in the code of a warning or an error.
     from: Option<Identifier>,
 }
@@ -179,7 +179,7 @@ impl Write for LogLine<'_> {
     }
 }
 
-impl Bounded {
+impl BoundedLog {
     fn append(&self, held: &mut LogFile, bytes: &[u8]) -> io::Result<()> {
         if held.written + bytes.len() as u64 > LOG_BYTES_MAX {
             let mut older = self.path.clone().into_os_string();
@@ -198,7 +198,7 @@ impl Bounded {
     }
 }
 
-impl<'a> MakeWriter<'a> for Bounded {
+impl<'a> MakeWriter<'a> for BoundedLog {
     type Writer = LogLine<'a>;
 
     fn make_writer(&'a self) -> LogLine<'a> {
@@ -225,7 +225,7 @@ mod tests {
     fn the_log_never_grows_beyond_its_bound() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("daemon.log");
-        let log = Bounded::open(&path).unwrap();
+        let log = BoundedLog::open(&path).unwrap();
         let line = vec![b'x'; 1024 * 1024];
         for _ in 0..20 {
             log.make_writer().write_all(&line).unwrap();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     /// The content of the log after `work` wrote to it.
-    fn logged(log: Bounded, work: impl FnOnce()) -> String {
+    fn logged(log: BoundedLog, work: impl FnOnce()) -> String {
         let path = log.path.clone();
         let subscriber = tracing_subscriber::fmt()
             .with_ansi(false)
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn a_node_that_sends_nonsense_without_end_leaves_room_for_others() {
         let folder = tempfile::tempdir().unwrap();
-        let log = Bounded::open(&folder.path().join("daemon.log")).unwrap();
+        let log = BoundedLog::open(&folder.path().join("daemon.log")).unwrap();
         let nonsense = |node: &str| tracing::warn!(node, "no part of a segment");
         let text = logged(log, || {
             for _ in 0..10_000 {
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn lines_that_were_left_out_are_counted() {
         let folder = tempfile::tempdir().unwrap();
-        let log = Bounded::open(&folder.path().join("daemon.log")).unwrap();
+        let log = BoundedLog::open(&folder.path().join("daemon.log")).unwrap();
         let mut held = log.held.into_inner().unwrap();
         struct TestCallsite;
         impl tracing::callsite::Callsite for TestCallsite {

@@ -46,7 +46,7 @@ const ANSWER_BYTES_MAX: usize = 1024 * 1024 * 1024;
 
 /// Why a daemon ended.
 #[derive(Debug)]
-pub enum Served {
+pub enum ServeOutcome {
     /// It was told to stop.
     Stopped,
     /// Another daemon of this home has the lock: this one did nothing. Contains
@@ -60,12 +60,12 @@ pub enum Served {
 /// # Errors
 /// When it cannot start, or a part of it failed; everything accepted before is
 /// in the database.
-pub fn run(home: Home) -> Result<Served, DaemonError> {
+pub fn run(home: Home) -> Result<ServeOutcome, DaemonError> {
     let home = &home;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     prepare(home)?;
     let Some(lock) = lock(&home.daemon_lock())? else {
-        return Ok(Served::Held(Holder::read(&home.daemon_lock())));
+        return Ok(ServeOutcome::Held(Holder::read(&home.daemon_lock())));
     };
     log::begin(&home.daemon_log()).map_err(io_error("open", &home.daemon_log()))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -84,7 +84,7 @@ pub fn run(home: Home) -> Result<Served, DaemonError> {
     // Tasks that still read files may be left behind: they write nothing.
     runtime.shutdown_timeout(Duration::from_millis(200));
     drop(lock);
-    outcome.map(|()| Served::Stopped)
+    outcome.map(|()| ServeOutcome::Stopped)
 }
 
 fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DaemonError {
@@ -117,7 +117,7 @@ fn lock(path: &Path) -> Result<Option<File>, DaemonError> {
 }
 
 /// The running parts, and how they are told to stop.
-struct Running {
+struct RunningDaemon {
     man: Man,
     ledger: Ledger,
     thread: LedgerThread,
@@ -135,7 +135,7 @@ struct Running {
 
 async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
     let mut signals = Signals::new().map_err(DaemonError::Runtime)?;
-    let Running {
+    let RunningDaemon {
         man,
         ledger,
         thread,
@@ -231,7 +231,7 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
     }
 }
 
-fn start(home: &Home) -> Result<Running, DaemonError> {
+fn start(home: &Home) -> Result<RunningDaemon, DaemonError> {
     // A database of this daemon would end a restore that can still be begun again.
     if home.restoring().exists() && !home.state_db().exists() {
         return Err(DaemonError::HalfRestored {
@@ -271,7 +271,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         name: String::new(),
         remote: false,
         turns: Arc::default(),
-        asks: tokio::sync::watch::channel(nero_format::Scheduling::default()).1,
+        asks: tokio::sync::watch::channel(nero_format::SchedulerOptions::default()).1,
         away: NODE_AWAY,
         store: home.store(),
         results: nero_link::results::Places::of(home),
@@ -355,7 +355,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         tokio::spawn(man.clone().remove_not_kept()),
         tokio::spawn(acts),
     );
-    Ok(Running {
+    Ok(RunningDaemon {
         man,
         ledger,
         thread,

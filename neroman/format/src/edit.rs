@@ -13,7 +13,7 @@ use nero_yaml::{Entry, Fields, Kind, Mark, Node};
 
 use crate::read::block::{self, Scope};
 
-use crate::definition::{Definition, Edit, EditMistake, Edited, Effective, Override, Param};
+use crate::definition::{AppliedEdit, Definition, Edit, EditMistake, Effective, Override, Param};
 use crate::read::fields::{self, Field, RESOURCES};
 use crate::read::params::tree;
 use crate::read::reader::Reader;
@@ -27,7 +27,7 @@ pub(crate) fn apply(reader: &mut Reader<'_>, scope: &Scope, block: &str, mark: M
         };
         for edit in edits {
             let outcome = effective(reader, scope, block, mark, of, &edit);
-            reader.edited.push(Edited { of, edit, outcome });
+            reader.edited.push(AppliedEdit { of, edit, outcome });
         }
     }
 }
@@ -215,8 +215,8 @@ fn source_value(one: &Override, scope: &Scope, base: &Definition) -> Option<Stri
     Some(node.unwrap_or_default())
 }
 
-fn named(all: &[block::Named], below: Option<&str>) -> Option<String> {
-    let text = |named: &block::Named| text_of(&named.value);
+fn named(all: &[block::NamedEntry], below: Option<&str>) -> Option<String> {
+    let text = |named: &block::NamedEntry| text_of(&named.value);
     match below {
         Some(name) => all.iter().find(|named| named.name == name).map(text),
         None => {

@@ -25,18 +25,18 @@ mod sources;
 
 pub use definition::problem::{FormatErrors, Problem};
 pub use definition::{
-    AfterError, BoundColumn, BoundTable, Buffering, Container, DataDef, DataPath, Definition,
-    Dependency, DependsUntil, Edit, EditMistake, Edited, Edits, Effective, ErrorHandler, Fetch,
-    FollowUp, InStage, MetricReading, Monitor, NodeChoice, NodeProbe, NodeResources, NotBuilt,
-    Note, OnNode, OnNodes, Output, OutputPlot, Override, Param, ParentFile, Place, Placed,
-    Precedence, ProcessedOutput, ProcessedUnit, Processing, PythonCall, RenderDef, Resources,
-    Retry, RetryOn, RowsOptions, RuleAction, RuleDef, RunLock, Scheduling, SharedPart, ShownValue,
-    Source, SourceKind, Strays, Stream, TableOptions, Value, float_text,
+    AfterError, AppliedEdit, BoundColumn, BoundTable, Container, DataDef, DataPath, Definition,
+    Dependency, DependsUntil, Edit, EditMistake, Edits, Effective, ErrorHandler, Fetch, FollowUp,
+    InStage, MetricReading, Monitor, NodeChoice, NodeProbe, NodeResources, NotBuilt, Note, OnNode,
+    OnNodes, Output, OutputBuffering, OutputPlot, OutputProcessing, Override, Param, ParentFile,
+    Place, Precedence, ProcessedOutput, ProcessedUnit, PythonCall, RenderDef, Resources, Retry,
+    RetryOn, RowsOptions, RuleAction, RuleDef, RunLock, SchedulerOptions, SharedPart, ShownValue,
+    Source, SourceKind, SourceText, Strays, Stream, TableOptions, Value, float_text,
 };
 pub use nero_expr::ACTIONS;
 pub use nero_table::CellValue;
 pub use nero_yaml::MISTAKES_MAX as PROBLEMS_MAX;
-pub use read::command::steps::{PLACES as STEP_PLACES, local as local_step, shown as shown_steps};
+pub use read::command::steps::{PLACES as STEP_PLACES, local as local_step, shown_steps};
 pub use read::command::words::split_command;
 pub use read::groups::outputs::glob_mistake;
 pub use read::groups::placing::PROBE_BYTES_MAX;
@@ -49,7 +49,7 @@ pub use read::params::tree::of_text as bracketed_json;
 pub use read::schema::schema;
 pub use sources::beneath::{Defaults, check_defaults};
 pub use sources::jsonl::{ROWS_FOLDER, is_rows, read_rows};
-pub use sources::loaded::Loaded;
+pub use sources::loaded::LoadedSource;
 pub use sources::original::{read_source, read_source_edited, read_source_in};
 pub use sources::table::{
     NUMBER_MAX, NUMBERS_HEADER, NumberColumn, ReadSheet, companion, is_table, read_table,

@@ -12,7 +12,7 @@ use nero_model::{RunId, RunToken};
 
 use crate::keep::{Batch, Keep, RunFolded, SeriesPosition};
 use nero_life::change::Change;
-use nero_life::fold::{Folded, Part, Position, Taken, emptied, fold, holds_series};
+use nero_life::fold::{FoldOutput, FoldResult, Part, Position, emptied, fold, holds_series};
 use nero_life::journal::Journal;
 use nero_life::state::State;
 
@@ -62,7 +62,7 @@ pub struct PartsOutcome {
 
 /// The folds that are not committed, and the positions of the series.
 #[derive(Debug, Default)]
-pub(crate) struct Folding {
+pub(crate) struct PendingFolds {
     journals: HashMap<RunId, Journal>,
     fresh: HashMap<RunId, RunFolded>,
     /// Positions of the series in the segments of recent runs, everything folded so
@@ -73,7 +73,7 @@ pub(crate) struct Folding {
     again: HashMap<RunId, Journal>,
 }
 
-impl Folding {
+impl PendingFolds {
     /// Folds one part over a working state.
     pub(crate) fn part(
         &mut self,
@@ -108,7 +108,7 @@ impl Folding {
         let facts_from = at(journal, &name);
         let overflowed = journal.overflows;
         let fresh = self.fresh.entry(id).or_default();
-        let mut dropped = Taken::default();
+        let mut dropped = FoldOutput::default();
         let taken = match stood {
             Some(_) => &mut fresh.taken,
             None => &mut dropped,
@@ -116,7 +116,7 @@ impl Folding {
         let folded = fold(journal, &part.view(), &mut position, taken);
         fresh.taken.notables.append(&mut dropped.notables);
         match folded {
-            Folded::Nothing | Folded::Took => {
+            FoldResult::Nothing | FoldResult::Took => {
                 if let Some(told) = told
                     && !proves(journal)
                 {
@@ -131,18 +131,18 @@ impl Folding {
                     series.insert(part.segment, position);
                 }
             }
-            Folded::Gap => outcome.gap = true,
-            Folded::Full if overflowed => outcome.refused += 1,
-            Folded::Full => {
+            FoldResult::Gap => outcome.gap = true,
+            FoldResult::Full if overflowed => outcome.refused += 1,
+            FoldResult::Full => {
                 tracing::warn!(run = %id, "more segments than are kept of a run");
                 fresh.facts = true;
                 outcome.refused += 1;
             }
-            Folded::Refused => {
+            FoldResult::Refused => {
                 tracing::warn!(run = %id, segment = %part.segment, "no part of a segment");
                 outcome.refused += 1;
             }
-            Folded::Mismatch => {
+            FoldResult::Mismatch => {
                 tracing::warn!(run = %id, segment = %part.segment, "journal differs, folding anew");
                 *journal = emptied(told);
                 *fresh = RunFolded {
@@ -173,7 +173,7 @@ impl Folding {
         // The facts of this run are known, and so are these.
         fresh.taken.notables.clear();
         match folded {
-            Folded::Nothing | Folded::Took => {
+            FoldResult::Nothing | FoldResult::Took => {
                 let segment = journal.segments.get(&part.segment.to_string());
                 if segment.is_some_and(holds_series)
                     && let Some(SeriesPosition::At(series)) = self.series.get_mut(&id)
@@ -182,9 +182,9 @@ impl Folding {
                     series.insert(part.segment, position);
                 }
             }
-            Folded::Gap => outcome.gap = true,
-            Folded::Refused | Folded::Full => outcome.refused += 1,
-            Folded::Mismatch => {
+            FoldResult::Gap => outcome.gap = true,
+            FoldResult::Refused | FoldResult::Full => outcome.refused += 1,
+            FoldResult::Mismatch => {
                 *fresh = RunFolded {
                     anew: true,
                     ..RunFolded::default()

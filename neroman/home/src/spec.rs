@@ -1,8 +1,8 @@
 //! Builds the spec of a run from a definition.
 
 use nero_format::{
-    Buffering, Container, Definition, Fetch, MetricReading, OnNodes, Resources, Scheduling, Strays,
-    Stream,
+    Container, Definition, Fetch, MetricReading, OnNodes, OutputBuffering, Resources,
+    SchedulerOptions, Strays, Stream,
 };
 use nero_model::paths::NodePaths;
 use nero_model::paths::run::WORK;
@@ -13,7 +13,7 @@ use prost::Message as _;
 use crate::failure::Failure;
 
 use nero_life::change::Rule;
-use nero_life::run::{Made, Run, RunDemands};
+use nero_life::run::{Run, RunDemands, RunRecord};
 
 /// Variables of the command's shell that a job on `local` gets.
 const SHELL: [&str; 4] = ["PATH", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH"];
@@ -21,7 +21,7 @@ const SHELL: [&str; 4] = ["PATH", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH"
 /// The spec of a run, without its rules: rules may change before it is sent.
 pub fn build(
     definition: &Definition,
-    made: &Made,
+    made: &RunRecord,
     tree: &[u8],
     deployment: &[u8],
     shell: &[v1::EnvVar],
@@ -47,8 +47,8 @@ pub fn build(
         params: params(definition),
         attempt: made.id.number,
         node: made.node.clone(),
-        buffered: definition.buffering == Buffering::Untouched,
-        line_buffered: definition.buffering == Buffering::Line,
+        buffered: definition.buffering == OutputBuffering::Untouched,
+        line_buffered: definition.buffering == OutputBuffering::Line,
         collections: (*definition.collections).clone(),
         checkpoint: (*definition.checkpoint).clone(),
         results_max_bytes,
@@ -71,7 +71,7 @@ pub fn build(
 ///
 /// # Errors
 /// When the spec cannot be read.
-pub fn again(spec: &[u8], made: &Made) -> Result<Vec<u8>, Failure> {
+pub fn again(spec: &[u8], made: &RunRecord) -> Result<Vec<u8>, Failure> {
     let mut spec = v1::RunSpec::decode(spec)
         .map_err(|error| Failure::failed("its description cannot be read").caused_by(&error))?;
     spec.token = made.token.to_vec();
@@ -97,7 +97,7 @@ pub fn resources(resources: &Resources) -> v1::Resources {
 }
 
 /// The resources of a run on a node that has its own values of some.
-pub fn resources_on(made: &Made, node: &str) -> Option<v1::Resources> {
+pub fn resources_on(made: &RunRecord, node: &str) -> Option<v1::Resources> {
     if made.takes.on_nodes.is_empty() {
         return None;
     }
@@ -128,7 +128,7 @@ fn monitor(definition: &Definition) -> v1::Monitor {
 
 /// As much of a run's spec as its batch script depends on. Runs of which this is equal
 /// share a submission.
-pub fn submitted(definition: &Definition, defaults: &Scheduling, node: &str) -> v1::RunSpec {
+pub fn submitted(definition: &Definition, defaults: &SchedulerOptions, node: &str) -> v1::RunSpec {
     v1::RunSpec {
         resources: Some(resources(&definition.resources.on(node))),
         monitor: Some(monitor(definition)),
@@ -168,15 +168,15 @@ pub fn data(takes: &RunDemands, node: &str) -> Vec<v1::DataPath> {
 /// What a run asks of a node's scheduler; `None`: nothing. What the experiment asks
 /// beats the defaults of the node; its options and lines of the shell follow theirs.
 pub fn scheduler(
-    asks: &Scheduling,
-    defaults: &Scheduling,
+    asks: &SchedulerOptions,
+    defaults: &SchedulerOptions,
     node: &str,
 ) -> Option<v1::SchedulerRequest> {
     if asks.is_empty() && defaults.is_empty() {
         return None;
     }
-    let text = |of: fn(&Scheduling) -> &OnNodes<String>| first(of, asks, defaults, node);
-    let list = |of: fn(&Scheduling) -> &OnNodes<Vec<String>>| {
+    let text = |of: fn(&SchedulerOptions) -> &OnNodes<String>| first(of, asks, defaults, node);
+    let list = |of: fn(&SchedulerOptions) -> &OnNodes<Vec<String>>| {
         let each = [of(defaults).on(node), of(asks).on(node)];
         each.into_iter().flatten().flatten().cloned().collect()
     };
@@ -231,9 +231,9 @@ pub fn container(container: &Container) -> v1::Container {
 
 /// A value of the experiment, else of the node.
 fn first<T: Clone + Default>(
-    of: fn(&Scheduling) -> &OnNodes<T>,
-    asks: &Scheduling,
-    defaults: &Scheduling,
+    of: fn(&SchedulerOptions) -> &OnNodes<T>,
+    asks: &SchedulerOptions,
+    defaults: &SchedulerOptions,
     node: &str,
 ) -> T {
     let found = of(asks).on(node).or_else(|| of(defaults).on(node));
@@ -315,12 +315,12 @@ pub fn rule(rule: &Rule) -> v1::Rule {
 }
 
 /// The command as it is shown: places of data as they were written.
-pub fn shown(argv: &[String]) -> Vec<String> {
+pub fn display_command(argv: &[String]) -> Vec<String> {
     if let Some(steps) = nero_format::shown_steps(argv) {
         return vec![steps];
     }
     argv.iter()
-        .map(|word| nero_model::data::shown(word))
+        .map(|word| nero_model::data::display_text(word))
         .collect()
 }
 
@@ -331,7 +331,7 @@ pub fn masked(env: &[v1::EnvVar]) -> Vec<v1::EnvVar> {
             value: if !var.unset && looks_secret(&var.name) {
                 "***".to_owned()
             } else {
-                nero_model::data::shown(&var.value)
+                nero_model::data::display_text(&var.value)
             },
             ..var.clone()
         })
@@ -392,19 +392,19 @@ mod tests {
 
     #[test]
     fn an_experiment_beats_its_node_and_adds_to_its_lines() {
-        let defaults = Scheduling {
+        let defaults = SchedulerOptions {
             partition: on(None, "batch".to_owned()),
             account: on(None, "lab".to_owned()),
             gpu_type: on(None, "v100".to_owned()),
             exclusive: on(None, true),
             setup: on(None, lines("first second")),
-            ..Scheduling::default()
+            ..SchedulerOptions::default()
         };
-        let asks = Scheduling {
+        let asks = SchedulerOptions {
             partition: on(Some("a"), "gpu".to_owned()),
             exclusive: on(None, false),
             setup: on(None, lines("third")),
-            ..Scheduling::default()
+            ..SchedulerOptions::default()
         };
         let on_a = scheduler(&asks, &defaults, "a").unwrap();
         assert_eq!((&*on_a.partition, &*on_a.account), ("gpu", "lab"));
@@ -413,25 +413,25 @@ mod tests {
         assert_eq!(on_a.gpu_type, "", "no GPU is asked for");
         let on_b = scheduler(&asks, &defaults, "b").unwrap();
         assert_eq!(on_b.partition, "batch");
-        let with_gpu = Scheduling {
+        let with_gpu = SchedulerOptions {
             gpus: on(None, 2),
             ..asks
         };
         let on_b = scheduler(&with_gpu, &defaults, "b").unwrap();
         assert_eq!((on_b.gpus, &*on_b.gpu_type), (2, "v100"));
         let part = |count, share| {
-            let asks = Scheduling {
+            let asks = SchedulerOptions {
                 gpus: on(None, count),
                 gpu_share: on(None, share),
-                ..Scheduling::default()
+                ..SchedulerOptions::default()
             };
-            let asked = scheduler(&asks, &Scheduling::default(), "a").unwrap();
+            let asked = scheduler(&asks, &SchedulerOptions::default(), "a").unwrap();
             (asked.gpus, asked.gpu_micro, asked.gpus_unmanaged)
         };
         assert_eq!(part(1, 500_000), (1, 500_000, false));
         assert_eq!(part(2, 1_000_000), (2, 0, false));
         assert_eq!(part(0, 0), (0, 0, true));
-        let none = Scheduling::default();
+        let none = SchedulerOptions::default();
         assert_eq!(scheduler(&none, &none, "a"), None);
         let all = scheduler(&none, &defaults, "a").unwrap();
         assert_eq!(all.setup, lines("first second"));

@@ -7,19 +7,19 @@ use nero_format::{Definition, NotBuilt};
 use nero_model::{EndReason, ExperimentId, Phase, RunId, RunToken};
 use proptest::prelude::*;
 
-use crate::facts::dispatch::Sent;
-use crate::facts::journal::{Granted, Incarnation, Journal, Key};
-use crate::facts::now::{Now, Tick};
+use crate::facts::dispatch::RecordsSent;
+use crate::facts::journal::{Incarnation, Journal, Key, SchedulerGrant};
+use crate::facts::now::{PresentTime, Tick};
 use crate::facts::stage::{HandOverStage, Stage, Verdict};
 use crate::fold::change::Change;
-use crate::fold::run::{Cancel, Dispatch, Made, Results};
+use crate::fold::run::{Cancel, Dispatch, Results, RunRecord};
 use crate::place::balance;
-use crate::place::start::{Plan, Wanted};
+use crate::place::start::{Plan, StartOptions};
 use crate::source::abort::{self, CancelOutcome};
-use crate::source::add::{self, What};
+use crate::source::add::{self, DiffKind};
 use crate::step::input::Input;
 use crate::step::needs;
-use crate::step::report::{Report, Standing};
+use crate::step::report::{Report, ReportedStage};
 
 mod any_order;
 mod batches;
@@ -51,7 +51,7 @@ fn adding_again_keeps_numbers_and_says_what_changed() {
     let first = lab.add("/lab", vec![definition("a", "0.1"), definition("b", "0.2")]);
     assert_eq!(first.range(), "1-2");
     let again = lab.add("/lab", vec![definition("a", "0.1"), definition("b", "0.2")]);
-    assert!(again.seen.iter().all(|seen| seen.what == What::Same));
+    assert!(again.seen.iter().all(|seen| seen.what == DiffKind::Same));
     let changed = lab.add(
         "/lab",
         vec![
@@ -68,9 +68,9 @@ fn adding_again_keeps_numbers_and_says_what_changed() {
     assert_eq!(
         said,
         [
-            (2, What::Changed, "lr 0.2 → 0.003".to_owned()),
-            (3, What::Added, String::new()),
-            (1, What::Same, String::new()),
+            (2, DiffKind::Changed, "lr 0.2 → 0.003".to_owned()),
+            (3, DiffKind::Added, String::new()),
+            (1, DiffKind::Same, String::new()),
         ]
     );
     let fewer = lab.add("/lab", vec![definition("a", "0.1")]);
@@ -109,7 +109,7 @@ fn odd_names_and_words_not_built_are_pointed_out() {
         looks_alike[0].contains("select it by its number"),
         "{looks_alike:?}"
     );
-    let plans = lab.start(&[1], Wanted::default());
+    let plans = lab.start(&[1], StartOptions::default());
     assert_eq!(
         skipped(&plans),
         ["not built yet: resources.gpus (neronet.yaml:1:1)"]
@@ -131,11 +131,11 @@ fn live_and_finished_ones_are_skipped_with_the_reason() {
         .map(|n| definition(n, "1"))
         .collect();
     lab.add("/lab", all);
-    lab.start(&[1, 2, 3], Wanted::default());
+    lab.start(&[1, 2, 3], StartOptions::default());
     lab.say(run(1, 1), running());
     lab.say(run(2, 1), ended(0));
     lab.say(run(3, 1), ended(1));
-    let plans = lab.start(&[1, 2, 3, 4], Wanted::default());
+    let plans = lab.start(&[1, 2, 3, 4], StartOptions::default());
     assert_eq!(skipped(&plans), ["running", "finished"]);
     assert_eq!(lab.phase(run(3, 2)), Phase::Queued);
     assert_eq!(lab.phase(run(4, 1)), Phase::Queued);
@@ -147,10 +147,10 @@ fn live_and_finished_ones_are_skipped_with_the_reason() {
 fn a_finished_one_whose_definition_changed_is_skipped_with_what_runs_it_anew() {
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);
-    lab.start(&[1], Wanted::default());
+    lab.start(&[1], StartOptions::default());
     lab.say(run(1, 1), ended(0));
     lab.add("/lab", vec![definition("a", "2")]);
-    let plans = lab.start(&[1], Wanted::default());
+    let plans = lab.start(&[1], StartOptions::default());
     let [Plan::Skip { why, .. }] = plans.as_slice() else {
         panic!("{plans:?}");
     };
@@ -177,7 +177,7 @@ fn a_source_that_is_added_after_a_take_over_changes_nothing_that_specs_do_not_ho
 fn restarting_a_live_run_ends_it_first() {
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);
-    lab.start(&[1], Wanted::default());
+    lab.start(&[1], StartOptions::default());
     lab.dispatch(run(1, 1), |dispatch| {
         dispatch.stage.advance(HandOverStage::Submitted)
     });
@@ -199,7 +199,7 @@ fn no_step_of_the_clock_makes_a_run_older_than_its_record_while_its_node_is_out_
     const DAY: i64 = 24 * 3600 * 1000;
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);
-    lab.start(&[1], Wanted::default());
+    lab.start(&[1], StartOptions::default());
     let there = |ms| {
         Some(Tick {
             boot: "there".to_owned(),
@@ -213,7 +213,7 @@ fn no_step_of_the_clock_makes_a_run_older_than_its_record_while_its_node_is_out_
     };
     lab.say(run(1, 1), live);
     let mut run = lab.state.run(run(1, 1)).unwrap().clone();
-    let made = Made {
+    let made = RunRecord {
         created_ms: 1_000,
         created: Some(Tick {
             boot: "here".to_owned(),
@@ -222,7 +222,7 @@ fn no_step_of_the_clock_makes_a_run_older_than_its_record_while_its_node_is_out_
         ..(*run.made).clone()
     };
     run.made = Arc::new(made);
-    let now = |boots: &[(&str, i64)]| Now {
+    let now = |boots: &[(&str, i64)]| PresentTime {
         ms: 9_000 + DAY,
         boots: Arc::new(
             boots
@@ -230,7 +230,7 @@ fn no_step_of_the_clock_makes_a_run_older_than_its_record_while_its_node_is_out_
                 .map(|&(boot, ms)| (boot.to_owned(), ms))
                 .collect(),
         ),
-        ..Now::default()
+        ..PresentTime::default()
     };
     assert_eq!(run.runtime_s(&now(&[("here", 13_000)])), Some(8.0));
     let both = now(&[("here", 13_000), ("there", 77_000)]);
@@ -241,8 +241,8 @@ fn no_step_of_the_clock_makes_a_run_older_than_its_record_while_its_node_is_out_
 fn no_step_of_the_clock_changes_the_time_that_a_scheduler_leaves_a_run() {
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);
-    lab.start(&[1], Wanted::default());
-    let granted = Granted {
+    lab.start(&[1], StartOptions::default());
+    let granted = SchedulerGrant {
         scheduler: "SLURM".to_owned(),
         job: "7".to_owned(),
         host: "n1".to_owned(),
@@ -263,10 +263,10 @@ fn no_step_of_the_clock_changes_the_time_that_a_scheduler_leaves_a_run() {
         ..Incarnation::default()
     };
     lab.say(run(1, 1), live);
-    let now = Now {
+    let now = PresentTime {
         ms: 24 * 3600 * 1000,
         boots: Arc::new([("there".to_owned(), 80_000)].into()),
-        ..Now::default()
+        ..PresentTime::default()
     };
     let run = lab.state.run(run(1, 1)).unwrap();
     assert_eq!(run.timeleft_s(&now), Some(50.0));
@@ -285,7 +285,7 @@ fn a_paused_run_that_waits_stays_on_its_node() {
     });
     let mut moves = |paused| {
         let report = Report {
-            standing: Standing::Waiting,
+            standing: ReportedStage::Waiting,
             paused,
             ..Report::unknown()
         };
@@ -301,7 +301,7 @@ fn a_paused_run_that_waits_stays_on_its_node() {
 fn a_lost_run_ended_at_its_last_sign_and_not_when_its_node_looked() {
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);
-    lab.start(&[1], Wanted::default());
+    lab.start(&[1], StartOptions::default());
     let lost = Incarnation {
         started_ms: Some(1_000),
         lost: Some(crate::facts::journal::Lost {
@@ -318,7 +318,7 @@ fn a_lost_run_ended_at_its_last_sign_and_not_when_its_node_looked() {
         lab.state
             .run(run(1, 1))
             .unwrap()
-            .runtime_s(&Now::wall(50_000_000))
+            .runtime_s(&PresentTime::wall(50_000_000))
     };
     assert_eq!(lab.phase(run(1, 1)), Phase::Lost);
     assert_eq!(
@@ -353,7 +353,7 @@ fn a_lost_run_ended_at_its_last_sign_and_not_when_its_node_looked() {
 fn a_run_that_was_asked_to_end_keeps_its_experiment_from_starting_until_it_did() {
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);
-    lab.start(&[1], Wanted::default());
+    lab.start(&[1], StartOptions::default());
     lab.dispatch(run(1, 1), |dispatch| {
         dispatch.stage.advance(HandOverStage::Submitted)
     });
@@ -362,8 +362,8 @@ fn a_run_that_was_asked_to_end_keeps_its_experiment_from_starting_until_it_did()
     // `abort 1`: the waiting run is cancelled, the job takes its time.
     assert_eq!(lab.cancel(run(1, 2)), CancelOutcome::TakenAway);
     let state = |lab: &Lab| lab.state.experiment(ExperimentId(1)).unwrap().state();
-    assert_eq!(state(&lab).word(), "running");
-    let plans = lab.start(&[1], Wanted::default());
+    assert_eq!(state(&lab).as_str(), "running");
+    let plans = lab.start(&[1], StartOptions::default());
     assert_eq!(skipped(&plans), ["running: 1.1 has not ended yet"]);
     lab.start(&[1], RESTART);
     assert_eq!(lab.state.run(run(1, 3)).unwrap().after(), Some(1));
@@ -376,7 +376,7 @@ fn a_run_that_was_asked_to_end_keeps_its_experiment_from_starting_until_it_did()
 fn a_lost_run_keeps_its_experiment_from_starting_also_behind_one_that_was_taken_away() {
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);
-    lab.start(&[1], Wanted::default());
+    lab.start(&[1], StartOptions::default());
     lab.dispatch(run(1, 1), |dispatch| {
         dispatch.stage.advance(HandOverStage::Submitted)
     });
@@ -384,7 +384,7 @@ fn a_lost_run_keeps_its_experiment_from_starting_also_behind_one_that_was_taken_
     lab.start(&[1], RESTART);
     lab.say(run(1, 1), lost(3));
     assert_eq!(lab.cancel(run(1, 2)), CancelOutcome::TakenAway);
-    let plans = lab.start(&[1], Wanted::default());
+    let plans = lab.start(&[1], StartOptions::default());
     assert!(
         skipped(&plans)[0].contains("1.1 may still run on local"),
         "{plans:?}"
@@ -408,19 +408,19 @@ fn lost(reason: i32) -> Incarnation {
 fn lost_runs_are_gone_beside_only_when_told_so() {
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);
-    lab.start(&[1], Wanted::default());
+    lab.start(&[1], StartOptions::default());
     lab.say(run(1, 1), lost(3));
     assert_eq!(lab.phase(run(1, 1)), Phase::Lost);
-    let plans = lab.start(&[1], Wanted::default());
+    let plans = lab.start(&[1], StartOptions::default());
     assert_eq!(skipped(&plans), ["lost"]);
     let plans = lab.start(&[1], RESTART);
     assert!(skipped(&plans)[0].contains("1.1 may still run on local"));
     let plans = lab.start(
         &[1],
-        Wanted {
+        StartOptions {
             restart: true,
             abandon: true,
-            ..Wanted::default()
+            ..StartOptions::default()
         },
     );
     assert!(skipped(&plans).is_empty());
@@ -433,7 +433,7 @@ fn lost_runs_are_gone_beside_only_when_told_so() {
 fn a_cancel_reaches_what_was_sent_and_takes_away_what_waits() {
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);
-    lab.start(&[1], Wanted::default());
+    lab.start(&[1], StartOptions::default());
     assert_eq!(lab.cancel(run(1, 1)), CancelOutcome::Asked);
     let needs_now = needs::of(lab.state.run(run(1, 1)).unwrap());
     assert!(needs_now.cancel && !needs_now.hand_over);
@@ -463,14 +463,14 @@ fn a_cancel_reaches_what_was_sent_and_takes_away_what_waits() {
 fn a_run_is_closed_once_it_is_settled_and_its_results_are_home() {
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);
-    lab.start(&[1], Wanted::default());
+    lab.start(&[1], StartOptions::default());
     let mut printed = ended(0);
     printed.gone.as_mut().unwrap().stdout_bytes = 5;
     lab.say(run(1, 1), printed);
     let now = |lab: &Lab| needs::of(lab.state.run(run(1, 1)).unwrap());
     assert!(now(&lab).results && !now(&lab).close);
     lab.dispatch(run(1, 1), |dispatch| {
-        dispatch.sent = Sent::All {
+        dispatch.sent = RecordsSent::All {
             made_nothing: false,
             missing: String::new(),
         };
@@ -495,7 +495,7 @@ fn a_run_is_closed_once_it_is_settled_and_its_results_are_home() {
 fn a_report_after_an_end_does_not_change_it() {
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);
-    lab.start(&[1], Wanted::default());
+    lab.start(&[1], StartOptions::default());
     lab.say(run(1, 1), ended(0));
     let mut journal: Journal = (*lab.state.run(run(1, 1)).unwrap().journal).clone();
     journal.incarnations.insert(2, running().into());
@@ -511,7 +511,7 @@ fn a_clone_is_what_readers_keep() {
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);
     let before = lab.state.clone();
-    lab.start(&[1], Wanted::default());
+    lab.start(&[1], StartOptions::default());
     assert!(before.experiment(ExperimentId(1)).unwrap().runs.is_empty());
     assert_eq!((before.runs, lab.state.runs), (0, 1));
     before.check_invariants();

@@ -56,7 +56,7 @@ pub(crate) async fn learn(
     let name = node.to_owned();
     ledger
         .note(true, move |state, now_ms| {
-            let mut changes = restored::told(state, &name, &there, is_whole);
+            let mut changes = restored::reconcile(state, &name, &there, is_whole);
             let adopted = adopt::adopt(state, &name, &folder, specs.clone(), now_ms);
             for note in adopted.notes {
                 tracing::warn!(node = name, note, "a run that is not taken over");

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use nero_format::{EXPERIMENTS_MAX, Range, RangeError};
 use nero_model::safe::quoted;
 use nero_noodles::{Object, Plain, float_text, list_text, resolve};
-use nero_yaml::{Fields, Kind, Limits, Mark, Mistakes, Node, What, Wrong};
+use nero_yaml::{Fields, Kind, Limits, Mark, MistakeKind, Mistakes, Node, Wrong};
 
 /// What a file may hold: more than people write.
 const LIMITS: Limits = Limits {
@@ -63,8 +63,8 @@ pub struct ParameterValue {
 pub fn parameters(text: &str) -> Result<Vec<Parameter>, Mistakes> {
     let mut fields = Fields::default();
     let mut report = |wrong: Wrong| match &wrong.what {
-        What::Tag { tag, on_list: true } if **tag == *TUPLE => {}
-        What::Tag { tag, .. } => {
+        MistakeKind::Tag { tag, on_list: true } if **tag == *TUPLE => {}
+        MistakeKind::Tag { tag, .. } => {
             let message = format!("the tag {} is not read", quoted(tag));
             fields.wrong(wrong.mark, message, INTERVAL);
         }

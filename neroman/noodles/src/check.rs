@@ -19,7 +19,7 @@ const SUGGESTED_MAX: usize = 20;
 
 /// Something about a spec.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct Diagnostic {
     /// How much it matters.
     pub severity: Severity,
     /// Where; nowhere for what the file lacks.
@@ -42,7 +42,7 @@ pub enum Severity {
 }
 
 /// Looks for everything that a person should know, the gravest first.
-pub fn check(spec: &NoodlesSpec, command_type: &str) -> Vec<Finding> {
+pub fn check(spec: &NoodlesSpec, command_type: &str) -> Vec<Diagnostic> {
     let mut findings = Findings(Vec::new());
     findings.types(spec, command_type);
     findings.filter(spec);
@@ -130,7 +130,7 @@ fn fitting(comparison: &Comparison) -> Option<Metric> {
     tried.into_iter().find(fits)
 }
 
-struct Findings(Vec<Finding>);
+struct Findings(Vec<Diagnostic>);
 
 impl Findings {
     fn add(
@@ -140,7 +140,7 @@ impl Findings {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        self.0.push(Finding {
+        self.0.push(Diagnostic {
             severity,
             mark: mark.into(),
             message: message.into(),

@@ -93,20 +93,20 @@ pub enum FlowResult {
 
 /// A result that does not belong to the effect that was asked for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Misplaced {
+pub struct ResultMismatch {
     /// The effect.
     pub step: FlowStep,
     /// The result.
     pub result: FlowResult,
 }
 
-impl fmt::Display for Misplaced {
+impl fmt::Display for ResultMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} is no result of {:?}", self.result, self.step)
     }
 }
 
-impl std::error::Error for Misplaced {}
+impl std::error::Error for ResultMismatch {}
 
 /// Why an experiment waits for the next round.
 #[derive(Debug, Clone, PartialEq)]
@@ -377,7 +377,7 @@ impl Flow {
     ///
     /// # Errors
     /// It belongs to another effect; nothing has changed.
-    pub fn done(&mut self, result: FlowResult) -> Result<(), Misplaced> {
+    pub fn done(&mut self, result: FlowResult) -> Result<(), ResultMismatch> {
         let step = self.step();
         match (&step, result) {
             (FlowStep::Begin { .. }, FlowResult::Begun) => {
@@ -400,7 +400,7 @@ impl Flow {
             (FlowStep::Deploy { experiment, server }, FlowResult::Deployed(outcome)) => {
                 self.ended(*experiment, *server, outcome);
             }
-            (_, result) => return Err(Misplaced { step, result }),
+            (_, result) => return Err(ResultMismatch { step, result }),
         }
         self.settle();
         Ok(())

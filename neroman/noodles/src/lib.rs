@@ -22,11 +22,11 @@ mod spec;
 mod status;
 mod yaml;
 
-pub use check::{Course, Finding, Severity, check, course};
+pub use check::{Course, Diagnostic, Severity, check, course};
 pub use command::{CommandGroup, UnknownScheme, group, script};
 pub use difference::{Departure, Difference, INTENDED, IntendedDifference, markdown};
 pub use flow::{
-    CommandsEnd, Flow, FlowNote, FlowResult, FlowStep, Interval, Misplaced, WaitReason,
+    CommandsEnd, Flow, FlowNote, FlowResult, FlowStep, Interval, ResultMismatch, WaitReason,
 };
 pub use handler::{Action, Handler, ReturnCode};
 pub use literal::{Literal, literal};
@@ -37,7 +37,7 @@ pub use read::read;
 pub use scalar::{Plain, resolve};
 pub use server::Server;
 pub use spec::{
-    Experiment, Freshness, MAIN_STAGE, Named, NoodlesSpec, Remarks, Requirement, STAGES,
+    Experiment, Freshness, MAIN_STAGE, MarkedName, NoodlesSpec, Remarks, Requirement, STAGES,
     TwoColonsError, UnknownKey, target,
 };
 pub use status::StatusFile;

@@ -125,7 +125,7 @@ impl<'t> LiteralReader<'t> {
                 Some(Literal::Other)
             }
             '.' => self.number(),
-            _ => self.word(),
+            _ => self.read_word(),
         }
     }
 
@@ -171,7 +171,7 @@ impl<'t> LiteralReader<'t> {
     }
 
     /// `True`, `None`, or text with its prefix.
-    fn word(&mut self) -> Option<Literal> {
+    fn read_word(&mut self) -> Option<Literal> {
         let end = self.rest.find(|c: char| !c.is_alphanumeric() && c != '_');
         let (word, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
         if rest.starts_with(['\'', '"']) {

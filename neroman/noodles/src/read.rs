@@ -19,7 +19,8 @@ use crate::object::{Item, Object};
 use crate::pattern::FullPattern;
 use crate::server::Server;
 use crate::spec::{
-    Experiment, Freshness, MAIN_STAGE, Named, NoodlesSpec, Remarks, Requirement, STAGES, UnknownKey,
+    Experiment, Freshness, MAIN_STAGE, MarkedName, NoodlesSpec, Remarks, Requirement, STAGES,
+    UnknownKey,
 };
 use crate::yaml::{LoadError, load};
 
@@ -247,7 +248,10 @@ impl SpecReader<'_> {
         };
         let number = item.object.number().filter(|number| number.is_finite());
         number.unwrap_or_else(|| {
-            let message = format!("`{key}` is a number of seconds, not {}", shown(item));
+            let message = format!(
+                "`{key}` is a number of seconds, not {}",
+                display_value(item)
+            );
             self.fields.wrong(item.mark, message, "for example 10");
             default
         })
@@ -288,7 +292,7 @@ impl SpecReader<'_> {
     }
 
     /// One text, or the texts of a list.
-    fn texts(&mut self, what: &str, item: &Rc<Item>) -> Vec<Named> {
+    fn texts(&mut self, what: &str, item: &Rc<Item>) -> Vec<MarkedName> {
         let items = match &item.object {
             Object::List(items) => items.as_slice(),
             _ => std::slice::from_ref(item),
@@ -314,14 +318,14 @@ impl SpecReader<'_> {
                 }
             };
             let mark = item.mark;
-            texts.push(Named { name, mark });
+            texts.push(MarkedName { name, mark });
         }
         texts
     }
 
     fn groups(&mut self, what: &str, item: &Rc<Item>) -> Vec<CommandGroup> {
         let texts = self.texts(what, item);
-        for Named { name, mark } in &texts {
+        for MarkedName { name, mark } in &texts {
             let (Some(scheme), _) = split_scheme(name) else {
                 continue;
             };
@@ -673,7 +677,7 @@ impl SpecReader<'_> {
 }
 
 /// A value in a message.
-fn shown(item: &Item) -> String {
+fn display_value(item: &Item) -> String {
     match &item.object {
         Object::Text(text) => quoted(text),
         other => other.describe().to_owned(),

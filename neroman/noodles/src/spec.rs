@@ -90,7 +90,7 @@ pub struct Experiment {
     /// Its own variables, then the defaults.
     pub env: Vec<(String, String)>,
     /// Names of experiments that come first.
-    pub depends_on: Vec<Named>,
+    pub depends_on: Vec<MarkedName>,
     /// All have to be satisfied by one server, in this order.
     pub requirements: Vec<Requirement>,
     /// What is run; nothing of an experiment that is empty for this type.
@@ -103,7 +103,7 @@ pub struct Experiment {
 
 /// A name and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
+pub struct MarkedName {
     /// The name.
     pub name: String,
     /// Where it stands.

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use nero_yaml::{Mark, What, Wrong};
+use nero_yaml::{Mark, MistakeKind, Wrong};
 use serde_saphyr::granit_parser::{self, Event, Parser, ScalarStyle, Span, Tag};
 
 use crate::difference::{Departure, Difference};
@@ -107,7 +107,7 @@ impl Loader<'_> {
             Event::DocumentStart(..) => {
                 self.documents += 1;
                 if self.documents > 1 {
-                    return Err(wrong(mark, What::SecondDocument).into());
+                    return Err(wrong(mark, MistakeKind::SecondDocument).into());
                 }
             }
             Event::Scalar(value, style, anchor, tag) => {
@@ -140,15 +140,15 @@ impl Loader<'_> {
             Event::SequenceEnd | Event::MappingEnd => self.end()?,
             Event::Alias(id) => {
                 let Some(item) = self.anchors.get(&id).map(Rc::clone) else {
-                    return Err(wrong(mark, What::AliasInItself).into());
+                    return Err(wrong(mark, MistakeKind::AliasInItself).into());
                 };
                 self.repeated = self.repeated.saturating_add(item.weight);
                 if self.repeated > REPEATED_MAX {
-                    return Err(wrong(mark, What::TooManyRepeated(REPEATED_MAX)).into());
+                    return Err(wrong(mark, MistakeKind::TooManyRepeated(REPEATED_MAX)).into());
                 }
                 self.place(item)?;
             }
-            other if other.is_node() => return Err(wrong(mark, What::Unknown).into()),
+            other if other.is_node() => return Err(wrong(mark, MistakeKind::Unknown).into()),
             _ => {}
         }
         Ok(())
@@ -249,7 +249,7 @@ impl Loader<'_> {
     fn finish(&mut self, item: Item, anchor: usize) -> Result<(), LoadError> {
         self.values += 1;
         if self.values > VALUES_MAX {
-            return Err(wrong(item.mark, What::TooMany(VALUES_MAX)).into());
+            return Err(wrong(item.mark, MistakeKind::TooMany(VALUES_MAX)).into());
         }
         let item = Rc::new(item);
         if anchor != 0 {
@@ -270,7 +270,7 @@ impl Loader<'_> {
                 None => {
                     if matches!(item.object, Object::List(_) | Object::Map(_)) {
                         let is = item.object.describe();
-                        return Err(wrong(item.mark, What::KeyIsNoText { is }).into());
+                        return Err(wrong(item.mark, MistakeKind::KeyIsNoText { is }).into());
                     }
                     *key = Some(item);
                 }
@@ -294,7 +294,7 @@ impl Loader<'_> {
             for map in maps {
                 let Object::Map(merged) = &map.object else {
                     let is = map.object.describe();
-                    return Err(wrong(map.mark, What::MergesNoMap { is }).into());
+                    return Err(wrong(map.mark, MistakeKind::MergesNoMap { is }).into());
                 };
                 for (key, value) in merged {
                     if let std::collections::hash_map::Entry::Vacant(place) =
@@ -319,7 +319,7 @@ impl Loader<'_> {
     }
 }
 
-fn wrong(mark: Mark, what: What) -> Wrong {
+fn wrong(mark: Mark, what: MistakeKind) -> Wrong {
     Wrong { mark, what }
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nero_life::held::Held;
+use nero_life::held::HoldReason;
 use nero_life::notices::{Notice, NoticeKind};
-use nero_life::now::Now;
+use nero_life::now::PresentTime;
 use nero_life::outlook::Outlook;
 use nero_life::precedence::Precedents;
 use nero_life::run::Run;
@@ -32,7 +32,12 @@ pub(crate) fn is_crash(notice: &Notice) -> bool {
 }
 
 /// What happened, of a notice. `stderr`: the end of what a crashed run printed there.
-pub(crate) fn event(state: &State, notice: &Notice, stderr: Vec<u8>, now: &Now) -> LetterEvent {
+pub(crate) fn event(
+    state: &State,
+    notice: &Notice,
+    stderr: Vec<u8>,
+    now: &PresentTime,
+) -> LetterEvent {
     let run = notice.kind.run().and_then(|run| state.run(run));
     let experiment = notice
         .kind
@@ -61,7 +66,7 @@ fn kind(
     notice: &Notice,
     run: Option<&Run>,
     stderr: Vec<u8>,
-    now: &Now,
+    now: &PresentTime,
 ) -> EventKind {
     match &notice.kind {
         NoticeKind::Started { .. } => EventKind::Started,
@@ -85,7 +90,7 @@ fn kind(
     }
 }
 
-fn ended(phase: Phase, run: Option<&Run>, stderr: Vec<u8>, now: &Now) -> EventKind {
+fn ended(phase: Phase, run: Option<&Run>, stderr: Vec<u8>, now: &PresentTime) -> EventKind {
     // A loss may have given way to another end meanwhile.
     let run = run.filter(|run| run.phase() == phase);
     let runtime_ms = run.and_then(|run| run.runtime_s(now)).map(ms);
@@ -185,7 +190,7 @@ pub(crate) fn account(
     planned: &PlannedLetter,
     events: Vec<LetterEvent>,
     curves: LetterCurves,
-    now: &Now,
+    now: &PresentTime,
 ) -> Account {
     let held = held(state, planned.collection.as_deref());
     Account {
@@ -209,7 +214,7 @@ fn held(state: &State, collection: Option<&str>) -> Vec<HeldRuns> {
         if collection.is_some_and(|collection| own != Some(collection)) {
             continue;
         }
-        let held = Held::among(&precedents, state, run).filter(Held::needs_person);
+        let held = HoldReason::among(&precedents, state, run).filter(HoldReason::needs_person);
         let reason = match (held, run.needs_person()) {
             (Some(held), _) => (held.to_string(), true),
             (None, Some(why)) => (why.to_owned(), false),
@@ -233,7 +238,7 @@ fn held(state: &State, collection: Option<&str>) -> Vec<HeldRuns> {
 }
 
 /// How far the batches are that the letter is about.
-fn progress(state: &State, planned: &PlannedLetter, now: &Now) -> Option<BatchProgress> {
+fn progress(state: &State, planned: &PlannedLetter, now: &PresentTime) -> Option<BatchProgress> {
     let notices = planned.notices.iter();
     let runs = notices.filter_map(|id| state.post.notices.get(id)?.kind.run());
     let of_notices = runs.filter_map(|run| state.run(run)?.made.batch);
@@ -272,7 +277,7 @@ fn progress(state: &State, planned: &PlannedLetter, now: &Now) -> Option<BatchPr
 }
 
 /// The live runs, the longest first.
-pub fn longest<'a>(state: &'a State, now: &Now) -> Vec<&'a Run> {
+pub fn longest<'a>(state: &'a State, now: &PresentTime) -> Vec<&'a Run> {
     let mut runs: Vec<&Run> = state.live_runs().collect();
     runs.sort_by(|one, other| {
         let ran = |run: &Run| run.runtime_s(now).unwrap_or(-1.0);
@@ -305,7 +310,7 @@ pub fn metric_names(runs: &[&Run], points_min: u64) -> Vec<String> {
 }
 
 /// The live runs of a digest.
-fn table(state: &State, held: &[HeldRuns], now: &Now) -> LetterTable {
+fn table(state: &State, held: &[HeldRuns], now: &PresentTime) -> LetterTable {
     let held: BTreeSet<u64> = held
         .iter()
         .flat_map(|runs| runs.experiments.iter().copied())
@@ -322,7 +327,7 @@ fn table(state: &State, held: &[HeldRuns], now: &Now) -> LetterTable {
             if held.contains(&run.made.id.experiment.0) {
                 "held".to_owned()
             } else {
-                run.phase().word().to_owned()
+                run.phase().as_str().to_owned()
             },
             run.runtime_s(now).map_or_else(String::new, text::duration),
         ];

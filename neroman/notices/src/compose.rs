@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use nero_config::{Config, Mail};
 use nero_life::notices::{Delivery, DeliveryState, DeliveryWay, Notice};
-use nero_life::now::Now;
+use nero_life::now::PresentTime;
 use nero_life::run::Run;
 use nero_life::state::State;
 use nero_model::DeploymentId;
@@ -34,7 +34,7 @@ pub struct ComposedDelivery {
 #[derive(Debug)]
 pub struct LetterSources<'a> {
     pub deployment: DeploymentId,
-    pub now: &'a Now,
+    pub now: &'a PresentTime,
     pub zone: &'a TimeZone,
     /// The ends of standard error of the runs of [`with_output`], by notice.
     pub outputs: BTreeMap<u64, Vec<u8>>,

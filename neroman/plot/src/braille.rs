@@ -32,10 +32,11 @@ pub fn braille(plot: &Plot, size: TerminalSize) -> String {
     let x = scale::across(plot);
     let count = plot.panels.len().max(1);
     // A title for each panel, and the axis.
-    let rows = match scale::has_one_x(plot) {
+    let rows = if scale::has_one_x(plot) {
         // A single point needs no large picture.
-        true => ROWS_MIN,
-        false => (size.height.saturating_sub(count + 2) / count).max(ROWS_MIN),
+        ROWS_MIN
+    } else {
+        (size.height.saturating_sub(count + 2) / count).max(ROWS_MIN)
     };
     let y: Vec<Option<Scale>> = plot
         .panels

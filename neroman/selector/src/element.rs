@@ -21,12 +21,12 @@ pub struct Selector {
 pub(crate) struct Element {
     pub text: String,
     pub span: Span,
-    pub meaning: Meaning,
+    pub meaning: ElementMeaning,
 }
 
 /// Meaning of an element, by the first rule that fits.
 #[derive(Clone, Debug)]
-pub(crate) enum Meaning {
+pub(crate) enum ElementMeaning {
     /// Text in backticks: an experiment's name.
     Name(String),
     /// An id, a range or a run.
@@ -115,13 +115,13 @@ impl Selector {
     /// expression.
     pub fn uses_state(&self, state: State) -> bool {
         self.elements.iter().any(|element| match &element.meaning {
-            Meaning::Open(expr) => {
+            ElementMeaning::Open(expr) => {
                 let in_collection = element.text.rsplit_once('/');
-                in_collection.is_some_and(|(_, word)| word == state.word())
+                in_collection.is_some_and(|(_, word)| word == state.as_str())
                     || expr.as_ref().as_ref().is_ok_and(|e| e.uses_state(state))
             }
-            Meaning::Word(word) => *word == Word::State(state),
-            Meaning::Name(_) | Meaning::Digits(_) | Meaning::Tag(_) => false,
+            ElementMeaning::Word(word) => *word == Word::State(state),
+            ElementMeaning::Name(_) | ElementMeaning::Digits(_) | ElementMeaning::Tag(_) => false,
         })
     }
 
@@ -133,9 +133,9 @@ impl Selector {
     pub(crate) fn exprs(&self) -> impl Iterator<Item = &Expr> {
         let elements = self.elements.iter();
         elements.filter_map(|element| match &element.meaning {
-            Meaning::Open(expr) => expr.as_ref().as_ref().ok(),
-            Meaning::Tag(expr) => Some(&**expr),
-            Meaning::Name(_) | Meaning::Digits(_) | Meaning::Word(_) => None,
+            ElementMeaning::Open(expr) => expr.as_ref().as_ref().ok(),
+            ElementMeaning::Tag(expr) => Some(&**expr),
+            ElementMeaning::Name(_) | ElementMeaning::Digits(_) | ElementMeaning::Word(_) => None,
         })
     }
 
@@ -143,32 +143,38 @@ impl Selector {
     /// sources are read again before picking.
     pub fn uses_fact(&self, fact: Fact) -> bool {
         self.elements.iter().any(|element| match &element.meaning {
-            Meaning::Open(expr) => expr.as_ref().as_ref().is_ok_and(|e| e.may_use(fact)),
-            Meaning::Word(Word::State(_)) => fact == Fact::State,
-            Meaning::Tag(_) => fact == Fact::Tag,
-            Meaning::Name(_) | Meaning::Digits(_) | Meaning::Word(Word::All | Word::Last) => false,
+            ElementMeaning::Open(expr) => expr.as_ref().as_ref().is_ok_and(|e| e.may_use(fact)),
+            ElementMeaning::Word(Word::State(_)) => fact == Fact::State,
+            ElementMeaning::Tag(_) => fact == Fact::Tag,
+            ElementMeaning::Name(_)
+            | ElementMeaning::Digits(_)
+            | ElementMeaning::Word(Word::All | Word::Last) => false,
         })
     }
 }
 
-fn meaning(part: &str, span: Span, context: &ParseContext) -> Result<Meaning, SelectorError> {
+fn meaning(
+    part: &str,
+    span: Span,
+    context: &ParseContext,
+) -> Result<ElementMeaning, SelectorError> {
     if let Some(name) = quoted_name(part) {
-        return Ok(Meaning::Name(name));
+        return Ok(ElementMeaning::Name(name));
     }
     if let Some(pick) = Pick::from_digits(part) {
         let syntax = |why| SelectorError::new(SelectorErrorKind::Syntax, span, why);
-        return pick.map(Meaning::Digits).map_err(syntax);
+        return pick.map(ElementMeaning::Digits).map_err(syntax);
     }
     if let Some(word) = Word::from_text(part) {
-        return Ok(Meaning::Word(word));
+        return Ok(ElementMeaning::Word(word));
     }
     let tag = part.strip_prefix("tag:");
     if tag.is_some_and(|tag| !tag.is_empty() && tag.chars().all(is_name_char))
         && let Ok(expr) = Expr::parse_selecting(part, context)
     {
-        return Ok(Meaning::Tag(Box::new(expr)));
+        return Ok(ElementMeaning::Tag(Box::new(expr)));
     }
-    Ok(Meaning::Open(Box::new(Expr::parse_selecting(
+    Ok(ElementMeaning::Open(Box::new(Expr::parse_selecting(
         part, context,
     ))))
 }

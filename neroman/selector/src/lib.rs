@@ -26,4 +26,4 @@ mod unknown;
 pub use catalogue::Catalogue;
 pub use element::{SELECTOR_BYTES_MAX, Selector, reads_as};
 pub use error::{SelectorError, SelectorErrorKind};
-pub use pick::{Picked, PickedRun};
+pub use pick::{PickResult, PickedRun};

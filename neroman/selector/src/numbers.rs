@@ -4,10 +4,10 @@ use nero_expr::{Pick, Span};
 
 use crate::catalogue::{Catalogue, first_row_from, row_of};
 use crate::error::SelectorError;
-use crate::pick::{PickedRun, Picking};
+use crate::pick::{PickBuilder, PickedRun};
 use crate::unknown::nothing;
 
-impl<C: Catalogue> Picking<'_, C> {
+impl<C: Catalogue> PickBuilder<'_, C> {
     /// Picks an id, a range or a run, of one collection if one is given.
     pub fn digits(
         &mut self,

@@ -5,13 +5,13 @@ use nero_expr::{
 };
 
 use crate::catalogue::Catalogue;
-use crate::element::{Element, Meaning, Selector, Word, quoted_name};
+use crate::element::{Element, ElementMeaning, Selector, Word, quoted_name};
 use crate::error::{SelectorError, SelectorErrorKind};
 use crate::scope::{LocatedRow, blocks_of, has_block, has_name};
 
 /// The experiments and runs that a selector picked.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Picked {
+pub struct PickResult {
     /// Numbers of the experiments, ascending, each once.
     pub ids: Vec<u64>,
     /// Their rows in the catalogue, in the same order.
@@ -41,14 +41,14 @@ pub struct PickedRun {
     pub span: Span,
 }
 
-impl Picked {
+impl PickResult {
     /// Whether nothing was picked.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty() && self.runs.is_empty()
     }
 
     /// Refuses runs, for verbs where only whole experiments make sense.
-    pub fn without_runs(self) -> Result<Picked, SelectorError> {
+    pub fn without_runs(self) -> Result<PickResult, SelectorError> {
         let Some(run) = self.runs.first() else {
             return Ok(self);
         };
@@ -65,19 +65,19 @@ impl Selector {
     /// Errors: an id, a range or a name that picks nothing; and, when no
     /// experiment has the text as its name, mistakes in an expression. A state
     /// or an expression may pick nothing, which is noted.
-    pub fn pick(&self, catalogue: &impl Catalogue) -> Result<Picked, SelectorError> {
-        let mut picking = Picking {
+    pub fn pick(&self, catalogue: &impl Catalogue) -> Result<PickResult, SelectorError> {
+        let mut picking = PickBuilder {
             catalogue,
             rows: vec![false; catalogue.len()],
             left_out: Vec::new(),
             named_gone: Vec::new(),
-            picked: Picked::default(),
+            picked: PickResult::default(),
         };
         for element in &self.elements {
             picking.element(element)?;
         }
         picking.note_left_out();
-        let Picking {
+        let PickBuilder {
             rows,
             mut picked,
             mut named_gone,
@@ -117,7 +117,7 @@ impl Selector {
 }
 
 /// A selection in the making.
-pub(crate) struct Picking<'c, C> {
+pub(crate) struct PickBuilder<'c, C> {
     pub catalogue: &'c C,
     /// Whether each row is picked.
     pub rows: Vec<bool>,
@@ -126,26 +126,26 @@ pub(crate) struct Picking<'c, C> {
     left_out: Vec<usize>,
     /// Rows picked by number or name that are no longer in their source.
     pub named_gone: Vec<usize>,
-    pub picked: Picked,
+    pub picked: PickResult,
 }
 
-impl<C: Catalogue> Picking<'_, C> {
+impl<C: Catalogue> PickBuilder<'_, C> {
     fn element(&mut self, element: &Element) -> Result<(), SelectorError> {
         match &element.meaning {
-            Meaning::Name(name) => {
+            ElementMeaning::Name(name) => {
                 self.picked.explicit = true;
                 let span = element.span;
                 self.named(name, None)
                     .or_else(|| self.made_by(name, None))
                     .ok_or_else(|| self.unknown_name(name, span))
             }
-            Meaning::Digits(pick) => self.digits(pick, None, element.span),
-            Meaning::Word(word) => {
-                self.word(*word, None, &element.text);
+            ElementMeaning::Digits(pick) => self.digits(pick, None, element.span),
+            ElementMeaning::Word(word) => {
+                self.mark_word(*word, None, &element.text);
                 Ok(())
             }
-            Meaning::Tag(expr) => self.expression(expr, element),
-            Meaning::Open(expr) => self.open(element, expr.as_ref().as_ref()),
+            ElementMeaning::Tag(expr) => self.expression(expr, element),
+            ElementMeaning::Open(expr) => self.open(element, expr.as_ref().as_ref()),
         }
     }
 
@@ -317,7 +317,7 @@ impl<C: Catalogue> Picking<'_, C> {
         (found > 0 || self.left_out.len() > before).then_some(())
     }
 
-    fn word(&mut self, word: Word, collection: Option<&str>, written: &str) {
+    fn mark_word(&mut self, word: Word, collection: Option<&str>, written: &str) {
         let found = match word {
             Word::All => self.mark_present(collection, |_, _| true),
             Word::Last => self.mark_present(collection, |catalogue, row| catalogue.is_last(row)),
@@ -367,7 +367,7 @@ impl<C: Catalogue> Picking<'_, C> {
                 return Ok(true);
             }
             if let Some(word) = Word::from_text(rest) {
-                self.word(word, inside, text);
+                self.mark_word(word, inside, text);
                 return Ok(true);
             }
             if let Some(tag) = rest.strip_prefix("tag:").filter(|tag| is_glob(tag)) {

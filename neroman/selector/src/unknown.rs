@@ -6,13 +6,13 @@ use nero_model::names::misspelt;
 
 use crate::catalogue::Catalogue;
 use crate::error::{SelectorError, SelectorErrorKind};
-use crate::pick::Picking;
+use crate::pick::PickBuilder;
 
 pub(crate) fn nothing(span: Span, message: String) -> SelectorError {
     SelectorError::new(SelectorErrorKind::Nothing, span, message)
 }
 
-impl<C: Catalogue> Picking<'_, C> {
+impl<C: Catalogue> PickBuilder<'_, C> {
     pub fn unknown_number(
         &self,
         pick: &Pick,

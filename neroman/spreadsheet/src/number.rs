@@ -117,11 +117,11 @@ fn check(
         let number = CellValue::Number(number.to_string());
         put(&mut expected, *row, wanted.column, number);
     }
-    match expected.rows == found.rows {
-        true => Ok(()),
-        // A formula that may read the new cells has no value until a program computes it.
-        false => Err(by_hand("a formula of the sheet may depend on a new column")),
+    if expected.rows == found.rows {
+        return Ok(());
     }
+    // A formula that may read the new cells has no value until a program computes it.
+    Err(by_hand("a formula of the sheet may depend on a new column"))
 }
 
 fn put(sheet: &mut Sheet, number: u32, column: u32, value: CellValue) {

@@ -11,7 +11,7 @@ mod show;
 #[cfg(test)]
 mod tests;
 
-use show::{Key, KnownHostPlace, QuotedOutput, Tried};
+use show::{AuthAttempts, Key, KnownHostPlace, QuotedOutput};
 
 /// Kind of a failure, by which a caller decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -169,7 +169,7 @@ pub enum Trouble {
     },
     /// The node accepts none of the keys and offers no other method that we can
     /// use.
-    #[error("no key is accepted{}", Tried(.methods, .keys))]
+    #[error("no key is accepted{}", AuthAttempts(.methods, .keys))]
     Refused {
         /// Methods that the node offers, `publickey,gssapi-with-mic`.
         methods: String,
@@ -177,13 +177,13 @@ pub enum Trouble {
         keys: Vec<String>,
     },
     /// More keys were tried than the node allows.
-    #[error("too many keys were tried before the right one{}", Tried("", .keys))]
+    #[error("too many keys were tried before the right one{}", AuthAttempts("", .keys))]
     TooManyKeys {
         /// Keys that were tried.
         keys: Vec<String>,
     },
     /// A password, code or passphrase is asked for.
-    #[error("{need}{}", Tried(.methods, .keys))]
+    #[error("{need}{}", AuthAttempts(.methods, .keys))]
     NeedsPerson {
         /// The secret that the node asks for.
         need: SecretKind,

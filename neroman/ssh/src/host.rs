@@ -173,7 +173,7 @@ impl Host {
             .map_err(|trouble| self.error(trouble))?;
         let mut words = self.link.ssh.words();
         words.push("-S".into());
-        words.push(master.word());
+        words.push(master.escaped_path());
         for option in ARGV_OPTIONS {
             words.extend(["-o".into(), OsString::from(option)]);
         }

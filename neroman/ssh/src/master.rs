@@ -81,7 +81,7 @@ impl Master {
     }
 
     /// The path as `ssh -S` takes it.
-    pub(crate) fn word(&self) -> OsString {
+    pub(crate) fn escaped_path(&self) -> OsString {
         let bytes = self.path.as_os_str().as_bytes();
         let mut word = Vec::with_capacity(bytes.len());
         for byte in bytes {
@@ -272,6 +272,6 @@ mod tests {
         let master = Master {
             path: PathBuf::from("/a%h/b"),
         };
-        assert_eq!(master.word(), "/a%%h/b");
+        assert_eq!(master.escaped_path(), "/a%%h/b");
     }
 }

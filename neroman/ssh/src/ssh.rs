@@ -177,7 +177,12 @@ impl Ssh {
         let _making = self.lock(node).await;
         if let Some(works) = self.existing(&target).await? {
             let mut words = self.words();
-            words.extend(["-S".into(), works.word(), "-O".into(), "check".into()]);
+            words.extend([
+                "-S".into(),
+                works.escaped_path(),
+                "-O".into(),
+                "check".into(),
+            ]);
             words.extend(["--".into(), address.into()]);
             return Ok(words);
         }
@@ -298,7 +303,7 @@ impl Ssh {
         let master = master::fresh(folder, &target.node, &destination, starter)?;
         let mut words = self.words();
         words.extend(["-f", "-M", "-N", "-T", "-S"].map(OsString::from));
-        words.push(master.word());
+        words.push(master.escaped_path());
         let ciphers = ciphers.map(|ciphers| format!("Ciphers={ciphers}"));
         for option in master::options(&target.settings, starter)
             .into_iter()
@@ -337,7 +342,12 @@ impl Ssh {
             return Ok(());
         }
         let mut words = self.words();
-        words.extend(["-S".into(), master.word(), "-O".into(), "exit".into()]);
+        words.extend([
+            "-S".into(),
+            master.escaped_path(),
+            "-O".into(),
+            "exit".into(),
+        ]);
         words.extend(["--".into(), address.into()]);
         self.run(&words, None, "ending the connection", END).await?;
         if master.life().await == Life::Dead {

@@ -59,7 +59,7 @@ impl Db {
         unclean: bool,
         log: Option<Claim>,
     ) -> Result<(Self, OpenedFile), StoreError> {
-        look(path)?;
+        check_header(path)?;
         look_beside(path)?;
         mark::check(path, log)?;
         let db = Self::attach(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
@@ -202,7 +202,7 @@ impl Db {
 
     /// Opens a file for reading only.
     pub(crate) fn open_to_read(path: &Path, kind: Schema) -> Result<Self, StoreError> {
-        look(path)?;
+        check_header(path)?;
         let db = Self::attach(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         if db.identify(kind)? < kind.version() {
             return Err(StoreError::Foreign {
@@ -472,7 +472,7 @@ fn may_lack_room(error: &rusqlite::Error) -> bool {
 }
 
 /// Checks a file as far as that is possible without SQLite.
-fn look(path: &Path) -> Result<(), StoreError> {
+fn check_header(path: &Path) -> Result<(), StoreError> {
     let foreign = |what| {
         Err(StoreError::Foreign {
             path: path.to_path_buf(),

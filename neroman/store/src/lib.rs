@@ -51,8 +51,8 @@ pub use error::StoreError;
 pub use place::{Verdict, verdict};
 pub use reader::{SeriesCursor, SeriesReader};
 pub use row::{
-    Advance, At, CellRow, Event, Experiment, Loaded, Point, Position, Request, Rule, RuleId, Run,
-    RunFold, RunKey, RunRow, Sample, Series, Source, SourceId,
+    Advance, At, CellRow, Event, Experiment, Point, Position, Request, Rule, RuleId, Run, RunFold,
+    RunKey, RunRow, Sample, Series, Source, SourceId, StoredState,
 };
 pub use scrub::{ScrubResult, scrub};
 pub use store::{Durability, OpenOutcome, Store};

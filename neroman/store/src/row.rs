@@ -177,7 +177,7 @@ pub struct CellRow {
 
 /// Everything that a daemon needs in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Loaded {
+pub struct StoredState {
     /// By number.
     pub sources: Vec<Source>,
     /// By number, hidden ones too.

@@ -13,8 +13,8 @@ use nero_model::{ExperimentId, RequestId, RunId, RunToken};
 use crate::db::Db;
 use crate::error::StoreError;
 use crate::row::{
-    At, CellRow, Event, Experiment, Loaded, Position, Request, Rule, RuleId, Run, RunKey, RunRow,
-    Source, SourceId,
+    At, CellRow, Event, Experiment, Position, Request, Rule, RuleId, Run, RunKey, RunRow, Source,
+    SourceId, StoredState,
 };
 use crate::table::{Cells, Table, cell};
 
@@ -29,12 +29,12 @@ const UNUSED: &str = "";
 const UNUSED_PHASE: &str = "queued";
 
 /// Reads everything that a daemon needs, every row verified.
-pub(crate) fn read_all(db: &Db) -> Result<Loaded, StoreError> {
+pub(crate) fn read_all(db: &Db) -> Result<StoredState, StoreError> {
     // One transaction, so that all tables are of one moment.
     let tx =
         rusqlite::Transaction::new_unchecked(&db.conn, rusqlite::TransactionBehavior::Deferred)
             .map_err(|error| db.failed(error))?;
-    let loaded = Loaded {
+    let loaded = StoredState {
         sources: SOURCE.all(db, source)?,
         experiments: EXPERIMENT.all(db, experiment)?,
         runs: runs(db)?,

@@ -15,7 +15,7 @@ use crate::place;
 use crate::positions;
 use crate::reader::{self, SeriesReader};
 use crate::row::{
-    CellRow, Event, Loaded, Point, Position, Request, RunFold, RunKey, Sample, Series,
+    CellRow, Event, Point, Position, Request, RunFold, RunKey, Sample, Series, StoredState,
 };
 use crate::state::{self, meta};
 use crate::tx::Tx;
@@ -150,7 +150,7 @@ impl Store {
     ///
     /// # Errors
     /// The table and the row that differs from what was written.
-    pub fn read_all(&self) -> Result<Loaded, StoreError> {
+    pub fn read_all(&self) -> Result<StoredState, StoreError> {
         state::read_all(&self.state)
     }
 

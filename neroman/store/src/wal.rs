@@ -55,9 +55,9 @@ pub(crate) fn read(path: &Path) -> io::Result<WalState> {
         return Ok(WalState::NoHeader);
     };
     let mut sum = checksum([0, 0], &header[..24], big_endian);
-    let page_bytes = word(&header, 8) as usize;
+    let page_bytes = read_u32(&header, 8) as usize;
     let fits = (512..=65536).contains(&page_bytes) && page_bytes.is_power_of_two();
-    if !fits || sum != [word(&header, 24), word(&header, 28)] {
+    if !fits || sum != [read_u32(&header, 24), read_u32(&header, 28)] {
         return Ok(WalState::NoHeader);
     }
     let mut frame = vec![0; FRAME_HEADER_BYTES + page_bytes];
@@ -65,7 +65,7 @@ pub(crate) fn read(path: &Path) -> io::Result<WalState> {
     while filled(&mut reader, &mut frame)? && frame[8..16] == header[16..24] {
         sum = checksum(sum, &frame[..8], big_endian);
         sum = checksum(sum, &frame[FRAME_HEADER_BYTES..], big_endian);
-        if sum != [word(&frame, 16), word(&frame, 20)] {
+        if sum != [read_u32(&frame, 16), read_u32(&frame, 20)] {
             break;
         }
         sound += 1;
@@ -84,17 +84,17 @@ pub(crate) fn salts(log: &File) -> Option<Salts> {
 }
 
 fn salts_in(header: &[u8; HEADER_BYTES]) -> Salts {
-    (u64::from(word(header, 16)) << 32) | u64::from(word(header, 20))
+    (u64::from(read_u32(header, 16)) << 32) | u64::from(read_u32(header, 20))
 }
 
 /// Whether checksums are big-endian; `None` when the header is not that of a
 /// log.
 fn byte_order(header: &[u8; HEADER_BYTES]) -> Option<bool> {
-    let magic = word(header, 0);
+    let magic = read_u32(header, 0);
     (magic & !1 == MAGIC).then_some(magic & 1 == 1)
 }
 
-fn word(bytes: &[u8], at: usize) -> u32 {
+fn read_u32(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
@@ -102,7 +102,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 fn checksum([mut one, mut two]: [u32; 2], bytes: &[u8], big_endian: bool) -> [u32; 2] {
     for pair in bytes.chunks_exact(8) {
         let [first, second] = [0, 4].map(|at| {
-            let word = word(pair, at);
+            let word = read_u32(pair, at);
             if big_endian { word } else { word.swap_bytes() }
         });
         one = one.wrapping_add(first).wrapping_add(two);

@@ -223,8 +223,8 @@ fn every_fact_of_expressions_is_a_column() {
     ];
     let fake = with_list(views);
     for fact in nero_expr::Fact::ALL {
-        let shown = fake.ok(&["status", "--columns", fact.word()]);
-        assert!(shown.lines().count() > 4, "{}: {shown}", fact.word());
+        let shown = fake.ok(&["status", "--columns", fact.as_str()]);
+        assert!(shown.lines().count() > 4, "{}: {shown}", fact.as_str());
     }
     let words = ["status", "--sort", "silent", "--columns"];
     let shown = fake.ok(&[&words[..], &["id,command,waittime,disk"]].concat());

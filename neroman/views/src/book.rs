@@ -10,7 +10,7 @@ use nero_table::{COLUMNS_MAX, ROWS_MAX};
 use nero_wire::v1::ExperimentView;
 
 use crate::columns::{Column, is_step, params, repeats_parameter};
-use crate::results::{self, Best, Groups, NoRows, ResultGroup, Runs, all_columns};
+use crate::results::{self, Groups, NoRows, Objective, ResultGroup, Runs, all_columns};
 use crate::series::ThinSeries;
 use crate::{Fact, Value, text};
 use cells::{BookCells, column};
@@ -239,14 +239,14 @@ impl BookBuilder {
         for group in &groups.rows {
             let metrics = groups.metrics.iter().zip(&group.stats);
             for (name, stats) in metrics.filter(|(name, _)| !is_step(name)) {
-                let best = Best::known(name, groups.best.as_ref());
+                let best = Objective::known(name, groups.best.as_ref());
                 rows.push(vec![
                     self.cells.text(&groups.title(name)),
                     self.cells.value(&Value::Whole(stats.count as i64)),
                     self.cells.number(stats.mean),
                     self.cells.number(stats.deviation),
                     self.cells.number(stats.best),
-                    best.and_then(|best| self.cells.text(best.word())),
+                    best.and_then(|best| self.cells.text(best.direction())),
                 ]);
             }
         }
@@ -268,7 +268,7 @@ impl BookBuilder {
             .filter(|(_, name)| !is_step(name))
             .map(|(at, name)| SummaryMetric {
                 at,
-                best: Best::known(name, groups.best.as_ref()),
+                best: Objective::known(name, groups.best.as_ref()),
                 has_count: (groups.rows.iter()).any(|row| row.stats[at].count != row.ids.len()),
             })
             .collect();
@@ -375,7 +375,7 @@ struct SummaryMetric {
     /// Its place among the metrics.
     at: usize,
     /// How it is best, where that is known.
-    best: Option<Best>,
+    best: Option<Objective>,
     /// Whether runs lack it.
     has_count: bool,
 }

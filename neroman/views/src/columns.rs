@@ -50,7 +50,7 @@ impl Column {
         match self {
             Self::Fact(fact) => fact.name().to_owned(),
             Self::Param(name) | Self::Metric(name) | Self::Expression(name) => name.clone(),
-            Self::Asked(fact) => fact.word().to_owned(),
+            Self::Asked(fact) => fact.as_str().to_owned(),
         }
     }
 
@@ -59,11 +59,11 @@ impl Column {
         let named = |kind: &str, name: &str| format!("{kind}('{}')", name.replace('\'', "''"));
         match self {
             Self::Fact(fact) => {
-                nero_expr::Fact::from_word(fact.name()).map(|fact| fact.word().to_owned())
+                nero_expr::Fact::from_word(fact.name()).map(|fact| fact.as_str().to_owned())
             }
             Self::Param(name) => Some(named("param", name)),
             Self::Metric(name) => Some(named("metric", name)),
-            Self::Asked(fact) => Some(fact.word().to_owned()),
+            Self::Asked(fact) => Some(fact.as_str().to_owned()),
             Self::Expression(text) => Some(text.clone()),
         }
     }
@@ -92,13 +92,13 @@ impl Column {
         match self {
             Self::Fact(fact) => fact.csv_name().to_owned(),
             Self::Asked(fact) => match fact.kind() {
-                FactKind::Seconds => format!("{}_s", fact.word()),
-                FactKind::Bytes => format!("{}_bytes", fact.word()),
+                FactKind::Seconds => format!("{}_s", fact.as_str()),
+                FactKind::Bytes => format!("{}_bytes", fact.as_str()),
                 FactKind::Number
                 | FactKind::Text
                 | FactKind::Time
                 | FactKind::Version
-                | FactKind::Words => fact.word().to_owned(),
+                | FactKind::Words => fact.as_str().to_owned(),
             },
             Self::Param(_) | Self::Metric(_) | Self::Expression(_) => self.title(all),
         }

@@ -275,13 +275,14 @@ fn not_finite(titles: &[String], series: &[Series]) -> usize {
 /// A title for each panel: the asked names as the runs printed them.
 fn titles(names: &[String], series: &[Series], remarks: &mut Vec<String>) -> Vec<String> {
     let mut titles: Vec<String> = Vec::new();
-    let wanted: Vec<&String> = match names.is_empty() {
+    let wanted: Vec<&String> = if names.is_empty() {
         // The metric that counts the steps is across already.
-        true => (series.iter())
+        (series.iter())
             .filter(|one| one.values != one.steps || series.len() == 1)
             .map(|one| &one.name)
-            .collect(),
-        false => names.iter().collect(),
+            .collect()
+    } else {
+        names.iter().collect()
     };
     for name in wanted {
         let exact = series.iter().find(|one| one.name == *name);

@@ -156,7 +156,7 @@ pub(crate) fn held<'a>(view: &'a ExperimentView, text: &str) -> Value<'a> {
 pub(crate) fn asked(view: &ExperimentView, fact: nero_expr::Fact) -> Value<'_> {
     use nero_wire::v1::fact_value::Value as Held;
     let mut facts = view.facts.iter();
-    let held = facts.find(|held| held.name == fact.word());
+    let held = facts.find(|held| held.name == fact.as_str());
     match held.and_then(|held| held.value.as_ref()) {
         None => Value::Unknown,
         Some(Held::Text(text)) => Value::text_of(text),

@@ -59,7 +59,7 @@ impl NoRows {
 
 /// Which value of a metric is the best.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Best {
+pub struct Objective {
     /// The metric.
     pub name: String,
     /// The largest; else the smallest.
@@ -85,14 +85,14 @@ pub struct Runs {
     /// All metrics.
     pub metrics: Vec<String>,
     /// The metric that was asked to be best.
-    pub best: Option<Best>,
+    pub best: Option<Objective>,
     /// The columns of a table, where they were named.
     pub chosen: Option<Vec<Column>>,
 }
 
 impl Runs {
     /// A row for each of these.
-    pub fn of(views: &[ExperimentView], best: Option<&Best>) -> Self {
+    pub fn of(views: &[ExperimentView], best: Option<&Objective>) -> Self {
         let mut sorted = views.to_vec();
         if let Some(best) = best {
             sorted.sort_by(|one, other| best.order(best.of(one), best.of(other)));
@@ -115,7 +115,7 @@ pub struct Groups {
     /// The metrics whose means are shown.
     pub metrics: Vec<String>,
     /// The metric that was asked to be best.
-    pub best: Option<Best>,
+    pub best: Option<Objective>,
     /// The groups.
     pub rows: Vec<ResultGroup>,
 }
@@ -157,7 +157,7 @@ pub struct Stats {
     pub best: Option<f64>,
 }
 
-impl Best {
+impl Objective {
     /// Reads `loss`, `min:loss`, `max:loss`.
     ///
     /// # Errors
@@ -205,13 +205,13 @@ impl Best {
     }
 
     /// `min` or `max`.
-    pub fn word(&self) -> &'static str {
+    pub fn direction(&self) -> &'static str {
         if self.largest { "max" } else { "min" }
     }
 
     /// Title of its column: `min(loss)`.
     pub fn title(&self) -> String {
-        format!("{}({})", self.word(), self.name)
+        format!("{}({})", self.direction(), self.name)
     }
 
     /// The best value of a run.
@@ -244,7 +244,11 @@ pub fn is_goal(name: &str) -> bool {
 ///
 /// # Errors
 /// When no run has a parameter that was named.
-pub fn rows(views: &[ExperimentView], by: &[String], best: Option<&Best>) -> Result<Rows, NoRows> {
+pub fn rows(
+    views: &[ExperimentView],
+    by: &[String],
+    best: Option<&Objective>,
+) -> Result<Rows, NoRows> {
     if by.is_empty() {
         return Ok(Rows::Runs(Runs::of(views, best)));
     }
@@ -254,7 +258,7 @@ pub fn rows(views: &[ExperimentView], by: &[String], best: Option<&Best>) -> Res
 pub(crate) fn groups(
     views: &[ExperimentView],
     by: &[String],
-    best: Option<&Best>,
+    best: Option<&Objective>,
 ) -> Result<Groups, NoRows> {
     let known = params(views);
     for name in by {
@@ -285,7 +289,7 @@ pub(crate) fn groups(
             stats: names
                 .iter()
                 .map(|name| Stats {
-                    best: Best::known(name, best).and_then(|best| best.among(&those)),
+                    best: Objective::known(name, best).and_then(|best| best.among(&those)),
                     ..stats(values(&those, name, best))
                 })
                 .collect(),
@@ -311,7 +315,7 @@ pub(crate) fn group_key(view: &ExperimentView, by: &[String]) -> String {
 }
 
 /// The latest values; for the metric of `best`, the best ones.
-fn values(those: &[&ExperimentView], name: &str, best: Option<&Best>) -> Vec<f64> {
+fn values(those: &[&ExperimentView], name: &str, best: Option<&Objective>) -> Vec<f64> {
     those
         .iter()
         .filter_map(|view| match best {
@@ -365,7 +369,7 @@ mod tests {
 
     #[test]
     fn missing_values_and_nan_come_last() {
-        let best = Best {
+        let best = Objective {
             name: "x".into(),
             largest: true,
         };

@@ -11,7 +11,7 @@ use nero_table::book::BookCell;
 
 use crate::error::WorkbookError;
 use crate::value::{display_text, number, plain};
-use crate::{Edited, WantedCells, value};
+use crate::{EditResult, WantedCells, value};
 pub(crate) use read::read;
 use scan::{CsvRecord, OpenQuote, content, records, separator, truth};
 
@@ -32,7 +32,7 @@ pub(crate) fn edit(
     bytes: &[u8],
     is_tsv: bool,
     mut wanted: WantedCells<'_>,
-) -> Result<Edited, WorkbookError> {
+) -> Result<EditResult, WorkbookError> {
     let text = std::str::from_utf8(bytes).map_err(|_| WorkbookError::NotUtf8 {
         part: "the table".to_owned(),
     })?;
@@ -77,7 +77,7 @@ pub(crate) fn edit(
     }
     let outcomes = wanted.outcomes;
     if splices.is_empty() {
-        return Ok(Edited {
+        return Ok(EditResult {
             bytes: None,
             outcomes,
         });
@@ -91,7 +91,7 @@ pub(crate) fn edit(
         from = at.end;
     }
     written.extend_from_slice(&text.as_bytes()[from..]);
-    Ok(Edited {
+    Ok(EditResult {
         bytes: Some(written),
         outcomes,
     })

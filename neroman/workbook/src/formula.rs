@@ -297,8 +297,8 @@ impl<'a> FormulaReader<'a> {
                 // A range between results, a table, another workbook.
                 ':' | '[' | ']' | '\'' => return None,
                 '0'..='9' | '.' => self.number_or_rows()?,
-                '$' | '_' | '\\' | '?' => self.word()?,
-                c if c.is_alphabetic() => self.word()?,
+                '$' | '_' | '\\' | '?' => self.read_word()?,
+                c if c.is_alphabetic() => self.read_word()?,
                 c => self.rest = &self.rest[c.len_utf8()..],
             }
         }
@@ -369,7 +369,7 @@ impl<'a> FormulaReader<'a> {
         self.reference(Corner::read(corner)?, sheet)
     }
 
-    fn word(&mut self) -> Option<()> {
+    fn read_word(&mut self) -> Option<()> {
         let is_part = |c: char| c.is_alphanumeric() || matches!(c, '$' | '_' | '.' | '\\' | '?');
         let word = self.taken(is_part);
         if word.is_empty() {

@@ -150,7 +150,7 @@ pub enum CellObstacle {
 
 /// A changed file.
 #[derive(Debug)]
-pub struct Edited {
+pub struct EditResult {
     /// Its bytes; `None` when nothing is to be changed.
     pub bytes: Option<Vec<u8>>,
     /// What became of each cell, in the order in which they were asked for.
@@ -166,7 +166,7 @@ pub fn edit(
     bytes: &[u8],
     sheet: TargetSheet<'_>,
     cells: &[CellChange],
-) -> Result<Edited, WorkbookError> {
+) -> Result<EditResult, WorkbookError> {
     let wanted = WantedCells::new(sheet, cells)?;
     match format {
         BookFormat::Xlsx => xlsx::edit(bytes, wanted),

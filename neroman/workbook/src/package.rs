@@ -21,7 +21,7 @@ const TEXT_BYTES_MAX: usize = 16 << 20;
 const PARTS_MAX: usize = 50_000;
 
 /// Texts that replace those of the parts of these names, in pieces.
-pub(crate) type Changed<'a> = BTreeMap<String, Vec<&'a str>>;
+pub(crate) type ChangedParts<'a> = BTreeMap<String, Vec<&'a str>>;
 
 #[derive(Debug)]
 pub(crate) struct Package<'a> {
@@ -132,12 +132,12 @@ impl<'a> Package<'a> {
     }
 
     /// The whole package with these parts changed.
-    pub fn with(&mut self, changed: &Changed<'_>) -> Result<Vec<u8>, WorkbookError> {
+    pub fn with(&mut self, changed: &ChangedParts<'_>) -> Result<Vec<u8>, WorkbookError> {
         self.written(changed)
             .map_err(|source| WorkbookError::Damaged { source })
     }
 
-    fn written(&mut self, changed: &Changed<'_>) -> ZipResult<Vec<u8>> {
+    fn written(&mut self, changed: &ChangedParts<'_>) -> ZipResult<Vec<u8>> {
         let room = self.bytes + self.bytes / 8;
         let mut writer = ZipWriter::new(Cursor::new(Vec::with_capacity(room)));
         writer.set_raw_comment(self.archive.comment().into())?;

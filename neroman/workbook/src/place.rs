@@ -18,7 +18,7 @@ impl Rect {
             && (self.columns.0..=self.columns.1).contains(&column)
     }
 
-    pub fn one(place: Spot) -> Self {
+    pub fn single(place: Spot) -> Self {
         Self {
             rows: (place.0, place.0),
             columns: (place.1, place.1),

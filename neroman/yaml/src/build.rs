@@ -8,7 +8,7 @@ use serde_saphyr::granit_parser::{
 };
 
 use crate::tree::{Entry, Kind, Mark, Node};
-use crate::wrong::{What, Wrong, not_yaml};
+use crate::wrong::{MistakeKind, Wrong, not_yaml};
 
 /// What no text may go beyond: no nesting and no alias makes more than the text's own
 /// size deserves.
@@ -99,7 +99,7 @@ impl Builder<'_> {
             Event::DocumentStart(..) => {
                 self.documents += 1;
                 if self.documents > 1 {
-                    return Err(at(span.start, What::SecondDocument));
+                    return Err(at(span.start, MistakeKind::SecondDocument));
                 }
             }
             Event::Scalar(value, style, anchor, tag) => {
@@ -131,7 +131,7 @@ impl Builder<'_> {
             Event::Alias(id) => self.alias(id, &span)?,
             // Streams, document ends, comments and whatever a later parser adds as
             // metadata are no values; `is_node` decides should that ever change.
-            other if other.is_node() => return Err(at(span.start, What::Unknown)),
+            other if other.is_node() => return Err(at(span.start, MistakeKind::Unknown)),
             _ => {}
         }
         Ok(())
@@ -179,7 +179,7 @@ impl Builder<'_> {
         if self.values > self.limits.values {
             return Err(Wrong {
                 mark: node.mark,
-                what: What::TooMany(self.limits.values),
+                what: MistakeKind::TooMany(self.limits.values),
             });
         }
         if anchor != 0 {
@@ -191,12 +191,12 @@ impl Builder<'_> {
 
     fn alias(&mut self, id: usize, span: &Span) -> Result<(), Wrong> {
         let Some(node) = self.anchors.get(&id).map(Rc::clone) else {
-            return Err(at(span.start, What::AliasInItself));
+            return Err(at(span.start, MistakeKind::AliasInItself));
         };
         self.repeated = self.repeated.saturating_add(node.weight);
         if self.repeated > self.limits.repeated {
             let most = self.limits.repeated;
-            return Err(at(span.start, What::TooManyRepeated(most)));
+            return Err(at(span.start, MistakeKind::TooManyRepeated(most)));
         }
         self.place(node);
         Ok(())
@@ -246,7 +246,7 @@ impl Builder<'_> {
             for map in maps {
                 let Kind::Map(merged) = &map.kind else {
                     let is = map.describe();
-                    let what = What::MergesNoMap { is };
+                    let what = MistakeKind::MergesNoMap { is };
                     (self.wrong)(Wrong {
                         mark: map.mark,
                         what,
@@ -267,7 +267,7 @@ impl Builder<'_> {
     /// Tells of a tag, and answers how it is written.
     fn tag(&mut self, tag: Option<&Tag>, span: &Span, on_list: bool) -> Option<Box<str>> {
         let tag: Box<str> = tag?.original().into();
-        let what = What::Tag {
+        let what = MistakeKind::Tag {
             tag: tag.clone(),
             on_list,
         };
@@ -278,13 +278,13 @@ impl Builder<'_> {
 
 impl OpenMap {
     /// Adds an entry, or answers what is wrong with its key.
-    fn put(&mut self, key: &Node, value: Rc<Node>) -> Result<(), What> {
+    fn put(&mut self, key: &Node, value: Rc<Node>) -> Result<(), MistakeKind> {
         let Kind::Scalar { text, plain } = &key.kind else {
             let is = key.describe();
-            return Err(What::KeyIsNoText { is });
+            return Err(MistakeKind::KeyIsNoText { is });
         };
         if let Some(first) = self.seen.get(text) {
-            return Err(What::KeyTwice {
+            return Err(MistakeKind::KeyTwice {
                 key: text.clone(),
                 line: first.line,
             });
@@ -304,7 +304,7 @@ impl OpenMap {
     }
 }
 
-fn at(marker: Marker, what: What) -> Wrong {
+fn at(marker: Marker, what: MistakeKind) -> Wrong {
     Wrong {
         mark: Mark::of(marker),
         what,

@@ -18,4 +18,4 @@ pub use build::{Limits, parse};
 pub use fields::{Fields, MISTAKES_MAX, Mistake, Mistakes, Zero};
 pub use scalar::{Number, boolean, number};
 pub use tree::{Entry, Kind, Mark, Node, is_null_text};
-pub use wrong::{What, Wrong, not_yaml};
+pub use wrong::{MistakeKind, Wrong, not_yaml};

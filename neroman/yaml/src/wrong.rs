@@ -13,12 +13,12 @@ pub struct Wrong {
     /// Its place in the text.
     pub mark: Mark,
     /// The kind of mistake.
-    pub what: What,
+    pub what: MistakeKind,
 }
 
 /// What is wrong; shown as a message of one line that is safe to print.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum MistakeKind {
     /// The text does not parse.
     NotYaml {
         /// The parser's word.
@@ -62,7 +62,7 @@ pub enum What {
     },
 }
 
-impl fmt::Display for What {
+impl fmt::Display for MistakeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotYaml { why, .. } => write!(f, "this is not YAML: {why}"),
@@ -79,7 +79,7 @@ impl fmt::Display for What {
     }
 }
 
-impl What {
+impl MistakeKind {
     /// What to do; may be empty.
     pub fn hint(&self) -> String {
         let hint = match self {
@@ -138,7 +138,7 @@ pub fn not_yaml(text: &str, error: &ScanError) -> Wrong {
     };
     Wrong {
         mark: Mark::of(*error.marker()),
-        what: What::NotYaml {
+        what: MistakeKind::NotYaml {
             why: error.info().to_owned(),
             hint,
         },

@@ -10,7 +10,7 @@ use nero_warden::limit::MARGIN_S;
 
 /// What a run asks of its scheduler. Runs that ask the same may share a submission.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
+pub struct TaskRequest {
     /// What its task is given, with the time of this one run.
     pub resources: Resources,
     /// Where it goes, and for whom it counts.
@@ -95,7 +95,7 @@ pub enum AskError {
     Order(#[from] OrderError),
 }
 
-impl Asked {
+impl TaskRequest {
     /// Reads the spec of a run, and has the scheduler's rules check it. `grace_ms`: time from the
     /// polite signal to the final one, which the run gets on top of its limit.
     ///
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_run_asks_for_whole_cpus_and_for_more_time_than_its_own_limit() {
-        let asked = Asked::of(
+        let asked = TaskRequest::of(
             &spec(SchedulerRequest::default()),
             GRACE_MS,
             &Slurm::default(),
@@ -286,7 +286,7 @@ mod tests {
         };
         assert_eq!(time_s(1), Some(each + MARGIN_S));
         assert_eq!(time_s(8), Some(8 * each + MARGIN_S), "of a pack");
-        let bare = Asked::of(&RunSpec::default(), GRACE_MS, &Slurm::default()).unwrap();
+        let bare = TaskRequest::of(&RunSpec::default(), GRACE_MS, &Slurm::default()).unwrap();
         assert_eq!(bare.resources.time_s, None);
         assert_eq!(bare.resources.cpus, 1);
     }
@@ -298,7 +298,7 @@ mod tests {
                 partition: text.to_owned(),
                 ..SchedulerRequest::default()
             };
-            let refused = Asked::of(&spec(request), GRACE_MS, &Slurm::default()).unwrap_err();
+            let refused = TaskRequest::of(&spec(request), GRACE_MS, &Slurm::default()).unwrap_err();
             let text = refused.to_string();
             assert!(text.starts_with("`partition: "), "{text}");
             assert!(!text.contains('\n'), "{text}");
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn what_a_scheduler_does_not_have_is_refused() {
         let of = |request: SchedulerRequest, warden: &dyn Warden| {
-            Asked::of(&spec(request), GRACE_MS, warden)
+            TaskRequest::of(&spec(request), GRACE_MS, warden)
                 .unwrap_err()
                 .to_string()
         };

@@ -16,14 +16,14 @@ use std::time::Instant;
 
 use nero_model::{RunId, RunToken, SubmissionId};
 use nero_node_core::Core;
-use nero_warden::{Adopted, JobId, JobName, Known, Listed, Order, Sighting};
+use nero_warden::{AdoptedJobRef, AdoptedJobState, JobId, JobName, Known, Order, QueueRow};
 
-use crate::submission::{AdoptedJob, Files, News, Plan, Planned, began};
+use crate::submission::{AdoptedJob, Files, News, Plan, TaskRun, began};
 
 pub use control::{Cancellation, Hold, RowPart};
 pub use listing::ListingChange;
 pub use over::Accounts;
-pub use standing::{APART_MS, Doubt, Ms, Standing};
+pub use standing::{APART_MS, Doubt, Ms, SubmissionState};
 pub use task::{Presence, Task};
 pub use vanished::{UnbegunFate, UnbegunRun};
 
@@ -37,7 +37,7 @@ pub struct Submission {
     /// Its tasks, by their indexes.
     pub tasks: Vec<Task>,
     pub tokens: HashMap<RunId, RunToken>,
-    pub standing: Standing,
+    pub standing: SubmissionState,
     /// Whether the intent is synced.
     pub is_synced: bool,
     /// When it was made, in ms since 1970.
@@ -60,7 +60,7 @@ pub struct Submission {
     /// When the accounting was asked for it last.
     pub accounted: Option<Instant>,
     /// Its rows in the last listing.
-    pub rows: Vec<Listed>,
+    pub rows: Vec<QueueRow>,
     /// Its job, if a person submitted it.
     pub adoption: Option<Adoption>,
 }
@@ -70,7 +70,7 @@ pub struct Submission {
 pub struct Adoption {
     pub job: AdoptedJob,
     /// The scheduler's last word about it.
-    pub sighting: Option<Sighting>,
+    pub sighting: Option<AdoptedJobState>,
     /// When the last whole look at its logs began.
     pub copied: Option<Instant>,
     /// Whether its folder tells why a log is not followed.
@@ -80,7 +80,7 @@ pub struct Adoption {
 impl Adoption {
     /// Whether the scheduler told that the job began.
     pub fn began(&self) -> bool {
-        self.sighting.as_ref().is_some_and(Sighting::began)
+        self.sighting.as_ref().is_some_and(AdoptedJobState::began)
     }
 }
 
@@ -101,8 +101,8 @@ impl Submission {
             tasks,
             tokens,
             standing: match &plan.adopted {
-                Some(adopted) => Standing::Accepted(adopted.job.job),
-                None => Standing::NEW,
+                Some(adopted) => SubmissionState::Accepted(adopted.job.job),
+                None => SubmissionState::NEW,
             },
             is_synced: false,
             made_ms: 0,
@@ -124,7 +124,7 @@ impl Submission {
         }
     }
 
-    pub fn runs(&self) -> impl Iterator<Item = &Planned> {
+    pub fn runs(&self) -> impl Iterator<Item = &TaskRun> {
         self.tasks.iter().flat_map(|task| &task.runs)
     }
 
@@ -138,7 +138,7 @@ impl Submission {
 
     /// Its job, once the scheduler has it.
     pub fn job(&self) -> Option<JobId> {
-        let Standing::Accepted(job) = self.standing else {
+        let SubmissionState::Accepted(job) = self.standing else {
             return None;
         };
         Some(job)
@@ -150,9 +150,9 @@ impl Submission {
     }
 
     /// The question about its job, if that was adopted.
-    pub fn adopted(&self) -> Option<Adopted<'_>> {
+    pub fn adopted(&self) -> Option<AdoptedJobRef<'_>> {
         let job = &self.adoption.as_ref()?.job;
-        Some(Adopted {
+        Some(AdoptedJobRef {
             name: &self.name,
             job: job.job,
             submitted_s: job.submitted_s,
@@ -170,18 +170,21 @@ impl Submission {
     }
 
     /// The row of a task in the last listing.
-    pub fn row(&self, task: &Task) -> Option<&Listed> {
+    pub fn row(&self, task: &Task) -> Option<&QueueRow> {
         task.row(&self.rows, self.job()?)
     }
 
     /// Whether the scheduler does not have it, and it is not submitted again.
     pub fn is_refused(&self) -> bool {
-        matches!(self.standing, Standing::Refused(_) | Standing::NotNow(_))
+        matches!(
+            self.standing,
+            SubmissionState::Refused(_) | SubmissionState::NotNow(_)
+        )
     }
 
     /// Whether it is not known that the scheduler has it.
     pub fn is_in_doubt(&self) -> bool {
-        matches!(self.standing, Standing::InDoubt(_))
+        matches!(self.standing, SubmissionState::InDoubt(_))
     }
 
     /// Whether it is to be submitted: the intent is synced, and no listing shows it.
@@ -192,16 +195,16 @@ impl Submission {
     /// Gives it up if every run of it is to end and the scheduler does not have it; whether that is
     /// so.
     pub fn give_up(&mut self, runs: &Core) -> bool {
-        let ends = |run: &Planned| runs.is_done(&run.token) || runs.waits_cancelled(&run.token);
+        let ends = |run: &TaskRun| runs.is_done(&run.token) || runs.waits_cancelled(&run.token);
         self.runs().all(ends) && self.standing.give_up("aborted before it was submitted")
     }
 
     /// Whether the queue tells anything about it: it may come, begin or end at the scheduler.
     pub fn is_awaited(&self, runs: &Core) -> bool {
         match self.standing {
-            Standing::Intended { .. } | Standing::InDoubt(_) => true,
-            Standing::Refused(_) | Standing::NotNow(_) => false,
-            Standing::Accepted(_) => {
+            SubmissionState::Intended { .. } | SubmissionState::InDoubt(_) => true,
+            SubmissionState::Refused(_) | SubmissionState::NotNow(_) => false,
+            SubmissionState::Accepted(_) => {
                 self.tasks.iter().any(|task| !self.is_finished(task))
                     || self.runs().any(|run| !runs.is_done(&run.token))
             }

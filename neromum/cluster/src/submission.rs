@@ -16,7 +16,7 @@ use nero_model::paths::make_private;
 use rustix::fs::{FlockOperation, flock};
 
 pub use news::{News, StartId, began, launched_by};
-pub use plan::{AdoptedJob, Plan, PlanError, Planned, Task};
+pub use plan::{AdoptedJob, Plan, PlanError, Task, TaskRun};
 
 /// A submission's folder.
 #[derive(Clone, Debug)]

@@ -62,7 +62,7 @@ pub enum Lack {
 
 impl Lack {
     /// Why a run waits that lacks it.
-    pub fn word(self) -> &'static str {
+    pub fn wait_text(self) -> &'static str {
         match self {
             Self::Cpus => "waits for CPUs",
             Self::Memory => "waits for memory",

@@ -27,7 +27,7 @@ impl ProcessLives {
 
 /// The launchers' knowledge of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tracking {
+pub enum TrackingState {
     /// A launcher that answers looks after the run and will report its end.
     Tracked,
     /// A launcher reported that no further record can come.
@@ -100,7 +100,12 @@ pub enum Decision {
 }
 
 /// Decides; see the table in `docs/design/runs.md`, "Who dies, what happens".
-pub fn decide(facts: &Facts, lives: ProcessLives, tracking: Tracking, origin: Origin) -> Decision {
+pub fn decide(
+    facts: &Facts,
+    lives: ProcessLives,
+    tracking: TrackingState,
+    origin: Origin,
+) -> Decision {
     if let Origin::Task(word) = origin {
         return of_a_task(facts, word);
     }
@@ -114,8 +119,8 @@ pub fn decide(facts: &Facts, lives: ProcessLives, tracking: Tracking, origin: Or
     }
     if !facts.claimed {
         return match tracking {
-            Tracking::Tracked => Decision::Follow,
-            Tracking::Over | Tracking::Nobody => Decision::Launch,
+            TrackingState::Tracked => Decision::Follow,
+            TrackingState::Over | TrackingState::Nobody => Decision::Launch,
         };
     }
     if facts.gate_closed {
@@ -123,8 +128,8 @@ pub fn decide(facts: &Facts, lives: ProcessLives, tracking: Tracking, origin: Or
     }
     if origin == Origin::Elsewhere {
         return match tracking {
-            Tracking::Tracked => Decision::Follow,
-            Tracking::Over | Tracking::Nobody => Decision::Elsewhere,
+            TrackingState::Tracked => Decision::Follow,
+            TrackingState::Over | TrackingState::Nobody => Decision::Elsewhere,
         };
     }
     if origin == Origin::Over {
@@ -132,15 +137,15 @@ pub fn decide(facts: &Facts, lives: ProcessLives, tracking: Tracking, origin: Or
     }
     if origin == Origin::Earlier {
         return match tracking {
-            Tracking::Tracked => Decision::Follow,
-            Tracking::Over => after_an_earlier_start(facts, ProcessLives::UNKNOWN),
-            Tracking::Nobody => after_an_earlier_start(facts, lives),
+            TrackingState::Tracked => Decision::Follow,
+            TrackingState::Over => after_an_earlier_start(facts, ProcessLives::UNKNOWN),
+            TrackingState::Nobody => after_an_earlier_start(facts, lives),
         };
     }
     match tracking {
-        Tracking::Tracked => Decision::Follow,
-        Tracking::Over => without_end(facts),
-        Tracking::Nobody => match (lives.shim, lives.job) {
+        TrackingState::Tracked => Decision::Follow,
+        TrackingState::Over => without_end(facts),
+        TrackingState::Nobody => match (lives.shim, lives.job) {
             (Some(Life::Elsewhere), _) | (_, Some(Life::Elsewhere)) => Decision::CannotSee,
             (Some(Life::Alive), _) | (_, Some(Life::Alive | Life::Zombie)) => Decision::Guard,
             // Other processes of its tree may live: the launcher that guards the
@@ -217,9 +222,13 @@ mod tests {
         Some(Life::Rebooted),
         Some(Life::Elsewhere),
     ];
-    const TRACKING: [Tracking; 3] = [Tracking::Tracked, Tracking::Over, Tracking::Nobody];
+    const TRACKING: [TrackingState; 3] = [
+        TrackingState::Tracked,
+        TrackingState::Over,
+        TrackingState::Nobody,
+    ];
 
-    fn every_case(mut check: impl FnMut(Facts, ProcessLives, Tracking, Origin, Decision)) {
+    fn every_case(mut check: impl FnMut(Facts, ProcessLives, TrackingState, Origin, Decision)) {
         for bits in 0u32..128 {
             let bit = |n: u32| bits & (1 << n) != 0;
             let facts = Facts {
@@ -250,8 +259,8 @@ mod tests {
             let claimed = facts.claimed && !facts.gate_closed && !facts.ended();
             if origin == Origin::Elsewhere && claimed {
                 let followed = match tracking {
-                    Tracking::Tracked => Decision::Follow,
-                    Tracking::Over | Tracking::Nobody => Decision::Elsewhere,
+                    TrackingState::Tracked => Decision::Follow,
+                    TrackingState::Over | TrackingState::Nobody => Decision::Elsewhere,
                 };
                 assert_eq!(decision, followed, "{facts:?} {tracking:?}");
             } else if origin != Origin::Task(TaskWord::Open) {
@@ -274,8 +283,8 @@ mod tests {
             let may_have_run = facts.claimed
                 && !facts.gate_closed
                 && (facts.started || lives.shim == Some(Life::Alive));
-            let tracked = tracking == Tracking::Tracked && !facts.gate_closed;
-            let over = tracking == Tracking::Over;
+            let tracked = tracking == TrackingState::Tracked && !facts.gate_closed;
+            let over = tracking == TrackingState::Over;
             if launches && !over {
                 assert!(
                     !may_have_run && !tracked,
@@ -297,7 +306,7 @@ mod tests {
             let open = facts.claimed && facts.started && !facts.ended() && !facts.gate_closed;
             let ours = origin == Origin::Here;
             let seen = !matches!(lives.shim, Some(Life::Elsewhere)) && lives.job.is_some();
-            if open && ours && seen && tracking == Tracking::Nobody {
+            if open && ours && seen && tracking == TrackingState::Nobody {
                 let right = match lives.job {
                     Some(Life::Elsewhere) => Decision::CannotSee,
                     _ => Decision::Guard,
@@ -322,13 +331,13 @@ mod tests {
                     let exited = tells && facts.leader_ended;
                     let last = facts.not_started || exited || (tells && !facts.lost);
                     assert_eq!(decision == Decision::Ended, last, "{facts:?}");
-                } else if open && tracking == Tracking::Nobody && alive {
+                } else if open && tracking == TrackingState::Nobody && alive {
                     assert_eq!(decision, Decision::Guard, "{facts:?} {lives:?}");
-                } else if open && tracking != Tracking::Tracked && facts.exited_by_itself() {
+                } else if open && tracking != TrackingState::Tracked && facts.exited_by_itself() {
                     let end = [Decision::Guard, Decision::SayRebooted];
                     assert!(end.contains(&decision), "{facts:?} {lives:?}");
                     continue;
-                } else if open && tracking != Tracking::Tracked && !facts.started {
+                } else if open && tracking != TrackingState::Tracked && !facts.started {
                     let gate = [Decision::Guard, Decision::SayGateClosed];
                     assert!(gate.contains(&decision), "{facts:?} {lives:?}");
                 }
@@ -380,13 +389,16 @@ mod tests {
             let guess = matches!(decision, Decision::SayCodeUnknown | Decision::SayRebooted);
             if guess {
                 assert!(
-                    !facts.ended() && tracking != Tracking::Tracked
+                    !facts.ended() && tracking != TrackingState::Tracked
                         || decision == Decision::SayRebooted
                 );
             }
             let alive = lives.shim == Some(Life::Alive) || lives.job == Some(Life::Alive);
             if decision == Decision::SayCodeUnknown {
-                assert!(!alive || tracking == Tracking::Over, "{facts:?} {lives:?}");
+                assert!(
+                    !alive || tracking == TrackingState::Over,
+                    "{facts:?} {lives:?}"
+                );
             }
         });
     }

@@ -56,7 +56,7 @@ impl ObservedLease {
 
 /// Tries with this lease that failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tried {
+pub struct FailedAttempts {
     /// Time for which its socket has not answered.
     pub socket: Option<Duration>,
     /// Whether its process was asked to bind its socket again.
@@ -96,7 +96,7 @@ pub enum Step {
 }
 
 /// Decides; `seen` is `None` for a folder without leases.
-pub fn decide(seen: Option<&ObservedLease>, tried: Tried) -> Step {
+pub fn decide(seen: Option<&ObservedLease>, tried: FailedAttempts) -> Step {
     let Some(seen) = seen else {
         return Step::Lead(EpochReason::First);
     };
@@ -117,7 +117,7 @@ pub fn decide(seen: Option<&ObservedLease>, tried: Tried) -> Step {
     }
 }
 
-fn here(tried: Tried) -> Step {
+fn here(tried: FailedAttempts) -> Step {
     match tried.socket {
         // The leader may be reading its ledger; it makes its socket after that.
         Some(since) if since >= SOCKET_PATIENCE && !tried.rebind => Step::Rebind,

@@ -23,7 +23,7 @@ use nero_model::{RunId, RunToken};
 
 use capacity::{Capacity, Needs};
 use decide::Decision;
-pub use run::{AcceptError, Cancelled, Effect, PauseState, Run, Stage};
+pub use run::{AcceptError, CancelStep, Effect, PauseState, Run, Stage};
 use turn::{Place, Turn};
 
 /// Why a paused run waits.
@@ -356,26 +356,26 @@ impl Core {
     }
 
     /// Handles a request for a run's end; `None` when the run is not known.
-    pub fn cancel(&mut self, token: RunToken) -> Option<Cancelled> {
+    pub fn cancel(&mut self, token: RunToken) -> Option<CancelStep> {
         let run = self.runs.get_mut(&token)?;
         run.cancelled = true;
         Some(match run.stage {
             // Refused, it stays so only as long as this process remembers.
             Stage::Waiting | Stage::Refused => {
                 self.take_away(token);
-                Cancelled::NeverStarts
+                CancelStep::NeverStarts
             }
             // Taken away as soon as its preparation reports.
             Stage::Starting {
                 launched: false,
                 incarnation: 1,
-            } => Cancelled::NeverStarts,
+            } => CancelStep::NeverStarts,
             Stage::Starting { .. }
             | Stage::Submitted { .. }
             | Stage::Running { .. }
-            | Stage::Held { .. } => Cancelled::Ask,
-            Stage::TakenAway => Cancelled::NeverStarts,
-            Stage::Ended { .. } | Stage::Settled { .. } => Cancelled::Ended,
+            | Stage::Held { .. } => CancelStep::Ask,
+            Stage::TakenAway => CancelStep::NeverStarts,
+            Stage::Ended { .. } | Stage::Settled { .. } => CancelStep::Ended,
         })
     }
 
@@ -485,7 +485,7 @@ impl Core {
         self.queue.insert(place, token);
         self.rest_told &= is_last;
         if self.rest_told {
-            self.set_why(token, capacity::Lack::Cpus.word());
+            self.set_why(token, capacity::Lack::Cpus.wait_text());
         }
     }
 

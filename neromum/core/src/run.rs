@@ -175,13 +175,15 @@ impl Run {
     /// Resources that it holds now.
     pub fn holds(&self) -> Needs {
         let stopped = self.paused && matches!(self.stage, Stage::Running { .. });
-        match self.stage.holds_slot() {
-            true if stopped => Needs {
+        if !self.stage.holds_slot() {
+            Needs::default()
+        } else if stopped {
+            Needs {
                 micro_cpus: 0,
                 ..self.needs
-            },
-            true => self.needs,
-            false => Needs::default(),
+            }
+        } else {
+            self.needs
         }
     }
 }
@@ -238,7 +240,7 @@ pub enum Effect {
 
 /// Result of a cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cancelled {
+pub enum CancelStep {
     /// It was waiting, or refused; it is taken away.
     NeverStarts,
     /// It was started: make `control/cancel.<n>` and ring its shim.

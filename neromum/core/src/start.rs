@@ -5,7 +5,7 @@ use std::ops::Bound;
 use nero_model::RunToken;
 
 use super::capacity::Lack;
-use super::turn::{First, Granted, Place};
+use super::turn::{CardGrant, First, Place};
 use super::{Core, Effect, Stage};
 
 /// Number of failed starts in a row from which on the run gets pauses.
@@ -64,11 +64,11 @@ impl Core {
         let rest = self.queue.range(from..).take(PASSED_MAX);
         let rest: Vec<RunToken> = rest.map(|(_, token)| *token).collect();
         for token in rest {
-            self.set_why(token, Lack::Cpus.word());
+            self.set_why(token, Lack::Cpus.wait_text());
         }
     }
 
-    fn start(&mut self, token: RunToken, granted: Granted, now_ms: u64) {
+    fn start(&mut self, token: RunToken, granted: CardGrant, now_ms: u64) {
         self.leave_queue(token);
         let Some(run) = self.runs.get_mut(&token) else {
             return;

@@ -97,19 +97,19 @@ impl First {
 }
 
 /// What a start gets of the cards.
-pub(super) struct Granted {
+pub(super) struct CardGrant {
     pub(super) cards: Vec<u32>,
     pub(super) shares: Vec<Share>,
 }
 
 /// Why a run does not start now.
-pub(super) struct Waits {
+pub(super) struct WaitCause {
     pub(super) why: Cow<'static, str>,
     /// It is the first that waits.
     pub(super) first: Option<First>,
 }
 
-impl Waits {
+impl WaitCause {
     fn behind(why: impl Into<Cow<'static, str>>) -> Self {
         Self {
             why: why.into(),
@@ -145,10 +145,10 @@ impl Core {
         token: RunToken,
         first: Option<&mut First>,
         now_ms: u64,
-    ) -> Result<Granted, Waits> {
+    ) -> Result<CardGrant, WaitCause> {
         let run = &self.runs[&token];
         if run.needs.is_nothing() && run.request.count == 0 {
-            return Ok(Granted {
+            return Ok(CardGrant {
                 cards: Vec::new(),
                 shares: Vec::new(),
             });
@@ -158,7 +158,7 @@ impl Core {
             let cards = self.free_cards(run.needs.cards);
             let lack = lack.or_else(|| cards.is_none().then_some(Lack::Cards));
             let (None, Some(cards)) = (lack, cards) else {
-                return Err(Waits {
+                return Err(WaitCause {
                     why: self
                         .lack_in_words(lack.unwrap_or(Lack::Cards), run.needs)
                         .into(),
@@ -166,28 +166,32 @@ impl Core {
                 });
             };
             return match self.pick_cards(token) {
-                Ok(shares) => Ok(Granted { cards, shares }),
-                Err(no) => Err(Waits {
+                Ok(shares) => Ok(CardGrant { cards, shares }),
+                Err(no) => Err(WaitCause {
                     first: no.is_next.then(|| self.reserve(token)),
                     why: no.why.into(),
                 }),
             };
         };
         if let Some(lack) = lack {
-            return Err(Waits::behind(lack.word()));
+            return Err(WaitCause::behind(lack.wait_text()));
         }
         if first.asks_cards && first.start.is_none() && run.request.count > 0 {
-            return Err(Waits::behind("waits for GPUs: other runs are before it"));
+            return Err(WaitCause::behind(
+                "waits for GPUs: other runs are before it",
+            ));
         }
         let Some(cards) = self.free_cards(run.needs.cards) else {
-            return Err(Waits::behind(Lack::Cards.word()));
+            return Err(WaitCause::behind(Lack::Cards.wait_text()));
         };
-        let shares = self.pick_cards(token).map_err(|no| Waits::behind(no.why))?;
+        let shares = self
+            .pick_cards(token)
+            .map_err(|no| WaitCause::behind(no.why))?;
         if first.lets_pass(run, self.used, self.capacity, now_ms) {
-            Ok(Granted { cards, shares })
+            Ok(CardGrant { cards, shares })
         } else {
             let why = format!("waits for its turn: it would delay {}", first.id);
-            Err(Waits::behind(why))
+            Err(WaitCause::behind(why))
         }
     }
 
@@ -265,7 +269,10 @@ impl Core {
                 (needs.cards.to_string(), free.to_string(), all.to_string())
             }
         };
-        let mut words = format!("{}: asks for {asks}, {free} of {all} free", lack.word());
+        let mut words = format!(
+            "{}: asks for {asks}, {free} of {all} free",
+            lack.wait_text()
+        );
         let holders = self.holding().map(|(_, run)| run);
         let holders = holders.filter(|run| lack.of(run.holds()) > 0);
         let mut holders: Vec<&Run> = holders.collect();

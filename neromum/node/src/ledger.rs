@@ -20,7 +20,7 @@ use nero_journal::{Clocks, HeaderError, RecordMessage, Segment, WriteError, Writ
 use nero_model::{DeploymentId, LedgerId, RunId, RunToken, SubmissionId};
 
 use crate::config;
-pub use state::{Answer, Intent, Kept, LedgerState};
+pub use state::{Answer, Intent, LedgerRun, LedgerState};
 
 /// Reason why the ledger cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -452,7 +452,7 @@ impl Ledger {
         folder.sync_all().map_err(sync)
     }
 
-    fn write_run(&mut self, token: RunToken, kept: &Kept) -> Result<(), WriteError> {
+    fn write_run(&mut self, token: RunToken, kept: &LedgerRun) -> Result<(), WriteError> {
         self.accepted(token, kept.id, kept.order)?;
         if let Some(author) = &kept.taken_away {
             self.taken_away(token, author)?;

@@ -10,7 +10,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use nero_cluster::lifecycle::Adoption;
-use nero_cluster::submission::{AdoptedJob, Files, Plan, Planned};
+use nero_cluster::submission::{AdoptedJob, Files, Plan, TaskRun};
 use nero_journal::Clocks;
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{
@@ -23,7 +23,7 @@ use nero_node::agent::recover::remove_submission;
 use nero_node::ledger::{Answer, Intent};
 use nero_node::runs::control::newest_cancel;
 use nero_node::runs::{own, segments, spec};
-use nero_warden::{Adopted, Ended, Sighting};
+use nero_warden::{AdoptedJobRef, AdoptedJobState, SchedulerEnd};
 use nero_wire::v1;
 use tokio::process::Command;
 use tokio::time::Instant;
@@ -52,7 +52,7 @@ fn log_copies(job: &AdoptedJob, run_dir: &Path) -> Vec<(PathBuf, PathBuf)> {
 
 impl Cluster {
     /// Questions about all adopted jobs.
-    pub(super) fn adopted(&self) -> Vec<Adopted<'_>> {
+    pub(super) fn adopted(&self) -> Vec<AdoptedJobRef<'_>> {
         self.submissions
             .values()
             .filter_map(Submission::adopted)
@@ -103,7 +103,7 @@ impl Cluster {
             beat: nero_node::lease::BEAT,
             tasks: vec![nero_cluster::submission::Task {
                 index: job.job.task.unwrap_or(0),
-                runs: vec![Planned { token, id }],
+                runs: vec![TaskRun { token, id }],
             }],
             at_once: None,
             adopted: Some(job),
@@ -136,7 +136,7 @@ impl Cluster {
     }
 
     /// Takes in what a listing or the accounting tells of adopted jobs.
-    pub(super) fn see_adopted(agent: &mut Agent<Self>, sightings: &[Sighting]) {
+    pub(super) fn see_adopted(agent: &mut Agent<Self>, sightings: &[AdoptedJobState]) {
         let submissions = agent.driver.submissions.values_mut();
         let begin: Vec<(RunToken, bool)> = submissions
             .filter_map(|one| one.sighted(sightings, &agent.core))
@@ -309,7 +309,7 @@ impl Cluster {
     /// Finds cancel requests that rules of a watcher made.
     fn see_cancels_of_rules(agent: &mut Agent<Self>) {
         let adoptions = agent.driver.adoptions();
-        let live: Vec<Planned> = adoptions
+        let live: Vec<TaskRun> = adoptions
             .map(|(_, _, run)| run)
             .filter(|run| Self::is_live(agent, &run.token))
             .collect();
@@ -333,7 +333,7 @@ impl Cluster {
             return;
         };
         let began = submission.adoption.as_ref().is_some_and(Adoption::began);
-        if let Presence::Gone(Some(how @ Ended::Cancelled { .. })) = task.seen
+        if let Presence::Gone(Some(how @ SchedulerEnd::Cancelled { .. })) = task.seen
             && !began
         {
             let at = agent.driver.ended_at(Some(how));
@@ -364,7 +364,7 @@ impl Cluster {
         let end = End {
             how,
             told: adoption.sighting.as_ref(),
-            asked: asked(&run_dir).filter(|_| how != Some(Ended::Completed)),
+            asked: asked(&run_dir).filter(|_| how != Some(SchedulerEnd::Completed)),
             output: [names::STDOUT, names::STDERR].map(|name| {
                 let path = segments::folder(&run_dir, START).join(name);
                 path.symlink_metadata().map_or(0, |found| found.len())
@@ -377,7 +377,7 @@ impl Cluster {
             tracing::error!(run = %entry.id, %error, "the end of an adopted job cannot be recorded");
             agent
                 .timers
-                .look_later(token, START, nero_node_core::decide::Tracking::Nobody);
+                .look_later(token, START, nero_node_core::decide::TrackingState::Nobody);
             return true;
         }
         agent.look_and_decide(token, START);
@@ -385,7 +385,7 @@ impl Cluster {
     }
 
     /// The adopted jobs with their runs.
-    fn adoptions(&self) -> impl Iterator<Item = (SubmissionId, &Adoption, Planned)> {
+    fn adoptions(&self) -> impl Iterator<Item = (SubmissionId, &Adoption, TaskRun)> {
         self.submissions.values().filter_map(|one| {
             let run = one.runs().next()?;
             Some((one.id, one.adoption.as_ref()?, *run))
@@ -406,8 +406,8 @@ fn asked(run_dir: &Path) -> Option<(u32, v1::Cancel)> {
 
 /// The end of an adopted job.
 struct End<'a> {
-    how: Option<Ended>,
-    told: Option<&'a Sighting>,
+    how: Option<SchedulerEnd>,
+    told: Option<&'a AdoptedJobState>,
     /// The request that it ended by.
     asked: Option<(u32, v1::Cancel)>,
     /// Bytes of its logs.
@@ -468,8 +468,8 @@ impl End<'_> {
     fn exited(&self) -> Option<JobExited> {
         let exit = self.told.and_then(|told| told.exit);
         let (code, signal, is_unknown) = match (self.how, exit) {
-            (Some(Ended::Completed), _) => (0, 0, false),
-            (Some(Ended::Failed), Some((code, signal))) => (code, signal, false),
+            (Some(SchedulerEnd::Completed), _) => (0, 0, false),
+            (Some(SchedulerEnd::Failed), Some((code, signal))) => (code, signal, false),
             (_, Some((code, signal))) if self.asked.is_some() => (code, signal, false),
             (_, None) if self.asked.is_some() => (0, 0, true),
             (_, _) => return None,

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use nero_cluster::submission::Files;
 use nero_model::SubmissionId;
-use nero_node::agent::handle::Done;
+use nero_node::agent::handle::WorkResult;
 use nero_node::staging::environment::{local_user, user_in};
-use nero_warden::{Call, End, JobName, Known, Said};
+use nero_warden::{Call, CallOutput, End, JobName, Known};
 use tokio::time::Instant;
 
 use super::results::{Ask, ClusterResult, CommandAnswers};
@@ -158,7 +158,7 @@ impl Cluster {
         } else {
             None
         };
-        let lost = Done::Driver(ClusterResult::Asked(Box::new(CommandAnswers {
+        let lost = WorkResult::Driver(ClusterResult::Asked(Box::new(CommandAnswers {
             ask: ask.clone(),
             said: Vec::new(),
             site: None,
@@ -181,7 +181,7 @@ impl Cluster {
                 said.push(match (front.runner().await, lock) {
                     (Ok(runner), Ok(Some(lock))) => runner.submit(call, lock).await,
                     (Ok(runner), Ok(None)) => runner.run(call).await,
-                    (Err(why), _) | (_, Err(why)) => Said {
+                    (Err(why), _) | (_, Err(why)) => CallOutput {
                         end: End::NotExecuted(why),
                         out: Vec::new(),
                         err: Vec::new(),
@@ -197,7 +197,7 @@ impl Cluster {
             } else {
                 HashMap::new()
             };
-            report.end(Done::Driver(ClusterResult::Asked(Box::new(
+            report.end(WorkResult::Driver(ClusterResult::Asked(Box::new(
                 CommandAnswers {
                     ask,
                     said,
@@ -312,7 +312,7 @@ const ROUNDED: Duration = Duration::from_secs(1);
 
 /// Names of users who cancelled jobs, of those that are not in this host's own list: a
 /// directory of the site (LDAP) may have them.
-async fn named(front: &Front, said: &[Said]) -> HashMap<u32, String> {
+async fn named(front: &Front, said: &[CallOutput]) -> HashMap<u32, String> {
     let by = front.warden().cancellers(said).into_iter();
     let unknown = by.filter(|uid| local_user(*uid).is_none());
     let unknown: BTreeSet<u32> = unknown.take(USERS_MAX).collect();

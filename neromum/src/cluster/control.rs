@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nero_cluster::lifecycle::Hold;
-use nero_cluster::submission::{Planned, sync_folder};
+use nero_cluster::submission::{TaskRun, sync_folder};
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{TaskOver, task_over};
 use nero_model::paths::{NodePaths, run as names};
@@ -16,7 +16,7 @@ use nero_node::launch::orders::grace_ms;
 use nero_node::runs::control::newest_cancel;
 use nero_node::runs::{own, spec};
 use nero_node_core::Core;
-use nero_warden::{Call, Listed, State};
+use nero_warden::{Call, QueueRow, State};
 use nero_wire::v1;
 use tokio::time::Instant;
 
@@ -26,7 +26,7 @@ impl Cluster {
     /// Notes until when tasks have time of which every run is to end and one still
     /// runs. A neromum that was started anew begins with the full time.
     pub(super) fn note_overdue(agent: &mut Agent<Self>, now: Instant) {
-        let grace = |run: &Planned| grace_of(&agent.setup.paths, run);
+        let grace = |run: &TaskRun| grace_of(&agent.setup.paths, run);
         for submission in agent.driver.submissions.values_mut() {
             submission.note_overdue(now.into_std(), &agent.core, grace);
         }
@@ -68,7 +68,7 @@ impl Cluster {
         let cluster = &mut agent.driver;
         cluster.holds = later;
         let open = ready.into_iter().filter(|(token, _)| open.contains(token));
-        let open = open.map(|(token, hold)| (token, hold.told(now.into_std())));
+        let open = open.map(|(token, hold)| (token, hold.after_command(now.into_std())));
         cluster.holds.extend(open);
         (!calls.is_empty()).then_some(calls)
     }
@@ -190,7 +190,7 @@ impl Cluster {
 
 /// Time from the polite signal to the final one, by the newest cancel request of
 /// a run, else by its spec.
-fn grace_of(paths: &NodePaths, run: &Planned) -> Duration {
+fn grace_of(paths: &NodePaths, run: &TaskRun) -> Duration {
     let run_dir = paths.run(run.id);
     let name = format!("cancel.{}", newest_cancel(&run_dir));
     let path = run_dir.join(names::CONTROL).join(name);
@@ -241,7 +241,7 @@ impl Cluster {
             return None;
         }
         let rings = std::mem::take(&mut self.rings);
-        let mut seen: Vec<(&Listed, Option<u32>)> = Vec::new();
+        let mut seen: Vec<(&QueueRow, Option<u32>)> = Vec::new();
         // The runs of a pack share a task.
         let mut rung = HashSet::new();
         for token in &rings {

@@ -1,7 +1,7 @@
 //! The accounting is asked for ends of tasks that left the queue.
 
 use nero_model::SubmissionId;
-use nero_warden::{Adopted, Call, JobName, Said, Sighting};
+use nero_warden::{AdoptedJobRef, AdoptedJobState, Call, CallOutput, JobName};
 use tokio::time::Instant;
 
 use super::{Agent, Ask, Cluster, Submission};
@@ -46,14 +46,18 @@ impl Cluster {
             cluster.warden.ends_calls(&names, since_s)
         };
         let of = |id: &SubmissionId| cluster.submissions.get(id)?.adopted();
-        let adopted: Vec<Adopted<'_>> = ids.iter().filter_map(of).collect();
+        let adopted: Vec<AdoptedJobRef<'_>> = ids.iter().filter_map(of).collect();
         if !adopted.is_empty() {
             calls.extend(cluster.warden.adopted_ends_calls(&adopted, since_s));
         }
         Some((Ask::Ends(ids), calls))
     }
 
-    pub(super) fn ends_answered(agent: &mut Agent<Self>, ids: &[SubmissionId], said: &[Said]) {
+    pub(super) fn ends_answered(
+        agent: &mut Agent<Self>,
+        ids: &[SubmissionId],
+        said: &[CallOutput],
+    ) {
         let cluster = &mut agent.driver;
         let of = |id: &SubmissionId| cluster.submissions.get(id);
         let (by_hand, ours): (Vec<&Submission>, Vec<&Submission>) = ids
@@ -68,7 +72,8 @@ impl Cluster {
             cluster.warden.ends_calls(&names, 0).len()
         };
         let (said, more) = said.split_at(answers.min(said.len()));
-        let by_hand: Vec<Adopted<'_>> = by_hand.iter().filter_map(|one| one.adopted()).collect();
+        let by_hand: Vec<AdoptedJobRef<'_>> =
+            by_hand.iter().filter_map(|one| one.adopted()).collect();
         let told = if by_hand.is_empty() {
             Ok(Vec::new())
         } else {
@@ -101,7 +106,7 @@ impl Cluster {
     }
 
     /// The accounting's word about adopted jobs.
-    fn adopted_ended(agent: &mut Agent<Self>, told: &[Sighting]) {
+    fn adopted_ended(agent: &mut Agent<Self>, told: &[AdoptedJobState]) {
         for submission in agent.driver.submissions.values_mut() {
             let mut of_it = told.iter().filter(|one| one.row.name == submission.name);
             // Earlier starts come first.

@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nero_cluster::asked::{Asked, Shape};
-use nero_cluster::submission::{self, Files, Plan, Planned};
+use nero_cluster::asked::{Shape, TaskRequest};
+use nero_cluster::submission::{self, Files, Plan, TaskRun};
 use nero_model::paths::NodePaths;
 use nero_model::{DeploymentId, RunId, RunToken, SubmissionId};
 use nero_node::agent::recover::remove_submission;
@@ -98,17 +98,17 @@ impl Maker {
     }
 
     /// What these runs ask for; those that cannot be submitted go to `made`.
-    fn read(&self, runs: &[(RunToken, RunId)], made: &mut Folders) -> Vec<WaitingRun<Planned>> {
+    fn read(&self, runs: &[(RunToken, RunId)], made: &mut Folders) -> Vec<WaitingRun<TaskRun>> {
         let mut waiting = Vec::new();
         for (token, id) in runs {
-            let planned = Planned {
+            let planned = TaskRun {
                 token: *token,
                 id: *id,
             };
             match spec::read(&self.paths, *id, *token) {
                 // The scheduler has its job already.
                 Ok(spec) if spec.adopted.is_some() => {}
-                Ok(spec) => match Asked::of(&spec, grace_ms(&spec), &*self.warden) {
+                Ok(spec) => match TaskRequest::of(&spec, grace_ms(&spec), &*self.warden) {
                     Ok(asked) => waiting.push(WaitingRun {
                         run: planned,
                         resources: asked.resources,
@@ -128,12 +128,12 @@ impl Maker {
 
     fn make_one(
         &self,
-        like: &WaitingRun<Planned>,
-        tasks: &[Vec<Planned>],
+        like: &WaitingRun<TaskRun>,
+        tasks: &[Vec<TaskRun>],
         limit: Option<u32>,
     ) -> io::Result<Result<Group, String>> {
         let id = SubmissionId::random();
-        let asked = Asked {
+        let asked = TaskRequest {
             resources: like.resources.clone(),
             fields: like.fields.clone(),
             setup: like.setup.clone(),
@@ -198,7 +198,7 @@ pub(super) fn shape(runs: impl ExactSizeIterator<Item = usize>, limit: Option<u3
 
 /// The order of a submission whose runs ask the same.
 pub(super) fn ordered(
-    asked: &Asked,
+    asked: &TaskRequest,
     id: &SubmissionId,
     shape: Shape,
     paths: &NodePaths,

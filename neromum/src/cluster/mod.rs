@@ -31,11 +31,11 @@ use nero_model::{RunId, RunToken, SubmissionId};
 use nero_node::agent::driver::Rest;
 use nero_node::agent::recover::remove_submission;
 use nero_node::agent::{Agent, Driver, Entry, PauseState};
-use nero_node::ledger::{Intent, Kept, LedgerState};
+use nero_node::ledger::{Intent, LedgerRun, LedgerState};
 use nero_node_core::capacity::Needs;
 use nero_node_core::decide::Origin;
 use nero_node_core::{Run, Stage};
-use nero_warden::{Accounting, JobId, Site, Warden};
+use nero_warden::{AccountingAccess, JobId, Site, Warden};
 use nero_wire::v1::SchedulerUse;
 use tokio::process::Child;
 use tokio::time::Instant;
@@ -146,7 +146,7 @@ impl Cluster {
     fn accounts(&self) -> Accounts {
         let site = self.site.as_ref();
         Accounts {
-            may_exist: site.is_none_or(|(_, site)| site.accounting != Accounting::Absent),
+            may_exist: site.is_none_or(|(_, site)| site.accounting != AccountingAccess::Absent),
             names_cancellers: self.warden.kind() == nero_warden::Kind::Slurm,
         }
     }
@@ -248,7 +248,7 @@ impl Driver for Cluster {
     fn restore_run(
         agent: &mut Agent<Self>,
         token: RunToken,
-        kept: &Kept,
+        kept: &LedgerRun,
         needs: Needs,
         newest: u32,
     ) -> bool {
@@ -356,7 +356,7 @@ impl Driver for Cluster {
     fn origin(&self, token: &RunToken, _: &Entry) -> Option<(Origin, Option<String>)> {
         let (submission, task) = self.task(token)?;
         let host = submission.row(task).and_then(|row| row.host.as_ref());
-        Some((Origin::Task(task.word()), host.map(ToString::to_string)))
+        Some((Origin::Task(task.status()), host.map(ToString::to_string)))
     }
 
     fn ring_elsewhere(&mut self, token: RunToken) -> bool {

@@ -12,7 +12,7 @@ use nero_node::lease::files::{modified, server_time, since};
 use nero_node::runs::own;
 use nero_node::staging::environment::local_user;
 use nero_node_core::lease::OLD_BEATS;
-use nero_warden::Ended;
+use nero_warden::SchedulerEnd;
 use tokio::time::Instant;
 
 use super::{Agent, Cluster, Driver, Presence};
@@ -145,7 +145,7 @@ impl Cluster {
             // The end is told without it.
             tracing::error!(run = %entry.id, %error, "cannot record how a task ended");
         }
-        agent.look(token, incarnation);
+        agent.read_segments(token, incarnation);
     }
 
     /// Whether a run began at its scheduler, and no start of its task may be alive.
@@ -183,9 +183,9 @@ pub(super) fn stands_still(files: &Files, path: &Path) -> bool {
 impl Cluster {
     /// The scheduler's name; of a task that was cancelled there with who did, as in
     /// "SLURM by root".
-    pub(super) fn ended_at(&self, how: Option<Ended>) -> String {
+    pub(super) fn ended_at(&self, how: Option<SchedulerEnd>) -> String {
         let name = self.warden.name();
-        let Some(Ended::Cancelled { by: Some(uid) }) = how else {
+        let Some(SchedulerEnd::Cancelled { by: Some(uid) }) = how else {
             return name.into_owned();
         };
         let user = self.users.get(&uid).cloned().or_else(|| local_user(uid));
@@ -196,14 +196,14 @@ impl Cluster {
     }
 }
 
-pub(super) fn of_ended(how: Ended) -> task_over::How {
+pub(super) fn of_ended(how: SchedulerEnd) -> task_over::How {
     match how {
-        Ended::Completed | Ended::Requeued => task_over::How::Unspecified,
-        Ended::Failed => task_over::How::Failed,
-        Ended::Cancelled { .. } => task_over::How::Cancelled,
-        Ended::TimeLimit => task_over::How::TimeLimit,
-        Ended::OutOfMemory => task_over::How::OutOfMemory,
-        Ended::HostFailure => task_over::How::HostFailure,
-        Ended::Preempted => task_over::How::Preempted,
+        SchedulerEnd::Completed | SchedulerEnd::Requeued => task_over::How::Unspecified,
+        SchedulerEnd::Failed => task_over::How::Failed,
+        SchedulerEnd::Cancelled { .. } => task_over::How::Cancelled,
+        SchedulerEnd::TimeLimit => task_over::How::TimeLimit,
+        SchedulerEnd::OutOfMemory => task_over::How::OutOfMemory,
+        SchedulerEnd::HostFailure => task_over::How::HostFailure,
+        SchedulerEnd::Preempted => task_over::How::Preempted,
     }
 }

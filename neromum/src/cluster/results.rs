@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use nero_cluster::submission::News;
 use nero_model::SubmissionId;
-use nero_warden::{Said, Site};
+use nero_warden::{CallOutput, Site};
 use tokio::time::Instant;
 
 use super::adopted::log::LogCopy;
@@ -36,7 +36,7 @@ pub enum Ask {
 #[derive(Debug)]
 pub struct CommandAnswers {
     pub(super) ask: Ask,
-    pub(super) said: Vec<Said>,
+    pub(super) said: Vec<CallOutput>,
     pub(super) site: Option<Result<Arc<Site>, String>>,
     /// Names of users in the answers, of those that this host does not know.
     pub(super) users: HashMap<u32, String>,

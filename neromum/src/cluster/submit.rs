@@ -3,8 +3,8 @@
 //! ledger. A neromum that comes later goes on from the intent: without an answer
 //! the submission is in doubt, and listings tell whether it was made.
 
-use nero_cluster::asked::Asked;
-use nero_cluster::lifecycle::{Doubt, Standing};
+use nero_cluster::asked::TaskRequest;
+use nero_cluster::lifecycle::{Doubt, SubmissionState};
 use nero_cluster::submission::Files;
 use nero_model::paths::NodePaths;
 use nero_model::{RunId, RunToken, SubmissionId};
@@ -15,7 +15,7 @@ use nero_node::ledger::{Answer, Intent};
 use nero_node::runs::spec;
 use nero_node_core::Stage;
 use nero_warden::group::Room;
-use nero_warden::{Call, Order, Said, SubmissionResult, Warden};
+use nero_warden::{Call, CallOutput, Order, SubmissionResult, Warden};
 use tokio::time::Instant;
 
 use super::make::{Folders, Group, Maker, ordered, shape};
@@ -37,7 +37,7 @@ impl Cluster {
     pub(super) fn restore_submitted(
         agent: &mut Agent<Self>,
         token: RunToken,
-        kept: &nero_node::ledger::Kept,
+        kept: &nero_node::ledger::LedgerRun,
         needs: nero_node_core::capacity::Needs,
         newest: u32,
     ) {
@@ -49,7 +49,7 @@ impl Cluster {
         }
         let name = agent.driver.warden.name();
         let of_submission = if let Some((submission, _)) = agent.driver.task(&token)
-            && let Standing::Refused(why) = &submission.standing
+            && let SubmissionState::Refused(why) = &submission.standing
         {
             Some(format!("{name} refused it: {why}"))
         } else {
@@ -210,7 +210,11 @@ impl Cluster {
         agent.sync_intent(id);
     }
 
-    pub(super) fn submit_answered(agent: &mut Agent<Self>, id: SubmissionId, said: Option<&Said>) {
+    pub(super) fn submit_answered(
+        agent: &mut Agent<Self>,
+        id: SubmissionId,
+        said: Option<&CallOutput>,
+    ) {
         let cluster = &mut agent.driver;
         let answer = match said {
             Some(said) => cluster.warden.read_submit(said),
@@ -254,21 +258,21 @@ impl Cluster {
             .flat_map(|task| task.runs.iter().map(|run| (run.token, task.index)))
             .collect();
         let why = match &submission.standing {
-            Standing::Intended { why, .. } if why.is_empty() => String::new(),
-            Standing::Intended { why, .. } => {
+            SubmissionState::Intended { why, .. } if why.is_empty() => String::new(),
+            SubmissionState::Intended { why, .. } => {
                 format!("{name} cannot be asked to take it, which is tried again: {why}")
             }
-            Standing::InDoubt(doubt) => {
+            SubmissionState::InDoubt(doubt) => {
                 let why = in_doubt(&*cluster.warden, doubt);
                 cluster.list_soon(Instant::now());
                 why
             }
-            Standing::Accepted(job) => {
+            SubmissionState::Accepted(job) => {
                 submission.order = None;
                 format!("in {name}'s queue as job {job}")
             }
-            Standing::Refused(why) => format!("{name} refused it: {why}"),
-            Standing::NotNow(why) => {
+            SubmissionState::Refused(why) => format!("{name} refused it: {why}"),
+            SubmissionState::NotNow(why) => {
                 let why = why.clone();
                 Self::takes_no_more(agent, id, &why);
                 return;
@@ -368,10 +372,10 @@ impl Cluster {
         submission.standing = match &intent.answer {
             // No call is ever made for it.
             Answer::InDoubt if plan.adopted.is_some() => submission.standing,
-            Answer::InDoubt => Standing::recovered(),
-            Answer::Job(job) => Standing::Accepted(nero_warden::JobId(*job)),
-            Answer::Refused(why) => Standing::Refused(why.clone()),
-            Answer::NotNow(why) => Standing::NotNow(why.clone()),
+            Answer::InDoubt => SubmissionState::recovered(),
+            Answer::Job(job) => SubmissionState::Accepted(nero_warden::JobId(*job)),
+            Answer::Refused(why) => SubmissionState::Refused(why.clone()),
+            Answer::NotNow(why) => SubmissionState::NotNow(why.clone()),
         };
         self.add(submission);
     }
@@ -412,8 +416,8 @@ impl Cluster {
         let first = submission.runs().next().ok_or("it has no run")?;
         let spec = spec::read(paths, first.id, first.token);
         let spec = spec.map_err(|error| error.file.to_string())?;
-        let asked =
-            Asked::of(&spec, grace_ms(&spec), &*self.warden).map_err(|why| why.to_string())?;
+        let asked = TaskRequest::of(&spec, grace_ms(&spec), &*self.warden)
+            .map_err(|why| why.to_string())?;
         let runs = submission.tasks.iter().map(|task| task.runs.len());
         let limit = self.setup.front.settings().max_running;
         let shape = shape(runs, limit.map(|max| max.min(submission.at_once)));
@@ -491,10 +495,10 @@ pub(super) fn intent(one: &Submission) -> Intent {
         tokens: one.runs().map(|run| run.token).collect(),
         made_ms: one.made_ms,
         answer: match &one.standing {
-            Standing::Intended { .. } | Standing::InDoubt(_) => Answer::InDoubt,
-            Standing::Accepted(job) => Answer::Job(job.0),
-            Standing::Refused(why) => Answer::Refused(why.clone()),
-            Standing::NotNow(why) => Answer::NotNow(why.clone()),
+            SubmissionState::Intended { .. } | SubmissionState::InDoubt(_) => Answer::InDoubt,
+            SubmissionState::Accepted(job) => Answer::Job(job.0),
+            SubmissionState::Refused(why) => Answer::Refused(why.clone()),
+            SubmissionState::NotNow(why) => Answer::NotNow(why.clone()),
         },
     }
 }

@@ -9,15 +9,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use nero_cluster::lifecycle::{Standing, UnbegunFate, UnbegunRun};
-use nero_cluster::submission::{Files, News, Planned, StartId, began, launched_by};
+use nero_cluster::lifecycle::{SubmissionState, UnbegunFate, UnbegunRun};
+use nero_cluster::submission::{Files, News, StartId, TaskRun, began, launched_by};
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{TaskLeft, run_left};
 use nero_model::paths::{NodePaths, run as names};
 use nero_model::{RunToken, SubmissionId};
 use nero_node::lease::files::{modified, server_time, since};
 use nero_node::runs::{own, segments, spec};
-use nero_warden::Ended;
+use nero_warden::SchedulerEnd;
 
 use super::over::{has_left, living, stands_still};
 use super::watch::{job_of, job_that_began};
@@ -74,11 +74,11 @@ impl Cluster {
         let Presence::Gone(how) = task.seen else {
             return None;
         };
-        let facts = |run: &Planned| agent.entries.get(&run.token).map(|entry| &entry.facts);
+        let facts = |run: &TaskRun| agent.entries.get(&run.token).map(|entry| &entry.facts);
         let mut facts = task.runs.iter().filter_map(facts);
         // A task without a trace may have told itself why it began nothing.
-        let how =
-            how.or_else(|| setup_ended(&submission.files, task.index).then_some(Ended::Failed));
+        let how = how
+            .or_else(|| setup_ended(&submission.files, task.index).then_some(SchedulerEnd::Failed));
         Some(UnbegunRun {
             token,
             submission: submission.id,
@@ -91,7 +91,8 @@ impl Cluster {
                 .any(|start| job_of(&submission.files, start) != submission.job()),
             left_early: began(&submission.news, task.index)
                 .any(|start| left_unstarted(&submission.files, start, token)),
-            is_silent: how == Some(Ended::Failed) && said(&submission.files, task.index).is_empty(),
+            is_silent: how == Some(SchedulerEnd::Failed)
+                && said(&submission.files, task.index).is_empty(),
         })
     }
 
@@ -116,13 +117,13 @@ impl Cluster {
         }
     }
 
-    fn why_over(agent: &Agent<Self>, token: &RunToken, how: Ended) -> String {
+    fn why_over(agent: &Agent<Self>, token: &RunToken, how: SchedulerEnd) -> String {
         let name = agent.driver.warden.name();
         let Some((submission, task)) = agent.driver.task(token) else {
             return String::new();
         };
         let mut said = said(&submission.files, task.index);
-        if said.is_empty() && how == Ended::Failed {
+        if said.is_empty() && how == SchedulerEnd::Failed {
             let folder = submission.files.folder().display();
             said = format!(
                 " and said nothing, as those before it: look whether its host reaches {folder}, and \
@@ -156,7 +157,7 @@ impl Cluster {
             let is_lost =
                 is_given_twice || up_max.is_some_and(|up| is_older_than(&submission.files, up));
             let job = submission.job_text();
-            let reruns_lost = |run: &Planned| Self::reruns_lost(&agent.setup.paths, run);
+            let reruns_lost = |run: &TaskRun| Self::reruns_lost(&agent.setup.paths, run);
             let (again, held) = submission.vanished_tasks(is_lost, reruns_lost);
             if !again.is_empty() {
                 tracing::warn!(
@@ -179,7 +180,7 @@ impl Cluster {
     }
 
     /// Whether the experiment of a run says that it is submitted again.
-    fn reruns_lost(paths: &NodePaths, run: &Planned) -> bool {
+    fn reruns_lost(paths: &NodePaths, run: &TaskRun) -> bool {
         let spec = spec::read(paths, run.id, run.token).ok();
         let asks = spec.and_then(|spec| spec.scheduler);
         asks.is_some_and(|asks| asks.reruns_lost)
@@ -346,7 +347,7 @@ impl Cluster {
         };
         let job = job_that_began(submission);
         if let Some(job) = job {
-            submission.standing = Standing::Accepted(job);
+            submission.standing = SubmissionState::Accepted(job);
         }
         job.is_some()
     }
@@ -398,15 +399,15 @@ fn said(files: &Files, task: u32) -> String {
     last(&remarks).map_or(String::new(), |line| format!(" (it said: {line})"))
 }
 
-fn words(how: Ended) -> &'static str {
+fn words(how: SchedulerEnd) -> &'static str {
     match how {
-        Ended::Completed => "ended",
-        Ended::Failed => "failed",
-        Ended::Cancelled { .. } => "was cancelled",
-        Ended::TimeLimit => "reached its time limit",
-        Ended::OutOfMemory => "ran out of memory",
-        Ended::HostFailure => "could not be started on its host",
-        Ended::Preempted => "made room for other jobs",
-        Ended::Requeued => "was put back into the queue",
+        SchedulerEnd::Completed => "ended",
+        SchedulerEnd::Failed => "failed",
+        SchedulerEnd::Cancelled { .. } => "was cancelled",
+        SchedulerEnd::TimeLimit => "reached its time limit",
+        SchedulerEnd::OutOfMemory => "ran out of memory",
+        SchedulerEnd::HostFailure => "could not be started on its host",
+        SchedulerEnd::Preempted => "made room for other jobs",
+        SchedulerEnd::Requeued => "was put back into the queue",
     }
 }

@@ -1,7 +1,7 @@
 //! Why a job waits at its scheduler, and how long it may: the scheduler's word with ours
 //! beside it.
 
-use nero_warden::{Listed, Reason, State, Warden};
+use nero_warden::{QueueRow, Reason, State, Warden};
 
 use super::Task;
 
@@ -107,7 +107,7 @@ impl RowText {
     }
 
     /// The same for a run of the task; a paused one is told what its job does.
-    pub fn of_run(mut self, warden: &dyn Warden, task: u32, row: &Listed, paused: bool) -> Self {
+    pub fn of_run(mut self, warden: &dyn Warden, task: u32, row: &QueueRow, paused: bool) -> Self {
         if !paused {
             return self;
         }
@@ -130,7 +130,7 @@ impl RowText {
 }
 
 /// Why the runs of a task do not go on, by its row in a listing.
-pub(super) fn shown(warden: &dyn Warden, task: &Task, row: &Listed) -> RowText {
+pub(super) fn row_text(warden: &dyn Warden, task: &Task, row: &QueueRow) -> RowText {
     let name = warden.name();
     let job = match row.tasks {
         Some(_) => warden.task_name(row.job, task.index),

@@ -1,18 +1,18 @@
 //! Watching submissions: the news in their folders, which are names, and the queue, in
 //! one question for all.
 
-use nero_cluster::lifecycle::{APART_MS, Ms, Standing};
+use nero_cluster::lifecycle::{APART_MS, Ms, SubmissionState};
 use nero_cluster::submission::{Files, News, StartId};
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::TaskStart;
 use nero_model::{RunToken, SubmissionId};
 use nero_node_core::Stage;
-use nero_warden::{JobId, Queue, Sighting, Warden};
+use nero_warden::{AdoptedJobState, JobId, Queue, Warden};
 use tokio::time::Instant;
 
 use super::results::SubmissionNews;
 use super::submit::{in_doubt, needs_person};
-use super::waiting::{RowText, shown};
+use super::waiting::{RowText, row_text};
 use super::{
     Agent, Cluster, ClusterResult, Driver, JobCounts, LIST_EVERY, LOOK_EVERY, Presence, Submission,
 };
@@ -155,7 +155,7 @@ impl Cluster {
         agent: &mut Agent<Self>,
         at: Instant,
         queue: &Queue,
-        adopted: &[Sighting],
+        adopted: &[AdoptedJobState],
     ) {
         let cluster = &mut agent.driver;
         cluster.note_counts(at, queue);
@@ -180,7 +180,7 @@ impl Cluster {
                 let Some(row) = submission.row(task) else {
                     continue;
                 };
-                let why = shown(&*warden, task, row);
+                let why = row_text(&*warden, task, row);
                 texts.extend(task.runs.iter().map(|run| {
                     let run_there = agent.core.run(&run.token);
                     let is_paused = run_there.is_some_and(|run| run.paused);
@@ -257,7 +257,7 @@ fn doubt_text(
     asked_ms: Ms,
     is_hidden: bool,
 ) -> Option<RowText> {
-    let Standing::InDoubt(doubt) = &submission.standing else {
+    let SubmissionState::InDoubt(doubt) = &submission.standing else {
         return None;
     };
     let why = if is_hidden {

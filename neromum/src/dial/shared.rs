@@ -12,7 +12,7 @@ use nero_model::process::ProcessHandle;
 use nero_model::safe::Safe;
 use nero_node::lease::files::NewestLease;
 use nero_node::lease::{Eye, Leases};
-use nero_node_core::lease::{ObservedLease, Step, Tried, decide};
+use nero_node_core::lease::{FailedAttempts, ObservedLease, Step, decide};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::process::Child;
@@ -97,7 +97,10 @@ impl Search<'_> {
     /// Looks once and takes the next step; returns the way when there is one.
     async fn turn(&mut self) -> Result<Option<Way>, DialError> {
         let ended = self.child_ended();
-        let found = self.leases.look(&self.eye).map_err(DialError::Lease)?;
+        let found = self
+            .leases
+            .newest_lease(&self.eye)
+            .map_err(DialError::Lease)?;
         self.meet(found.as_ref().map(|found| &found.seen));
         let step = decide(found.as_ref().map(|found| &found.seen), self.tried());
         match (step, &found) {
@@ -127,8 +130,8 @@ impl Search<'_> {
         }
     }
 
-    fn tried(&self) -> Tried {
-        Tried {
+    fn tried(&self) -> FailedAttempts {
+        FailedAttempts {
             socket: self.socket_since.map(|since| since.elapsed()),
             rebind: self.rebind,
             relay: self.relay_at.is_some(),

@@ -14,7 +14,7 @@ const DEVICES: [&str; 2] = ["/etc/cdi", "/var/run/cdi"];
 
 /// One finding for each runtime that is here, and one more for each that cannot give the cards
 /// that this node has.
-pub async fn look(base: &Base, cards: &CardsKnown) -> Findings {
+pub async fn examine(base: &Base, cards: &CardsKnown) -> Findings {
     let each = Runtime::ALL.into_iter().map(|runtime| async move {
         let program = base.find(runtime.program())?;
         Some((runtime, version(base, runtime, &program).await))

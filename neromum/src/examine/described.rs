@@ -2,7 +2,7 @@
 //! what its list reads as.
 
 use nero_model::safe::Safe;
-use nero_warden::{Queue, Said, Warden};
+use nero_warden::{CallOutput, Queue, Warden};
 
 use super::Findings;
 use super::schedulers::PATIENCE;
@@ -13,7 +13,7 @@ use crate::warden::runner::Runner;
 const LINES_MAX: usize = 5;
 const HINT: &str = "the words of `scheduler:` in the configuration: `neroman help schedulers`";
 
-pub async fn look(findings: &mut Findings, login: &Login, warden: &dyn Warden) {
+pub async fn examine(findings: &mut Findings, login: &Login, warden: &dyn Warden) {
     let name = &*warden.name();
     let mut programs = warden.programs_elsewhere();
     programs.insert(0, warden.program());
@@ -47,7 +47,7 @@ pub async fn look(findings: &mut Findings, login: &Login, warden: &dyn Warden) {
     }
 }
 
-fn listed(findings: &mut Findings, warden: &dyn Warden, queue: &Queue, said: &[Said]) {
+fn listed(findings: &mut Findings, warden: &dyn Warden, queue: &Queue, said: &[CallOutput]) {
     let what = format!("{}'s list", warden.name());
     let mut text = format!("jobs of yours that did not end: {}", queue.not_ended());
     if !warden.shows_names() {

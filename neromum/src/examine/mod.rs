@@ -102,10 +102,10 @@ pub async fn examine(mut subject: Subject) -> Vec<Finding> {
     let (kills, quota, schedulers, programs, toolkits, containers) = tokio::join!(
         survive::kills_at_logout(),
         disk::quota(&subject.folder),
-        schedulers::look(&base, subject.described.as_deref()),
-        programs::look(&base, &subject.programs),
+        schedulers::examine(&base, subject.described.as_deref()),
+        programs::examine(&base, &subject.programs),
         toolkits::versions(&base, &subject.gpus),
-        containers::look(&base, &subject.gpus),
+        containers::examine(&base, &subject.gpus),
     );
     let has_scheduler = subject.described.is_some() || schedulers.has_warden();
     let read = tokio::task::spawn_blocking(move || {

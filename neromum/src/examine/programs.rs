@@ -67,7 +67,7 @@ fn end(group: Option<u32>) {
     }
 }
 
-pub async fn look(base: &Base, names: &[String]) -> Findings {
+pub async fn examine(base: &Base, names: &[String]) -> Findings {
     let each = names.iter().map(|name| async move {
         let found = base.find(name);
         let version = match &found {

@@ -9,7 +9,7 @@ use nero_model::units::{print_duration_ms, short_bytes};
 use nero_node::staging::environment::Base;
 use nero_warden::oge::Oge;
 use nero_warden::slurm::Slurm;
-use nero_warden::{Accounting, Kind, Partition, Site, Warden};
+use nero_warden::{AccountingAccess, Kind, Partition, Site, Warden};
 use nero_wire::v1::finding::Level;
 
 use super::programs::ask;
@@ -24,11 +24,11 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 /// Partitions that are described; more are counted.
 const PARTITIONS_MAX: usize = 24;
 
-pub async fn look(base: &Base, described: Option<&dyn Warden>) -> Findings {
+pub async fn examine(base: &Base, described: Option<&dyn Warden>) -> Findings {
     let mut findings = Findings::default();
     let login = &Login::ask(base).await;
     if let Some(warden) = described {
-        described::look(&mut findings, login, warden).await;
+        described::examine(&mut findings, login, warden).await;
         is_silent(&mut findings, login);
         return findings;
     }
@@ -197,9 +197,9 @@ fn summary(site: &Site) -> String {
         "partitions"
     };
     let accounting = match site.accounting {
-        Accounting::Present => " and accounting",
-        Accounting::Absent => ", without accounting",
-        Accounting::Unknown => "",
+        AccountingAccess::Present => " and accounting",
+        AccountingAccess::Absent => ", without accounting",
+        AccountingAccess::Unknown => "",
     };
     format!(" with {count} {partitions}{accounting}")
 }
@@ -225,8 +225,8 @@ fn describe(findings: &mut Findings, name: &str, site: &Site) {
     findings.good(&format!("{name}'s limits"), limits(site));
     let what = format!("{name}'s accounting");
     match site.accounting {
-        Accounting::Present => findings.good(&what, "it keeps the ends of jobs"),
-        Accounting::Absent => {
+        AccountingAccess::Present => findings.good(&what, "it keeps the ends of jobs"),
+        AccountingAccess::Absent => {
             let kept = site.ended_kept_s.unwrap_or(0);
             let kept = print_duration_ms(kept.saturating_mul(1000));
             findings.good(
@@ -234,7 +234,7 @@ fn describe(findings: &mut Findings, name: &str, site: &Site) {
                 format!("none: {name} forgets a job {kept} after its end"),
             );
         }
-        Accounting::Unknown => findings.good(&what, "not told"),
+        AccountingAccess::Unknown => findings.good(&what, "not told"),
     }
 }
 

@@ -7,14 +7,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nero_cluster::submission::{Files, News, Planned, StartId};
+use nero_cluster::submission::{Files, News, StartId, TaskRun};
 use nero_journal::v1::{Granted, JobExited, JobNotStarted, Notice, ledger_exited::Copy};
 use nero_model::paths::run as names;
 use nero_model::{DeploymentId, RunId, RunToken};
 use nero_node::agent::driver::Rest;
 use nero_node::agent::handle::TaskMessage;
 use nero_node::agent::{Agent, AgentHandle, Driver, Entry, Mailboxes, Setup};
-use nero_node::ledger::{Kept, Ledger};
+use nero_node::ledger::{Ledger, LedgerRun};
 use nero_node::runs::control::{is_paused, newest_cancel};
 use nero_node::runs::{own, segments, spec};
 use nero_node_core::capacity::Capacity;
@@ -82,14 +82,14 @@ pub struct LastRun {
     /// Newest incarnation; 0 when there is none.
     pub incarnation: u32,
     /// How far it has come.
-    pub how: How,
+    pub how: RunStatus,
     /// Text for people; empty when there is nothing to add.
     pub why: String,
 }
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum RunStatus {
     /// It ended, with this exit code; 128 + n for signal n.
     Ended(i32),
     /// The scheduler wanted the end; a later start goes on.
@@ -385,7 +385,7 @@ impl Allocation {
         setup: Setup,
         allocation: Self,
         capacity: Capacity,
-        runs: &[Planned],
+        runs: &[TaskRun],
         deployment: DeploymentId,
     ) -> (Agent<Self>, AgentHandle, Mailboxes<AllocationResult>) {
         let ledger = Ledger::nowhere(deployment);
@@ -395,7 +395,7 @@ impl Allocation {
     }
 
     /// Takes in the runs of the task, in the plan's order.
-    fn take_in(agent: &mut Agent<Self>, runs: &[Planned]) {
+    fn take_in(agent: &mut Agent<Self>, runs: &[TaskRun]) {
         for (run, order) in runs.iter().zip(1..) {
             if segments::is_gone(&agent.run_dir(run.id)) {
                 tracing::warn!(run = %run.id, "its folder is gone: it is not started");
@@ -403,7 +403,7 @@ impl Allocation {
                 agent.core.restore_taken_away(run.token, run.id, order, "");
                 continue;
             }
-            let kept = Kept {
+            let kept = LedgerRun {
                 id: run.id,
                 order,
                 taken_away: None,
@@ -516,20 +516,22 @@ impl Allocation {
         let last = runs.into_iter().filter_map(|(token, run)| {
             let entry = agent.entries.get(token)?;
             let how = match run.stage {
-                Stage::Waiting if run.paused && !agent.ending => How::Paused,
-                Stage::Waiting if agent.core.held().is_some() && !agent.ending => How::NoRoom,
-                Stage::Waiting | Stage::Starting { .. } | Stage::Submitted { .. } => How::Waiting,
-                Stage::Running { .. } => How::Elsewhere,
-                Stage::Held { .. } => How::Undecided,
+                Stage::Waiting if run.paused && !agent.ending => RunStatus::Paused,
+                Stage::Waiting if agent.core.held().is_some() && !agent.ending => RunStatus::NoRoom,
+                Stage::Waiting | Stage::Starting { .. } | Stage::Submitted { .. } => {
+                    RunStatus::Waiting
+                }
+                Stage::Running { .. } => RunStatus::Elsewhere,
+                Stage::Held { .. } => RunStatus::Undecided,
                 Stage::Ended { .. } | Stage::Settled { .. } => {
                     let code = exit_code(entry);
                     if entry.facts.stopped_by_scheduler {
-                        How::Stopped(code)
+                        RunStatus::Stopped(code)
                     } else {
-                        How::Ended(code)
+                        RunStatus::Ended(code)
                     }
                 }
-                Stage::TakenAway | Stage::Refused => How::NotStarted,
+                Stage::TakenAway | Stage::Refused => RunStatus::NotStarted,
             };
             let unreadable = entry.unreadable.values().flatten();
             let unreadable: Vec<String> = unreadable.map(ToString::to_string).collect();
@@ -538,14 +540,14 @@ impl Allocation {
                 incarnation: run.stage.incarnation(),
                 how,
                 why: match how {
-                    How::Undecided => unreadable.join("; "),
-                    How::Elsewhere => "another process may have it".to_owned(),
-                    How::Ended(_)
-                    | How::Stopped(_)
-                    | How::NotStarted
-                    | How::Waiting
-                    | How::NoRoom
-                    | How::Paused => run.why.clone(),
+                    RunStatus::Undecided => unreadable.join("; "),
+                    RunStatus::Elsewhere => "another process may have it".to_owned(),
+                    RunStatus::Ended(_)
+                    | RunStatus::Stopped(_)
+                    | RunStatus::NotStarted
+                    | RunStatus::Waiting
+                    | RunStatus::NoRoom
+                    | RunStatus::Paused => run.why.clone(),
                 },
             })
         });

@@ -10,7 +10,7 @@ use crate::args::Grant;
 
 /// What an allocation gives.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Granted {
+pub struct AllocationResources {
     /// The same, for the journals of its runs.
     pub record: v1::Granted,
     /// CPUs and memory for its runs, of all hosts.
@@ -63,7 +63,7 @@ const SCHEDULERS: [Variables; 2] = [
     },
 ];
 
-impl Granted {
+impl AllocationResources {
     /// Reads the variables; `host_cpus` are those that this process may use, for an
     /// allocation whose scheduler is not known.
     pub fn read(
@@ -156,7 +156,7 @@ impl Granted {
     }
 }
 
-impl Granted {
+impl AllocationResources {
     /// Its GPUs as programs find them, where the scheduler numbers them and sets no
     /// variable that programs know: Grid Engine.
     pub fn devices(&self) -> Option<String> {
@@ -200,11 +200,11 @@ fn list(text: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn read(vars: &[(&str, &str)]) -> Granted {
+    fn read(vars: &[(&str, &str)]) -> AllocationResources {
         read_with_gpus(0, vars)
     }
 
-    fn read_with_gpus(gpus: u32, vars: &[(&str, &str)]) -> Granted {
+    fn read_with_gpus(gpus: u32, vars: &[(&str, &str)]) -> AllocationResources {
         let grant = Grant {
             folder: "/".into(),
             task: 3,
@@ -219,7 +219,7 @@ mod tests {
             let found = vars.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        Granted::read(&grant, "n1", 64.0, var)
+        AllocationResources::read(&grant, "n1", 64.0, var)
     }
 
     #[test]

@@ -30,8 +30,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args::Grant;
 use crate::run::{Programs, at};
-use allocation::{Allocation, How, LastRun};
-use granted::Granted;
+use allocation::{Allocation, LastRun, RunStatus};
+use granted::AllocationResources;
 use helpers::{Help, Helpers};
 use setup_output::SetupOutput;
 use start::{EarlierStarts, Start};
@@ -159,7 +159,7 @@ async fn serve(
         }
     };
     let var = |name: &str| std::env::var(name).ok();
-    let granted = Granted::read(grant, start.host(), crate::service::cpus(), var);
+    let granted = AllocationResources::read(grant, start.host(), crate::service::cpus(), var);
     tracing::info!(?granted, "the allocation");
     if let Some(why) = &granted.odd_hosts {
         tracing::warn!(why, "runs are told of no hosts");
@@ -360,13 +360,13 @@ fn leave(start: &Start, code: i32, why: &str, runs: &[LastRun]) -> Result<u8, Jo
 
 fn run_left(run: &LastRun) -> v1::RunLeft {
     let how = match run.how {
-        How::Ended(_) => run_left::How::Ended,
-        How::Stopped(_) => run_left::How::Stopped,
-        How::NotStarted | How::Waiting => run_left::How::NotStarted,
-        How::Paused => run_left::How::Paused,
-        How::NoRoom => run_left::How::NoRoom,
-        How::Elsewhere => run_left::How::Elsewhere,
-        How::Undecided => run_left::How::Undecided,
+        RunStatus::Ended(_) => run_left::How::Ended,
+        RunStatus::Stopped(_) => run_left::How::Stopped,
+        RunStatus::NotStarted | RunStatus::Waiting => run_left::How::NotStarted,
+        RunStatus::Paused => run_left::How::Paused,
+        RunStatus::NoRoom => run_left::How::NoRoom,
+        RunStatus::Elsewhere => run_left::How::Elsewhere,
+        RunStatus::Undecided => run_left::How::Undecided,
     };
     v1::RunLeft {
         token: run.token.to_vec(),
@@ -379,10 +379,14 @@ fn run_left(run: &LastRun) -> v1::RunLeft {
 /// The exit code of a start: of its first run that did not end with 0.
 fn exit_code(runs: &[LastRun]) -> i32 {
     let code = |run: &LastRun| match run.how {
-        How::Ended(code) | How::Stopped(code) => code,
-        How::NotStarted if run.why.is_empty() => 0,
-        How::NotStarted => 1,
-        How::Waiting | How::Paused | How::NoRoom | How::Elsewhere | How::Undecided => HELD.into(),
+        RunStatus::Ended(code) | RunStatus::Stopped(code) => code,
+        RunStatus::NotStarted if run.why.is_empty() => 0,
+        RunStatus::NotStarted => 1,
+        RunStatus::Waiting
+        | RunStatus::Paused
+        | RunStatus::NoRoom
+        | RunStatus::Elsewhere
+        | RunStatus::Undecided => HELD.into(),
     };
     let code = runs.iter().map(code).find(|code| *code != 0).unwrap_or(0);
     match code {
@@ -406,18 +410,25 @@ mod tests {
             how,
             why: String::new(),
         };
-        let code = |hows: &[How]| {
+        let code = |hows: &[RunStatus]| {
             let runs: Vec<LastRun> = hows.iter().copied().map(run).collect();
             exit_code(&runs)
         };
         assert_eq!(code(&[]), 0);
-        assert_eq!(code(&[How::Ended(0), How::Ended(0)]), 0);
-        assert_eq!(code(&[How::Ended(0), How::Ended(3), How::Ended(4)]), 3);
-        assert_eq!(code(&[How::Ended(99)]), 1);
-        assert_eq!(code(&[How::Ended(100)]), 1);
-        assert_eq!(code(&[How::Ended(137)]), 137);
-        assert_eq!(code(&[How::Ended(0), How::Undecided]), 75);
-        assert_eq!(code(&[How::Elsewhere]), 75);
-        assert_eq!(code(&[How::NotStarted]), 0);
+        assert_eq!(code(&[RunStatus::Ended(0), RunStatus::Ended(0)]), 0);
+        assert_eq!(
+            code(&[
+                RunStatus::Ended(0),
+                RunStatus::Ended(3),
+                RunStatus::Ended(4)
+            ]),
+            3
+        );
+        assert_eq!(code(&[RunStatus::Ended(99)]), 1);
+        assert_eq!(code(&[RunStatus::Ended(100)]), 1);
+        assert_eq!(code(&[RunStatus::Ended(137)]), 137);
+        assert_eq!(code(&[RunStatus::Ended(0), RunStatus::Undecided]), 75);
+        assert_eq!(code(&[RunStatus::Elsewhere]), 75);
+        assert_eq!(code(&[RunStatus::NotStarted]), 0);
     }
 }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use nero_journal::v1::Lease;
 use nero_model::paths::NodePaths;
 use nero_node::lease::files::NewestLease;
-use nero_node::lease::{Eye, Held, LeaseError, Leases};
-use nero_node_core::lease::{EpochReason, Step, Tried, decide};
+use nero_node::lease::{Eye, HeldEpoch, LeaseError, Leases};
+use nero_node_core::lease::{EpochReason, FailedAttempts, Step, decide};
 
 use super::Terms;
 use crate::relay::addresses::inside;
@@ -41,7 +41,7 @@ fn failed(what: &'static str) -> impl FnOnce(io::Error) -> BeginError {
 #[derive(Debug)]
 pub struct OwnEpoch {
     /// Renews the epoch.
-    pub held: Held,
+    pub held: HeldEpoch,
     /// The socket that the lease names; not bound yet.
     pub socket: PathBuf,
     /// Listens at the addresses in the lease, and answers no connection yet.
@@ -62,10 +62,10 @@ pub async fn begin(
 ) -> Result<Option<OwnEpoch>, BeginError> {
     let leases = Leases::open(&paths.lease())?;
     let eye = Eye::own().map_err(failed("read /proc"))?;
-    let found = leases.look(&eye)?;
-    let tried = Tried {
+    let found = leases.newest_lease(&eye)?;
+    let tried = FailedAttempts {
         relay: terms.over.is_some() && terms.over == found.as_ref().map(|found| found.seen.epoch),
-        ..Tried::default()
+        ..FailedAttempts::default()
     };
     let Step::Lead(because) = decide(found.as_ref().map(|found| &found.seen), tried) else {
         return Ok(None);
@@ -94,7 +94,7 @@ pub async fn begin(
     let before = found
         .as_ref()
         .map(|found| (&found.seen, found.lease.host.as_str()));
-    let held = Held::new(leases, eye, lease.epoch, terms.beat, before)
+    let held = HeldEpoch::new(leases, eye, lease.epoch, terms.beat, before)
         .map_err(failed("begin to renew the lease"))?;
     Ok(Some(OwnEpoch {
         held,

@@ -15,7 +15,7 @@ pub use begin::BeginError;
 
 /// The user's setting: whether several hosts share the root.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Shared {
+pub enum RootSharing {
     /// Decided by the type of the file system, or by an earlier lease.
     #[default]
     Auto,
@@ -25,7 +25,7 @@ pub enum Shared {
     No,
 }
 
-impl FromStr for Shared {
+impl FromStr for RootSharing {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -38,7 +38,7 @@ impl FromStr for Shared {
     }
 }
 
-impl std::fmt::Display for Shared {
+impl std::fmt::Display for RootSharing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Auto => "auto",
@@ -52,7 +52,7 @@ impl std::fmt::Display for Shared {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// Whether a lease is used at all.
-    pub shared: Shared,
+    pub shared: RootSharing,
     /// Addresses for diallers of other hosts.
     pub listen: Listen,
     /// Interval of the beats.
@@ -66,7 +66,7 @@ pub struct Terms {
 impl Default for Terms {
     fn default() -> Self {
         Self {
-            shared: Shared::Auto,
+            shared: RootSharing::Auto,
             listen: Listen::Auto,
             beat: BEAT,
             over: None,
@@ -82,9 +82,9 @@ impl Terms {
     /// When the type of the root's file system cannot be read.
     pub fn by_lease(&self, paths: &NodePaths) -> std::io::Result<bool> {
         match self.shared {
-            Shared::Yes => Ok(true),
-            Shared::No => Ok(false),
-            Shared::Auto => paths.is_shared(),
+            RootSharing::Yes => Ok(true),
+            RootSharing::No => Ok(false),
+            RootSharing::Auto => paths.is_shared(),
         }
     }
 }

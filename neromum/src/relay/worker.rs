@@ -29,7 +29,7 @@ pub struct Worker {
 
 /// A worker's door, as its `neromum door` printed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Called {
+pub struct WorkerDoor {
     /// Folder of the submission.
     pub submission: PathBuf,
     /// Number in the certificate of the door.
@@ -103,7 +103,7 @@ pub fn serve(worker: &Worker) -> Result<(), WorkerError> {
 ///
 /// # Errors
 /// See [`WorkerError`].
-pub fn join(called: &Called) -> Result<(), WorkerError> {
+pub fn join(called: &WorkerDoor) -> Result<(), WorkerError> {
     within(async {
         let plan = plan(&called.submission)?;
         let authority = authority(&plan)?;

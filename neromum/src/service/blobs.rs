@@ -10,7 +10,7 @@ use std::pin::pin;
 use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use nero_model::ids::hex;
 use nero_node::staging::gather::UnnamedContents;
-use nero_node::staging::incoming::{Incoming, PutError};
+use nero_node::staging::incoming::{IncomingBlob, PutError};
 use nero_node::staging::store::Store;
 use nero_wire::v1::{BlobList, BlobPart, PutBlobsReply};
 use tonic::Status;
@@ -27,7 +27,7 @@ pub fn missing(store: &Store, hashes: Vec<Vec<u8>>) -> Result<BlobList, Status> 
     for hash in &hashes {
         store.reservations().add(checked(hash)?);
     }
-    let look = store.look();
+    let look = store.view();
     let mut lacking = BlobList::default();
     for hash in hashes {
         let checked = checked(&hash)?;
@@ -141,7 +141,7 @@ struct Taker {
     store: Store,
     folder: PathBuf,
     kept_back: u64,
-    current: Option<Incoming>,
+    current: Option<IncomingBlob>,
     small: UnnamedContents,
     reply: PutBlobsReply,
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use nero_model::{ExperimentId, RunId, RunToken};
 use nero_node::agent::Candidate;
 use nero_node::clean::measure::{Size, measure};
-use nero_node::clean::sweep::Freed;
+use nero_node::clean::sweep::FreedSpace;
 use nero_node::config;
 use nero_node::runs::{folders, gone, spec};
 use nero_node::staging::container::asked;
@@ -119,7 +119,7 @@ pub async fn clean(inner: &Arc<ServiceState>, request: CleanRequest) -> Result<C
 
 async fn clean_all(inner: &Arc<ServiceState>, request: CleanRequest) -> Result<CleanReply, Status> {
     let mut reply = CleanReply::default();
-    let mut freed = Freed::default();
+    let mut freed = FreedSpace::default();
     if !request.runs.is_empty() {
         let dry_run = request.dry_run;
         freed = clean_runs(inner, request.runs, dry_run, &mut reply).await?;
@@ -169,11 +169,11 @@ async fn clean_runs(
     asked: Vec<RunRef>,
     dry_run: bool,
     reply: &mut CleanReply,
-) -> Result<Freed, Status> {
+) -> Result<FreedSpace, Status> {
     let held = inner.clone();
     let looked = inner
         .in_turn(move || {
-            let look = |run: &RunRef| (run.token.clone(), look(&held, run));
+            let look = |run: &RunRef| (run.token.clone(), check_run(&held, run));
             asked.iter().map(look).collect::<Vec<_>>()
         })
         .await?;
@@ -221,7 +221,7 @@ enum RunCheck {
 }
 
 /// The state of a run from its folder.
-fn look(inner: &ServiceState, run: &RunRef) -> RunCheck {
+fn check_run(inner: &ServiceState, run: &RunRef) -> RunCheck {
     let paths = &inner.placer.paths;
     let id = RunId {
         experiment: ExperimentId(run.experiment),
@@ -274,9 +274,9 @@ fn take_away(
     inner: &ServiceState,
     going: &[Candidate],
     dry_run: bool,
-) -> (Vec<RunToken>, Vec<KeptRun>, Freed) {
+) -> (Vec<RunToken>, Vec<KeptRun>, FreedSpace) {
     let paths = &inner.placer.paths;
-    let (mut freed, mut kept) = (Freed::default(), Vec::new());
+    let (mut freed, mut kept) = (FreedSpace::default(), Vec::new());
     let mut ready: Vec<(RunToken, PathBuf, Size)> = Vec::new();
     for one in going {
         let run_dir = paths.run(one.id);

@@ -20,7 +20,7 @@ use super::{ServiceState, io_status};
 const STEPS_WAITING: usize = 1;
 
 /// One file; a failure to read it is the stream's error.
-pub async fn one(
+pub async fn read_file(
     inner: Arc<ServiceState>,
     work: PathBuf,
     want: Want,

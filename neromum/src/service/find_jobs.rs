@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use nero_model::safe::Safe;
-use nero_warden::{Accounting, FoundJob, JobName, JobRef, NotFound};
+use nero_warden::{AccountingAccess, FoundJob, JobName, JobRef, NotFound};
 use nero_wire::v1::find_jobs_reply::One;
 use nero_wire::v1::{AdoptedJob, FindJobsReply, FindJobsRequest};
 use tonic::Status;
@@ -29,7 +29,7 @@ pub(super) async fn find(
     };
     let mut jobs = Vec::new();
     for asked in &request.jobs {
-        let one = one(front, asked).await;
+        let one = find_job(front, asked).await;
         jobs.push(one.unwrap_or_else(|(problem, hint)| One {
             problem,
             hint: hint.to_owned(),
@@ -40,17 +40,17 @@ pub(super) async fn find(
     Ok(FindJobsReply {
         jobs,
         scheduler: front.warden().name().into_owned(),
-        no_accounting: site.is_ok_and(|site| site.accounting == Accounting::Absent),
+        no_accounting: site.is_ok_and(|site| site.accounting == AccountingAccess::Absent),
     })
 }
 
 /// Finds one job; the error is the problem, with a hint.
-async fn one(front: &Front, asked: &str) -> Result<One, (String, &'static str)> {
+async fn find_job(front: &Front, asked: &str) -> Result<One, (String, &'static str)> {
     let job = JobRef::read(asked).ok_or((
         "that is no number of a job".to_owned(),
         "type it as the scheduler prints it: 12, or 12_3 (12.3) for a task of an array",
     ))?;
-    let found = look(front, job).await?;
+    let found = query_job(front, job).await?;
     if found.uid != Some(rustix::process::getuid().as_raw()) {
         let owner = Safe::line(&found.owner);
         return Err((
@@ -100,7 +100,7 @@ async fn one(front: &Front, asked: &str) -> Result<One, (String, &'static str)> 
     })
 }
 
-async fn look(front: &Front, job: JobRef) -> Result<FoundJob, (String, &'static str)> {
+async fn query_job(front: &Front, job: JobRef) -> Result<FoundJob, (String, &'static str)> {
     let name = front.warden().name();
     let away = |why: String| (why, "try again when it answers");
     let mut warden = front.warden().clone();

@@ -26,8 +26,8 @@ impl Gpus {
 
     /// What is known of them. Waits for the first reading of a helper that was just
     /// started, and not for a driver that hangs.
-    pub async fn look(&self) -> CardsKnown {
-        self.when_read(Cards::look).await
+    pub async fn snapshot(&self) -> CardsKnown {
+        self.when_read(Cards::snapshot).await
     }
 
     /// The same for runs that ask for cards: that there are none is asked anew.

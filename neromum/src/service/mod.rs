@@ -31,7 +31,7 @@ use nero_node::cards::Cards;
 use nero_node::clean::Janitor;
 use nero_node::config;
 use nero_node::containers::Containers;
-use nero_node::lease::Held;
+use nero_node::lease::HeldEpoch;
 use nero_node::staging::store::Store;
 use nero_wire::hello::HelloError;
 use nero_wire::listen::OwnerOnly;
@@ -85,7 +85,7 @@ const FILE_WORK_MAX: usize = 2;
 
 /// Texts about this neromum for greetings.
 #[derive(Debug)]
-pub struct Greeting {
+pub struct GreetingTexts {
     /// Name of its build.
     pub build: String,
     /// The share of the node that it gives to runs.
@@ -106,9 +106,9 @@ impl Service {
         agent: AgentHandle,
         placer: Placer,
         store: Store,
-        greeting: Greeting,
+        greeting: GreetingTexts,
         memory_bytes: Option<u64>,
-        lease: Option<Arc<Held>>,
+        lease: Option<Arc<HeldEpoch>>,
     ) -> Self {
         let is_shared = greeting.front.is_some();
         let containers =

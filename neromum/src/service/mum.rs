@@ -2,7 +2,7 @@
 
 use futures_util::StreamExt as _;
 use nero_model::RunToken;
-use nero_node::agent::Refused;
+use nero_node::agent::CallRefusal;
 use nero_node::runs::segments;
 use nero_node::{config, files, staging};
 use nero_wire::hello;
@@ -67,7 +67,7 @@ impl Mum for Service {
     ) -> Result<Response<NodeDescription>, Status> {
         self.greeted(&request)?;
         let busy = self.inner.answer(self.inner.agent.busy()).await?;
-        let gpus = self.inner.gpus.look().await;
+        let gpus = self.inner.gpus.snapshot().await;
         let site = match &self.inner.front {
             Some(front) => Some(Site {
                 usage: busy.scheduler.clone().map(|counted| front.usage(counted)),
@@ -125,7 +125,7 @@ impl Mum for Service {
         } else {
             None
         };
-        let images = self.inner.containers.look(&runs).await;
+        let images = self.inner.containers.find_images(&runs).await;
         let placing = if runs.len() <= PLACED_AT_ONCE && quick {
             let inner = &self.inner;
             inner
@@ -172,7 +172,7 @@ impl Mum for Service {
             .rules
             .ok_or_else(|| Status::invalid_argument("there is no rule set in the request"))?;
         let token = request.run.and_then(|run| RunToken::from_slice(&run.token));
-        let token = token.ok_or(Refused::UnknownRun)?;
+        let token = token.ok_or(CallRefusal::UnknownRun)?;
         let answer = self.inner.agent.set_rules(token, rules);
         let version = self.inner.answer(answer).await??;
         Ok(Response::new(SetRulesReply { version }))
@@ -201,7 +201,7 @@ impl Mum for Service {
         let request = request.into_inner();
         let token = request.run.as_ref();
         let token = token.and_then(|run| RunToken::from_slice(&run.token));
-        let token = token.ok_or(Refused::UnknownRun)?;
+        let token = token.ok_or(CallRefusal::UnknownRun)?;
         let answer = self.inner.agent.answer_step(token, request);
         self.inner.answer(answer).await??;
         Ok(Response::new(AnswerStepReply {}))
@@ -299,7 +299,7 @@ impl Mum for Service {
             max_bytes: request.max_bytes,
             log: false,
         };
-        let parts = super::fetch::one(self.inner.clone(), work, want).await?;
+        let parts = super::fetch::read_file(self.inner.clone(), work, want).await?;
         Ok(Response::new(parts))
     }
 

@@ -1,6 +1,6 @@
 //! The batch script of a run, to be looked at before anything is started.
 
-use nero_cluster::asked::{Asked, Shape, example};
+use nero_cluster::asked::{Shape, TaskRequest, example};
 use nero_model::safe::Safe;
 use nero_node::launch::orders::grace_ms;
 use nero_wire::v1::{RunSpec, ScriptReply, ScriptRequest};
@@ -36,7 +36,8 @@ async fn written(
     }
     let none = RunSpec::default();
     let spec = request.run.as_ref().unwrap_or(&none);
-    let asked = Asked::of(spec, grace_ms(spec), &*warden).map_err(|error| error.to_string())?;
+    let asked =
+        TaskRequest::of(spec, grace_ms(spec), &*warden).map_err(|error| error.to_string())?;
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let name = example();
     let folder = inner.placer.paths.mum().join("submissions").join(name.id());

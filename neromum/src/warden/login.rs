@@ -99,7 +99,7 @@ impl Login {
             job: Vec::new(),
             shell,
         };
-        let mut told = match told(base, &login.shell, patience).await {
+        let mut told = match read_variables(base, &login.shell, patience).await {
             Ok(told) => told,
             Err(why) => {
                 login.silent = Some(why);
@@ -169,7 +169,7 @@ impl Login {
 
 /// Has the shell print the variables as `NAME=value`, each with a zero byte behind
 /// it, between two marks. `exec` keeps what a shell prints when it ends away.
-async fn told(
+async fn read_variables(
     base: &Base,
     shell: &Path,
     patience: Duration,

@@ -11,7 +11,7 @@ use std::process::Stdio;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use nero_warden::{Call, End, Said, Warden};
+use nero_warden::{Call, CallOutput, End, Warden};
 use nero_wire::v1::scheduler_use;
 use rustix::fs::{Access, access};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
@@ -152,18 +152,18 @@ impl Runner {
     }
 
     /// Executes a command and waits for its end or the deadline.
-    pub async fn run(&self, call: &Call) -> Said {
+    pub async fn run(&self, call: &Call) -> CallOutput {
         self.execute(call, &self.env, None).await
     }
 
     /// The same for a submission, in the environment of its jobs: SLURM and LSF pass it
     /// on. Every process of the command has this file open, and so keeps its lock, also
     /// after an end of neromum.
-    pub async fn submit(&self, call: &Call, lock: File) -> Said {
+    pub async fn submit(&self, call: &Call, lock: File) -> CallOutput {
         self.execute(call, &self.env_of_jobs, Some(lock)).await
     }
 
-    async fn execute(&self, call: &Call, env: &Environment, lock: Option<File>) -> Said {
+    async fn execute(&self, call: &Call, env: &Environment, lock: Option<File>) -> CallOutput {
         let program = self.path(&call.program);
         let mut child = match self.spawn(&program, call, env, lock) {
             Ok(child) => child,
@@ -190,7 +190,7 @@ impl Runner {
             Ok(Err(OutputFault::Pipe)) | Err(_) => End::TimedOut,
         };
         drop(group);
-        Said {
+        CallOutput {
             end,
             out: heard.out,
             err: heard.err,
@@ -250,10 +250,11 @@ pub fn ends_with_neromum(command: &mut Command) {
     let own = getpid();
     let prepare = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        match getppid() == Some(own) {
-            true => Ok(()),
+        if getppid() == Some(own) {
+            Ok(())
+        } else {
             // neromum ended before the signal was asked for.
-            false => Err(Errno::SRCH.into()),
+            Err(Errno::SRCH.into())
         }
     };
     // SAFETY: between fork and exec it makes two system calls, and allocates and locks
@@ -261,8 +262,8 @@ pub fn ends_with_neromum(command: &mut Command) {
     unsafe { command.pre_exec(prepare) };
 }
 
-fn not_executed(program: &Path, error: &io::Error) -> Said {
-    Said {
+fn not_executed(program: &Path, error: &io::Error) -> CallOutput {
+    CallOutput {
         end: End::NotExecuted(format!("{}: {error}", program.display())),
         out: Vec::new(),
         err: Vec::new(),

@@ -1,8 +1,8 @@
 //! Jobs that their owner submitted by hand, and that are watched all the same. Ids are
 //! used again, so a row is such a job's only if its time of submission is the same.
 
-use crate::job::{JobId, JobName, Listed, State, Tasks};
-use crate::{Said, Unreadable};
+use crate::job::{JobId, JobName, QueueRow, State, Tasks};
+use crate::{CallOutput, Unreadable};
 
 /// A job, or a task of an array, as a person writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl JobRef {
 
 /// An adopted job that the scheduler is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Adopted<'a> {
+pub struct AdoptedJobRef<'a> {
     /// Name of its submission here; the job has another one.
     pub name: &'a JobName,
     /// The job.
@@ -38,9 +38,9 @@ pub struct Adopted<'a> {
 
 /// What a listing or the accounting tells of an adopted job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sighting {
+pub struct AdoptedJobState {
     /// Where it stands, under the name of its submission here.
-    pub row: Listed,
+    pub row: QueueRow,
     /// Exit code and signal, once it ended.
     pub exit: Option<(u32, u32)>,
     /// When it ended, in seconds since 1970.
@@ -103,12 +103,12 @@ pub(crate) fn absolute(folder: &str, path: &str) -> String {
 
 /// The submissions of the adopted jobs in a row.
 pub(crate) fn names_of<'a>(
-    adopted: &'a [Adopted<'_>],
+    adopted: &'a [AdoptedJobRef<'_>],
     job: JobId,
     submitted_s: i64,
     tasks: Option<&'a Tasks>,
 ) -> impl Iterator<Item = &'a JobName> {
-    let is_it = move |one: &&Adopted<'_>| {
+    let is_it = move |one: &&AdoptedJobRef<'_>| {
         let has_task = match (one.job.task, tasks) {
             (None, None) => true,
             (Some(task), Some(tasks)) => tasks.contains(task),
@@ -119,7 +119,7 @@ pub(crate) fn names_of<'a>(
     adopted.iter().filter(is_it).map(|one| one.name)
 }
 
-impl Sighting {
+impl AdoptedJobState {
     /// Whether it ran, or runs: a host had it.
     pub fn began(&self) -> bool {
         match &self.row.state {
@@ -132,10 +132,10 @@ impl Sighting {
 
 /// The answer at this place.
 pub(crate) fn answer<'a>(
-    said: &'a [Said],
+    said: &'a [CallOutput],
     at: usize,
     program: &'static str,
-) -> Result<&'a Said, Unreadable> {
+) -> Result<&'a CallOutput, Unreadable> {
     said.get(at)
         .ok_or_else(|| Unreadable::odd(program, "an answer is missing"))
 }

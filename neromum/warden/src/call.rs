@@ -42,7 +42,7 @@ pub enum End {
 
 /// The answer to a [`Call`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct CallOutput {
     /// How the command ended.
     pub end: End,
     /// Its standard output.
@@ -54,7 +54,7 @@ pub struct Said {
 /// Longest quotation of a scheduler in one of our messages, in characters.
 const QUOTED_CHARS: usize = 300;
 
-impl Said {
+impl CallOutput {
     /// Its output when it succeeded; the text need not be UTF-8, so odd bytes are
     /// replaced.
     ///
@@ -124,7 +124,7 @@ fn colon(text: &str) -> String {
 }
 
 impl Unreadable {
-    fn failed(call: &Call, said: &Said) -> Self {
+    fn failed(call: &Call, said: &CallOutput) -> Self {
         let how = match &said.end {
             End::Code(code) => format!("exited with {code}"),
             End::Signal(signal) => format!("was ended by signal {signal}"),

@@ -71,7 +71,7 @@ const RANGES_MAX: usize = 100_000;
 
 impl Tasks {
     /// One task.
-    pub fn one(index: u32) -> Self {
+    pub fn single(index: u32) -> Self {
         Self {
             ranges: vec![(index, index, 1)],
         }
@@ -157,14 +157,14 @@ pub enum State {
     /// It ended or is being requeued; the scheduler cleans up.
     Ending,
     /// It ended, by the scheduler's word.
-    Ended(Ended),
+    Ended(SchedulerEnd),
     /// A word that this version does not know. It is shown and never means an end.
     Unknown(String),
 }
 
 /// The scheduler's word for an end. It proves no death of processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum SchedulerEnd {
     /// The batch task exited with 0.
     Completed,
     /// It exited with another code, or died of a signal.
@@ -194,7 +194,7 @@ pub struct Reason {
 
 /// A row of a queue that is ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct QueueRow {
     /// The submission.
     pub name: JobName,
     /// The scheduler's number.
@@ -222,7 +222,7 @@ pub struct Known<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Queue {
     /// Rows of submissions.
-    pub ours: Vec<Listed>,
+    pub ours: Vec<QueueRow>,
     /// Whether the scheduler shows no names: a submission of which it told no number is
     /// then not missing.
     pub is_nameless: bool,
@@ -268,7 +268,7 @@ impl Queue {
     }
 
     /// Rows of one submission.
-    pub fn of<'a>(&'a self, name: &'a JobName) -> impl Iterator<Item = &'a Listed> {
+    pub fn of<'a>(&'a self, name: &'a JobName) -> impl Iterator<Item = &'a QueueRow> {
         self.ours.iter().filter(move |row| row.name == *name)
     }
 }

@@ -1,6 +1,6 @@
 //! Schedulers of clusters ("wardens"): the commands that they are asked with, and
 //! the meaning of their answers. This crate executes nothing and knows no clock; the
-//! runner of neromum executes a [`Call`] and passes what was [`Said`] back.
+//! runner of neromum executes a [`Call`] and passes its [`CallOutput`] back.
 //!
 //! Texts of schedulers contain what other people chose: names of jobs, comments,
 //! paths. Facts are read only from fields whose alphabet is the scheduler's or
@@ -25,13 +25,13 @@ pub mod submit;
 pub mod word;
 mod words;
 
-pub use adopted::{Adopted, FoundJob, JobRef, NotFound, Sighting};
-pub use call::{Call, End, Said, Unreadable};
-pub use job::{Ended, JobId, JobName, Known, Listed, Queue, Reason, Record, State, Tasks};
+pub use adopted::{AdoptedJobRef, AdoptedJobState, FoundJob, JobRef, NotFound};
+pub use call::{Call, CallOutput, End, Unreadable};
+pub use job::{JobId, JobName, Known, Queue, QueueRow, Reason, Record, SchedulerEnd, State, Tasks};
 pub use options::OptionError;
 pub use order::{Fields, Job, Order, OrderError, Resources, SETUP_ENDED, Share};
 pub use settings::{Kind, Settings};
-pub use site::{Accounting, Gpus, GpusPer, Partition, Site};
+pub use site::{AccountingAccess, Gpus, GpusPer, Partition, Site};
 pub use submit::SubmissionResult;
 pub use word::Word;
 pub use words::NodeWord;
@@ -67,7 +67,7 @@ pub trait Warden: std::fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// The first answer that a site cannot be described without.
-    fn read_site(&self, said: &[Said]) -> Result<Site, Unreadable>;
+    fn read_site(&self, said: &[CallOutput]) -> Result<Site, Unreadable>;
 
     /// Asks how long the controller has been up; none: this scheduler does not tell.
     fn uptime_calls(&self) -> Vec<Call> {
@@ -79,7 +79,7 @@ pub trait Warden: std::fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// When the scheduler did not answer.
-    fn read_uptime(&self, said: &[Said]) -> Result<Option<u64>, Unreadable> {
+    fn read_uptime(&self, said: &[CallOutput]) -> Result<Option<u64>, Unreadable> {
         let _ = said;
         Ok(None)
     }
@@ -101,7 +101,7 @@ pub trait Warden: std::fmt::Debug + Send + Sync {
     fn submit_call(&self, order: &Order, script: &str) -> Call;
 
     /// Reads the answer to [`submit_call`](Self::submit_call).
-    fn read_submit(&self, said: &Said) -> SubmissionResult;
+    fn read_submit(&self, said: &CallOutput) -> SubmissionResult;
 
     /// Asks for the jobs of this user, whatever their number: those of the named
     /// submissions, and how many others there are.
@@ -112,11 +112,11 @@ pub trait Warden: std::fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// When the scheduler did not answer, or only in part.
-    fn read_queue(&self, said: &[Said], known: &[Known<'_>]) -> Result<Queue, Unreadable>;
+    fn read_queue(&self, said: &[CallOutput], known: &[Known<'_>]) -> Result<Queue, Unreadable>;
 
     /// Lines of these answers to [`queue_calls`](Self::queue_calls) that are read as no
     /// job, where a person configured how they read.
-    fn unread_lines(&self, said: &[Said]) -> Vec<String> {
+    fn unread_lines(&self, said: &[CallOutput]) -> Vec<String> {
         let _ = said;
         Vec::new()
     }
@@ -142,14 +142,14 @@ pub trait Warden: std::fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// When the scheduler did not answer.
-    fn read_count(&self, said: &[Said]) -> Result<u64, Unreadable> {
+    fn read_count(&self, said: &[CallOutput]) -> Result<u64, Unreadable> {
         let _ = said;
         Ok(0)
     }
 
     /// The same scheduler, asked in another way, when these answers to
     /// [`queue_calls`](Self::queue_calls) show that it is built without JSON.
-    fn without_json(&self, said: &[Said]) -> Option<std::sync::Arc<dyn Warden>> {
+    fn without_json(&self, said: &[CallOutput]) -> Option<std::sync::Arc<dyn Warden>> {
         let _ = said;
         None
     }
@@ -161,41 +161,42 @@ pub trait Warden: std::fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// When there is no accounting, or it did not answer.
-    fn read_ends(&self, said: &[Said], names: &[&JobName]) -> Result<Vec<Record>, Unreadable>;
+    fn read_ends(&self, said: &[CallOutput], names: &[&JobName])
+    -> Result<Vec<Record>, Unreadable>;
 
     /// Users who cancelled jobs, by these answers to [`ends_calls`](Self::ends_calls).
-    fn cancellers(&self, said: &[Said]) -> Vec<u32> {
+    fn cancellers(&self, said: &[CallOutput]) -> Vec<u32> {
         let _ = said;
         Vec::new()
     }
 
     /// Cancels a job, or the task `task` of an array, whose row a listing has just
     /// shown. Its answer proves nothing.
-    fn cancel_call(&self, seen: &Listed, task: Option<u32>) -> Call;
+    fn cancel_call(&self, seen: &QueueRow, task: Option<u32>) -> Call;
 
     /// Cancels jobs that a listing showed as waiting: a copy of a submission that began
     /// since is spared where the scheduler can tell, since its runs may be its own.
-    fn cancel_waiting_calls(&self, seen: &[&Listed]) -> Vec<Call> {
+    fn cancel_waiting_calls(&self, seen: &[&QueueRow]) -> Vec<Call> {
         let whole: Vec<_> = seen.iter().map(|row| (*row, None)).collect();
         self.cancel_calls(&whole)
     }
 
     /// Cancels all of these, as [`cancel_call`](Self::cancel_call) each, in as few
     /// commands as possible.
-    fn cancel_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
-        let call = |(row, task): &(&Listed, Option<u32>)| self.cancel_call(row, *task);
+    fn cancel_calls(&self, seen: &[(&QueueRow, Option<u32>)]) -> Vec<Call> {
+        let call = |(row, task): &(&QueueRow, Option<u32>)| self.cancel_call(row, *task);
         seen.iter().map(call).collect()
     }
 
     /// Keeps waiting jobs, or tasks of arrays, from being started; their rows have just
     /// been listed. None where the scheduler cannot do that.
-    fn hold_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+    fn hold_calls(&self, seen: &[(&QueueRow, Option<u32>)]) -> Vec<Call> {
         let _ = seen;
         Vec::new()
     }
 
     /// Ends what [`hold_calls`](Self::hold_calls) did.
-    fn release_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+    fn release_calls(&self, seen: &[(&QueueRow, Option<u32>)]) -> Vec<Call> {
         let _ = seen;
         Vec::new()
     }
@@ -203,7 +204,7 @@ pub trait Warden: std::fmt::Debug + Send + Sync {
     /// Tells the batch tasks of these running jobs, whose rows a listing has just
     /// shown, that something lies on the disk for them. `None`: the scheduler cannot
     /// do that without harm, and they look themselves.
-    fn ring_call(&self, seen: &[(&Listed, Option<u32>)]) -> Option<Call>;
+    fn ring_call(&self, seen: &[(&QueueRow, Option<u32>)]) -> Option<Call>;
 
     /// Asks for a job that a person names.
     fn find_calls(&self, job: JobRef) -> Vec<Call> {
@@ -215,14 +216,14 @@ pub trait Warden: std::fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// When there is no such job, or the answer names none.
-    fn read_found(&self, said: &[Said], job: JobRef) -> Result<FoundJob, NotFound> {
+    fn read_found(&self, said: &[CallOutput], job: JobRef) -> Result<FoundJob, NotFound> {
         let _ = (said, job);
         Err(NotFound::Unsupported)
     }
 
     /// What is asked beside [`queue_calls`](Self::queue_calls) where these jobs were
     /// adopted.
-    fn adopted_calls(&self, adopted: &[Adopted<'_>]) -> Vec<Call> {
+    fn adopted_calls(&self, adopted: &[AdoptedJobRef<'_>]) -> Vec<Call> {
         let _ = adopted;
         Vec::new()
     }
@@ -235,16 +236,16 @@ pub trait Warden: std::fmt::Debug + Send + Sync {
     /// When the scheduler did not answer, or only in part.
     fn read_adopted(
         &self,
-        said: &[Said],
-        more: &[Said],
-        adopted: &[Adopted<'_>],
-    ) -> Result<Vec<Sighting>, Unreadable> {
+        said: &[CallOutput],
+        more: &[CallOutput],
+        adopted: &[AdoptedJobRef<'_>],
+    ) -> Result<Vec<AdoptedJobState>, Unreadable> {
         let _ = (said, more, adopted);
         Ok(Vec::new())
     }
 
     /// Asks the accounting for adopted jobs, from `since_s` seconds ago on.
-    fn adopted_ends_calls(&self, adopted: &[Adopted<'_>], since_s: u64) -> Vec<Call> {
+    fn adopted_ends_calls(&self, adopted: &[AdoptedJobRef<'_>], since_s: u64) -> Vec<Call> {
         let _ = (adopted, since_s);
         Vec::new()
     }
@@ -255,16 +256,16 @@ pub trait Warden: std::fmt::Debug + Send + Sync {
     /// When there is no accounting, or it did not answer.
     fn read_adopted_ends(
         &self,
-        said: &[Said],
-        adopted: &[Adopted<'_>],
-    ) -> Result<Vec<Sighting>, Unreadable> {
+        said: &[CallOutput],
+        adopted: &[AdoptedJobRef<'_>],
+    ) -> Result<Vec<AdoptedJobState>, Unreadable> {
         let _ = (said, adopted);
         Ok(Vec::new())
     }
 
     /// Cancels adopted jobs whose rows have just been listed with their times of
     /// submission. They have names of their own.
-    fn cancel_adopted_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+    fn cancel_adopted_calls(&self, seen: &[(&QueueRow, Option<u32>)]) -> Vec<Call> {
         let _ = seen;
         Vec::new()
     }

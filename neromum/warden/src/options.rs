@@ -20,7 +20,7 @@ pub enum OptionError {
 
 /// The spellings of an option that is not for users, with blanks between them, and what to do
 /// instead.
-pub(crate) type Refused = (&'static str, &'static str);
+pub(crate) type RefusedOption = (&'static str, &'static str);
 
 /// What to do in the place of options about the time of a start.
 pub(crate) const WHEN: &str = "a run begins when `neroman start` starts it and there is room";
@@ -29,7 +29,7 @@ pub(crate) const AFTER: &str =
     "the run waits for no job of the scheduler; `depends_on:` names experiments that come first";
 
 /// Checks options of which each stands in a word of its own.
-pub(crate) fn check(options: &[String], refused: &[Refused]) -> Result<(), OptionError> {
+pub(crate) fn check(options: &[String], refused: &[RefusedOption]) -> Result<(), OptionError> {
     for option in options {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:;=+@%/*[]()&|~^!".contains(c);
         if !option.starts_with('-') || option.len() < 2 {

@@ -18,7 +18,7 @@ pub struct Site {
     /// Jobs of one user.
     pub own_jobs_max: Option<u64>,
     /// Where ended jobs are found.
-    pub accounting: Accounting,
+    pub accounting: AccountingAccess,
     /// Seconds since the controller was started last, by its own clock: it may have
     /// rolled back then, and lost what it had accepted before.
     pub up_s: Option<u64>,
@@ -48,7 +48,7 @@ pub enum GpusPer {
 
 /// Where ended jobs are found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Accounting {
+pub enum AccountingAccess {
     /// The scheduler did not tell.
     #[default]
     Unknown,

@@ -81,10 +81,11 @@ impl Gather {
             }
         };
         pack.add(hash, content).map_err(at(pack.path()))?;
-        match pack.is_full() {
+        if pack.is_full() {
             // What comes next begins another.
-            true => self.name_pack(),
-            false => Ok(()),
+            self.name_pack()
+        } else {
+            Ok(())
         }
     }
 

@@ -40,7 +40,7 @@ pub use folder::{alone, hashed, leftovers, parse, path, private};
 pub use gather::{Gather, WriteRefused};
 pub use read::{Pack, PackEntry, Packs};
 pub use stamp::Stamp;
-pub use sweep::{Freed, Sweeper, sweep};
+pub use sweep::{SweepTotals, Sweeper, sweep};
 pub use write::Writer;
 
 /// A content.

@@ -11,7 +11,7 @@ use crate::{FOLDER, Hash, Pack, alone, hashed, is_gone, remove, rewrite};
 
 /// What was, or would be, taken away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Freed {
+pub struct SweepTotals {
     /// Files; contents of a pack that is made anew count as files.
     pub files: u64,
     /// Their space.
@@ -43,7 +43,7 @@ pub trait Sweeper {
     ) -> io::Result<bool>;
 
     /// Learns what is gone.
-    fn gone(&mut self, hashes: &HashSet<Hash>, freed: Freed);
+    fn gone(&mut self, hashes: &HashSet<Hash>, freed: SweepTotals);
 
     /// Learns that a pack stays, since it cannot be read or made anew.
     fn stays(&mut self, pack: &Path, error: &io::Error);
@@ -98,7 +98,7 @@ fn file(by: &mut impl Sweeper, hash: Hash, path: &Path) -> io::Result<()> {
     };
     if by.take(&hashes, &mut remove)? {
         let bytes = by.space(&found);
-        by.gone(&hashes, Freed { files: 1, bytes });
+        by.gone(&hashes, SweepTotals { files: 1, bytes });
     }
     Ok(())
 }
@@ -118,12 +118,12 @@ fn contents(store: &Path, by: &mut impl Sweeper, pack: Pack) -> io::Result<()> {
         return Ok(());
     }
     let freed = if whole {
-        Freed {
+        SweepTotals {
             files: 1,
             bytes: pack.path().metadata().map_or(0, |found| by.space(&found)),
         }
     } else {
-        Freed {
+        SweepTotals {
             files: goes.len() as u64,
             bytes,
         }

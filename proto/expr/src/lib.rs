@@ -53,14 +53,14 @@ mod tree;
 mod words;
 
 pub use bind::scope::Scope;
-pub use bind::{BindRecord, Bindings, Bound, Seen};
+pub use bind::{BindRecord, BindingChange, Bindings, Bound};
 pub use eval::candidates::{Candidates, Conflict};
 pub use eval::doubt::Doubt;
 pub use eval::explain::{ExplainedPart, Explanation, NamedValue};
 pub use eval::requirement::{NodeScope, Requirement, UnmetRequirement};
 pub use parse::context::ParseContext;
 pub use parse::{HEIGHT_MAX, MISSING_OPERATOR, TEXT_BYTES_MAX};
-pub use tree::ast::{Asked, NameKind, NameRef, Pick, PickRef};
+pub use tree::ast::{NameForm, NameKind, NameRef, Pick, PickRef};
 pub use tree::cohort::{Cohort, CohortNumber};
 pub use tree::expr::Expr;
 pub use tree::lex::{TAG_BYTES_MAX, is_name_char, is_tag};

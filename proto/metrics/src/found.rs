@@ -36,7 +36,7 @@ pub struct LinePairs {
     /// The step of an earlier line, where this one gives none.
     pub carried: Option<f64>,
     /// How much of its work the job has done, by this line.
-    pub progress: Option<Done>,
+    pub progress: Option<LineProgress>,
     /// Numbers of the line that have a name, or a place of their own, and could not be read.
     pub left_out: u32,
 }
@@ -58,7 +58,7 @@ impl ProgressKind {
 
 /// The progress that a line tells.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Done {
+pub struct LineProgress {
     /// From 0 to 1.
     pub share: f64,
     pub source: ProgressKind,

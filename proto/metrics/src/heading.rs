@@ -126,12 +126,12 @@ fn time_stamp(text: &[u8]) -> Option<usize> {
 
 /// `INFO`, `INFO:`, `INFO:root:`.
 fn level(text: &[u8]) -> Option<usize> {
-    let length = word(text);
+    let length = word_length(text);
     if !is_level(&text[..length]) {
         return None;
     }
     let logger = match text.get(length) {
-        Some(b':') => word(&text[length + 1..]),
+        Some(b':') => word_length(&text[length + 1..]),
         Some(_) | None => 0,
     };
     if logger > 0 && text.get(length + 1 + logger) == Some(&b':') {
@@ -155,7 +155,7 @@ fn logger(text: &[u8]) -> Option<usize> {
     ends.then_some(length)
 }
 
-fn word(text: &[u8]) -> usize {
+fn word_length(text: &[u8]) -> usize {
     text.iter()
         .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.'))
         .count()

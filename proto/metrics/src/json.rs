@@ -104,9 +104,9 @@ impl JsonReader<'_> {
             b'{' | b'[' => None,
             b'"' if depth == 0 && label::is_told_by(&self.path) => self.label(),
             b'"' => self.string(|_| ()),
-            b't' => self.word(b"true"),
-            b'f' => self.word(b"false"),
-            b'n' if self.text[self.at..].starts_with(b"null") => self.word(b"null"),
+            b't' => self.read_word(b"true"),
+            b'f' => self.read_word(b"false"),
+            b'n' if self.text[self.at..].starts_with(b"null") => self.read_word(b"null"),
             _ => self.number(depth),
         }
     }
@@ -187,7 +187,7 @@ impl JsonReader<'_> {
         Some(())
     }
 
-    fn word(&mut self, word: &[u8]) -> Option<()> {
+    fn read_word(&mut self, word: &[u8]) -> Option<()> {
         self.text[self.at..].starts_with(word).then_some(())?;
         self.at += word.len();
         Some(())

@@ -47,7 +47,7 @@ pub fn prefix(text: &[u8]) -> Option<Number> {
     let (value, length, whole) = match rest.first()? {
         b'0'..=b'9' => decimal(rest)?,
         b'.' if rest.get(1).is_some_and(u8::is_ascii_digit) => decimal(rest)?,
-        b'n' | b'N' | b'i' | b'I' => word(rest)?,
+        b'n' | b'N' | b'i' | b'I' => parse_word(rest)?,
         _ => return None,
     };
     let is_percent = rest.get(length) == Some(&b'%');
@@ -327,7 +327,7 @@ fn grouped(rest: &[u8]) -> Option<(f64, usize, bool)> {
     Some((value, length, true))
 }
 
-fn word(rest: &[u8]) -> Option<(f64, usize, bool)> {
+fn parse_word(rest: &[u8]) -> Option<(f64, usize, bool)> {
     let length = rest
         .iter()
         .take_while(|b| b.is_ascii_alphanumeric())

@@ -15,7 +15,7 @@
 use std::cell::LazyCell;
 
 use crate::found::LinePairs;
-pub use crate::found::{Done, ProgressKind};
+pub use crate::found::{LineProgress, ProgressKind};
 use crate::heading;
 use crate::step::{self, CountedSteps, EPOCH};
 use crate::words::is_other_bar;
@@ -60,7 +60,11 @@ impl OuterSteps {
 }
 
 /// The progress by a trimmed line, whose pairs were found already.
-pub fn find(line: &[u8], found: &LinePairs, outer: &mut Option<OuterSteps>) -> Option<Done> {
+pub fn find(
+    line: &[u8],
+    found: &LinePairs,
+    outer: &mut Option<OuterSteps>,
+) -> Option<LineProgress> {
     if let Some(done) = named_done(found) {
         return Some(done);
     }
@@ -128,7 +132,7 @@ pub fn find(line: &[u8], found: &LinePairs, outer: &mut Option<OuterSteps>) -> O
     } else {
         ProgressKind::Bar
     };
-    Some(Done { share, source })
+    Some(LineProgress { share, source })
 }
 
 /// Whether the title of a bar or counter is that of another set, or of a transfer: so it is
@@ -150,9 +154,9 @@ fn is_of_something_else(line: &[u8], found: &LinePairs) -> bool {
 }
 
 /// The progress by a value called `progress` alone.
-pub fn named_done(found: &LinePairs) -> Option<Done> {
+pub fn named_done(found: &LinePairs) -> Option<LineProgress> {
     let source = ProgressKind::Metric;
-    named(found).map(|share| Done { share, source })
+    named(found).map(|share| LineProgress { share, source })
 }
 
 /// Whether a number stands before a `/` or `%`.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::file::FileForm;
 use crate::finder::{Context, Finder};
 use crate::lines::Lines;
-use crate::progress::{Done, ProgressKind};
+use crate::progress::{LineProgress, ProgressKind};
 
 /// Limit of the names in a survey, as of the series of a run.
 const NAMES_MAX: usize = 4096;
@@ -178,12 +178,12 @@ impl Finds {
                 steps: (step, step),
                 values: (value, value),
                 line,
-                text: shown(text),
+                text: display_line(text),
             });
         }
     }
 
-    fn done(&mut self, done: Done) {
+    fn done(&mut self, done: LineProgress) {
         let new = SurveyedProgress {
             lines: 1,
             shares: (done.share, done.share),
@@ -203,7 +203,7 @@ impl Finds {
     fn leave_out(&mut self, line: u64, text: &[u8]) {
         self.partly_read_lines += 1;
         if self.partly_read.len() < PARTLY_READ_MAX {
-            let text = shown(text);
+            let text = display_line(text);
             self.partly_read.push(MissedLine { line, text });
         }
     }
@@ -211,13 +211,13 @@ impl Finds {
     fn miss(&mut self, line: u64, text: &[u8]) {
         self.missed_lines += 1;
         if self.missed.len() < MISSED_MAX {
-            let text = shown(text);
+            let text = display_line(text);
             self.missed.push(MissedLine { line, text });
         }
     }
 }
 
-fn shown(line: &[u8]) -> String {
+fn display_line(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(&line[..line.len().min(SHOWN_BYTES)]);
     text.trim().to_owned()
 }

@@ -66,7 +66,7 @@ pub fn fill<'p>(
 }
 
 /// The text as a person wrote it: `{data.corpus}`.
-pub fn shown(text: &str) -> String {
+pub fn display_text(text: &str) -> String {
     text.replace(BEGIN, "{data.").replace(END, "}")
 }
 
@@ -87,7 +87,7 @@ mod tests {
             filled.as_deref(),
             Ok("--in=/scratch/my corpus/a:{data.corpus}")
         );
-        assert_eq!(shown(&text), "--in={data.corpus}/a:{data.x}");
+        assert_eq!(display_text(&text), "--in={data.corpus}/a:{data.x}");
         assert_eq!(fill("plain", |_| None).as_deref(), Ok("plain"));
     }
 

@@ -267,7 +267,7 @@ pub mod run {
         pub const ALL: [Self; 4] = [Self::Start, Self::Pause, Self::Resume, Self::Close];
 
         /// The verb as an argument.
-        pub const fn word(self) -> &'static str {
+        pub const fn as_str(self) -> &'static str {
             match self {
                 Self::Start => "start",
                 Self::Pause => "pause",
@@ -278,7 +278,7 @@ pub mod run {
 
         /// The verb that an argument names.
         pub fn from_word(word: &str) -> Option<Self> {
-            Self::ALL.into_iter().find(|verb| verb.word() == word)
+            Self::ALL.into_iter().find(|verb| verb.as_str() == word)
         }
     }
 

@@ -93,7 +93,7 @@ pub struct SetName<'a> {
 impl SetName<'_> {
     /// The word of the set, or of the numbered part where there is no set: `train` of `Fold 1
     /// train`, `Fold` of `Fold 1`.
-    pub fn word(&self) -> &str {
+    pub fn keyword(&self) -> &str {
         let words = || self.set.split([' ', '/']);
         let set = words().next_back().filter(|word| is_set(word.as_bytes()));
         set.or_else(|| words().next()).unwrap_or_default()
@@ -101,7 +101,7 @@ impl SetName<'_> {
 
     /// Whether it is of a set of data, and not of a numbered part alone.
     pub fn has_set(&self) -> bool {
-        is_set(self.word().as_bytes())
+        is_set(self.keyword().as_bytes())
     }
 
     /// Whether the set is one to train with.
@@ -175,8 +175,8 @@ mod tests {
             let found = apart(name).map(|one| (one.set, one.base));
             assert_eq!(found, want, "{name}");
         }
-        assert_eq!(apart("Fold 1 train loss").unwrap().word(), "train");
-        assert_eq!(apart("Fold 1 loss").unwrap().word(), "Fold");
+        assert_eq!(apart("Fold 1 train loss").unwrap().keyword(), "train");
+        assert_eq!(apart("Fold 1 loss").unwrap().keyword(), "Fold");
         assert!(apart("Fold 1 Training loss").unwrap().is_training());
         assert!(!apart("Fold 1 loss").unwrap().is_training());
     }

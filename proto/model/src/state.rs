@@ -54,7 +54,7 @@ impl Phase {
     ];
 
     /// The word that is stored and shown.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Queued => "queued",
             Self::Staging => "staging",
@@ -86,7 +86,7 @@ impl Phase {
 
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.as_str())
     }
 }
 
@@ -101,7 +101,7 @@ impl FromStr for Phase {
     fn from_str(text: &str) -> Result<Self, UnknownPhase> {
         Self::ALL
             .into_iter()
-            .find(|phase| phase.word() == text)
+            .find(|phase| phase.as_str() == text)
             .ok_or_else(|| UnknownPhase(text.to_owned()))
     }
 }
@@ -121,18 +121,18 @@ pub enum StateWord {
 
 impl StateWord {
     /// The word itself.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Defined => "defined",
             Self::Paused => "paused",
-            Self::Phase(phase) => phase.word(),
+            Self::Phase(phase) => phase.as_str(),
         }
     }
 }
 
 impl fmt::Display for StateWord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.as_str())
     }
 }
 
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn every_phase_reads_back_as_its_word() {
         for phase in Phase::ALL {
-            assert_eq!(phase.word().parse(), Ok(phase));
+            assert_eq!(phase.as_str().parse(), Ok(phase));
             assert_ne!(phase.is_end(), phase.is_live());
         }
         assert!("gone".parse::<Phase>().is_err());

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use nero_journal::v1::RecordKind;
 use nero_journal::{HEADER_BYTES, RECORD_OVERHEAD, SegmentId, Writer, encode_header};
-use nero_life::fold::{Folded, Part, Position, Taken, fold};
+use nero_life::fold::{FoldResult, Part, Position, FoldOutput, fold};
 use nero_life::journal::Journal;
 use nero_model::RunToken;
 use prost::DecodeError;
@@ -57,12 +57,12 @@ struct WrittenSegment {
 struct FoldedRun {
     journal: Journal,
     positions: [Position; 3],
-    taken: Taken,
+    taken: FoldOutput,
 }
 
 impl FoldedRun {
     /// Folds a part of the segment with this number, from one cut to another; 0 is its beginning.
-    fn take(&mut self, number: usize, segment: &WrittenSegment, from: usize, to: usize) -> Folded {
+    fn take(&mut self, number: usize, segment: &WrittenSegment, from: usize, to: usize) -> FoldResult {
         let (offset, chain) = from.checked_sub(1).map_or((0, 0), |cut| segment.cuts[cut]);
         let part = Part {
             token: RunToken::from_bytes(TOKEN),
@@ -80,7 +80,7 @@ impl FoldedRun {
     fn take_all(&mut self, segments: &[WrittenSegment]) {
         for (number, segment) in segments.iter().enumerate() {
             let folded = self.take(number, segment, 0, segment.cuts.len());
-            assert!(matches!(folded, Folded::Took | Folded::Nothing), "{folded:?}");
+            assert!(matches!(folded, FoldResult::Took | FoldResult::Nothing), "{folded:?}");
         }
     }
 
@@ -107,7 +107,7 @@ pub fn law(bytes: &[u8]) {
         let from = choices.below(cuts);
         let to = from + 1 + choices.below(cuts - from);
         let folded = pieces.take(number, &segments[number], from, to);
-        let is_refused = matches!(folded, Folded::Mismatch | Folded::Refused | Folded::Full);
+        let is_refused = matches!(folded, FoldResult::Mismatch | FoldResult::Refused | FoldResult::Full);
         assert!(!is_refused, "{folded:?}");
     }
     pieces.take_all(&segments);

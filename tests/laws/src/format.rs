@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use nero_format::{
-    Defaults, Definition, FormatErrors, Loaded, RowsOptions, TableOptions, read_rows, read_source,
+    Defaults, Definition, FormatErrors, LoadedSource, RowsOptions, TableOptions, read_rows, read_source,
     read_table,
 };
 
@@ -59,7 +59,7 @@ fn conditions(bytes: &[u8]) -> String {
     serde_json::json!({ "+a": { "command": "p" }, "conditions": { "c": condition } }).to_string()
 }
 
-fn judge(read: Result<Loaded, FormatErrors>) {
+fn judge(read: Result<LoadedSource, FormatErrors>) {
     match read {
         Ok(loaded) => {
             let stored = serde_json::to_string(&loaded.definitions).expect("it is stored");

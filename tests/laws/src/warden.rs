@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use nero_warden::generic::{Generic, Recipe};
 use nero_warden::oge::Oge;
 use nero_warden::slurm::Slurm;
-use nero_warden::{Adopted, End, JobId, JobName, JobRef, Kind, Known, Said, Warden};
+use nero_warden::{AdoptedJobRef, End, JobId, JobName, JobRef, Kind, Known, CallOutput, Warden};
 
 use crate::Choices;
 
@@ -45,7 +45,7 @@ pub fn law(bytes: &[u8]) {
 
 /// Reads the bytes as each of the answers; returns the names in listings and accounts.
 fn read_names(warden: &dyn Warden, bytes: &[u8], name: &JobName) -> Vec<JobName> {
-    let answer = Said {
+    let answer = CallOutput {
         end: End::Code(0),
         out: bytes.to_vec(),
         err: Vec::new(),
@@ -59,7 +59,7 @@ fn read_names(warden: &dyn Warden, bytes: &[u8], name: &JobName) -> Vec<JobName>
         job: JobId(12),
         task: None,
     };
-    let adopted = [Adopted {
+    let adopted = [AdoptedJobRef {
         name,
         job,
         submitted_s: 1_795_502_856,

@@ -4,15 +4,15 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use nero_cluster::lifecycle::Standing;
+use nero_cluster::lifecycle::SubmissionState;
 use nero_model::SubmissionId;
 use nero_tests::cluster::{Cluster, Scheduler};
 use nero_tests::until;
 use nero_warden::oge::Oge;
 use nero_warden::slurm::Slurm;
 use nero_warden::{
-    Call, End, Ended, Fields, Job, JobId, JobName, Known, Order, Queue, Resources, Said, State,
-    SubmissionResult, Tasks, Unreadable, Warden, Word,
+    Call, CallOutput, End, Fields, Job, JobId, JobName, Known, Order, Queue, Resources,
+    SchedulerEnd, State, SubmissionResult, Tasks, Unreadable, Warden, Word,
 };
 
 /// A cluster with its warden, and a program that stands for `neromum job`: it
@@ -83,7 +83,7 @@ impl Site {
         }
     }
 
-    fn run(&self, call: &Call) -> Said {
+    fn run(&self, call: &Call) -> CallOutput {
         let mut child = Command::new(&*call.program)
             .args(call.words.iter().map(AsRef::<str>::as_ref))
             .env_clear()
@@ -99,7 +99,7 @@ impl Site {
             .unwrap_or_else(|error| panic!("{}: {error}", call.program));
         let _ = child.stdin.take().unwrap().write_all(&call.input);
         let output = child.wait_with_output().unwrap();
-        Said {
+        CallOutput {
             end: End::Code(output.status.code().unwrap()),
             out: output.stdout,
             err: output.stderr,
@@ -119,7 +119,7 @@ impl Site {
 
     fn try_queue(&self, names: &[&JobName]) -> Result<Queue, Unreadable> {
         let calls = self.warden.queue_calls(names);
-        let said: Vec<Said> = calls.iter().map(|call| self.run(call)).collect();
+        let said: Vec<CallOutput> = calls.iter().map(|call| self.run(call)).collect();
         let known: Vec<Known<'_>> = names.iter().map(|name| Known { name, job: None }).collect();
         self.warden.read_queue(&said, &known)
     }
@@ -234,11 +234,15 @@ fn the_accounting_tells_the_batch_tasks_code(scheduler: Scheduler) {
     let name = &order.name;
     until("the accounting to have it", || {
         let calls = site.warden.ends_calls(&[name], 3600);
-        let said: Vec<Said> = calls.iter().map(|call| site.run(call)).collect();
+        let said: Vec<CallOutput> = calls.iter().map(|call| site.run(call)).collect();
         let records = site.warden.read_ends(&said, &[name]);
         let records = records.unwrap_or_else(|error| panic!("{error}: {said:?}"));
         match &records[..] {
-            [one] if one.state == State::Ended(Ended::Failed) && one.exit == Some((3, 0)) => Ok(()),
+            [one]
+                if one.state == State::Ended(SchedulerEnd::Failed) && one.exit == Some((3, 0)) =>
+            {
+                Ok(())
+            }
             _ => Err(records),
         }
     });
@@ -311,11 +315,14 @@ fn a_submission_whose_answer_was_lost_is_found_by_its_name_and_made_once() {
     let order = site.order(None);
     let name = &order.name;
     site.cluster.signal("slurmctld", "STOP");
-    let mut standing = Standing::NEW;
+    let mut standing = SubmissionState::NEW;
     standing.sent();
     // sbatch gives up after MessageTimeout; the request lies in the socket.
     standing.answered(site.submit(&order));
-    assert!(matches!(standing, Standing::InDoubt { .. }), "{standing:?}");
+    assert!(
+        matches!(standing, SubmissionState::InDoubt { .. }),
+        "{standing:?}"
+    );
     site.cluster.signal("slurmctld", "CONT");
     let begun = std::time::Instant::now();
     until("a listing to show it", || {
@@ -326,7 +333,7 @@ fn a_submission_whose_answer_was_lost_is_found_by_its_name_and_made_once() {
         standing.listed(asked_ms, &queue, name);
         assert!(!standing.is_intended(), "{queue:?}");
         match &standing {
-            Standing::Accepted(_) => Ok(()),
+            SubmissionState::Accepted(_) => Ok(()),
             other => Err((other.clone(), "not listed")),
         }
     });

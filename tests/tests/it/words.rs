@@ -457,7 +457,7 @@ fn each_field_of_a_later_version_is_kept_and_refused_at_start_with_its_place() {
 
 /// The names of the facts that `help` and the manual list.
 fn names_of_facts() -> Vec<&'static str> {
-    nero_expr::Fact::ALL.map(nero_expr::Fact::word).to_vec()
+    nero_expr::Fact::ALL.map(nero_expr::Fact::as_str).to_vec()
 }
 
 #[test]

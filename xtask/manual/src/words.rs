@@ -91,13 +91,14 @@ pub fn settings() -> Chapter {
 /// `expressions.md`.
 pub fn expressions(root: &Path) -> Result<Chapter, String> {
     let facts = source::documented(root, "proto/expr/src/words/fact.rs", "pub enum Fact {")?;
-    let facts = Fact::ALL.map(|fact| row(fact.word(), fact.kind(), source::of(&facts, &fact)));
+    let facts = Fact::ALL.map(|fact| row(fact.as_str(), fact.kind(), source::of(&facts, &fact)));
     let nodes = source::documented(root, "proto/expr/src/words/node.rs", "pub enum NodeFact {")?;
-    let nodes = NodeFact::ALL.map(|fact| row(fact.word(), fact.kind(), source::of(&nodes, &fact)));
+    let nodes =
+        NodeFact::ALL.map(|fact| row(fact.as_str(), fact.kind(), source::of(&nodes, &fact)));
     let folds = source::documented(root, "proto/expr/src/words/past.rs", "pub enum Fold {")?;
     let folds = Fold::ALL.map(|fold| {
         let about = source::of(&folds, &fold)?;
-        Ok([typed(&format!("{}(loss)", fold.word())), about])
+        Ok([typed(&format!("{}(loss)", fold.as_str())), about])
     });
     let actions: Vec<String> = ACTIONS.iter().map(|word| typed(word)).collect();
     let heads = ["word", "kind", "means"];

@@ -7,7 +7,7 @@ use crate::clock::{self, MS};
 use crate::launcher::run::{RunKey, Supervision};
 use crate::launcher::watch::{self, WatcherState};
 use crate::slot::{JobStage, ShimStage};
-use crate::sys::{self, Ended};
+use crate::sys::{self, ChildEnd};
 use crate::tree::{Member, signal_one};
 
 /// Interval of looks at processes for which the kernel has no handle.
@@ -173,7 +173,7 @@ impl Launcher {
     }
 
     /// A shim ended and was reaped: after its last record, or before.
-    pub(super) fn shim_ended(&mut self, key: RunKey, _ended: &Ended) {
+    pub(super) fn shim_ended(&mut self, key: RunKey, _ended: &ChildEnd) {
         let Some(Supervision::Shim { slot, .. }) = self.runs.get(&key).map(|run| &run.care) else {
             return;
         };
@@ -256,7 +256,7 @@ impl Launcher {
     }
 
     /// A watcher of ours ended and was reaped.
-    pub(super) fn watcher_ended(&mut self, key: RunKey, ended: &Ended) {
+    pub(super) fn watcher_ended(&mut self, key: RunKey, ended: &ChildEnd) {
         let now_ns = clock::now_ns();
         let Some(run) = self.runs.get_mut(&key) else {
             return;

@@ -35,9 +35,9 @@ use crate::journal::Segment;
 use crate::launcher::link::Connection;
 use crate::launcher::run::{LaunchedRun, RunKey, Supervision};
 use crate::launcher::watch::Watch;
-use crate::plan::{Own, Plan};
+use crate::plan::{LauncherState, Plan};
 use crate::slots::Slots;
-use crate::sys::{self, ChildrenState, Forked};
+use crate::sys::{self, ChildrenState, ForkSide};
 
 /// Time that a shim lives before neromum gets the news that it runs.
 const ANNOUNCE_NS: u64 = 10 * MS;
@@ -66,7 +66,7 @@ enum Child {
 
 /// The launcher's state.
 struct Launcher {
-    own: Own,
+    own: LauncherState,
     socket: PathBuf,
     listener: OwnedFd,
     epoll: OwnedFd,
@@ -266,10 +266,10 @@ impl Launcher {
         let strays = plan.strays;
         let forked_ns = clock::boot_ns();
         let pid = match sys::fork() {
-            Ok(Forked::Child) => {
+            Ok(ForkSide::Child) => {
                 crate::shim::run(plan, &self.own, slot, forked_ns, highest, &crash)
             }
-            Ok(Forked::Parent(pid)) => pid,
+            Ok(ForkSide::Parent(pid)) => pid,
             Err(error) => {
                 self.slots.give(slot);
                 return Err(error);
@@ -310,7 +310,7 @@ impl Launcher {
 
     /// Handles every child that ended. Its records are written before it is reaped.
     fn collect(&mut self) {
-        while let ChildrenState::Ended(ended) = sys::look() {
+        while let ChildrenState::Ended(ended) = sys::children_state() {
             match self.children.get(&ended.pid).copied() {
                 Some(Child::Leader(key)) => self.leader_ended(key, &ended),
                 Some(Child::Shim(key)) => {

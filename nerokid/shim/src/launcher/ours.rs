@@ -11,14 +11,14 @@ use nero_journal::v1::changed::What;
 use super::{Child, Launcher};
 use crate::clock;
 use crate::keeper::{Exit, Keeper};
-use crate::launcher::run::{LaunchedRun, Ours, RunKey, Supervision};
+use crate::launcher::run::{LaunchedRun, RunKey, SupervisedRun, Supervision};
 use crate::procfs;
-use crate::sys::{self, Ended};
+use crate::sys::{self, ChildEnd};
 use crate::tree::{Member, Members, Names, Roots, SweepResult};
 
 impl Launcher {
     /// Puts a run that we look after back into its place, or ends it.
-    pub(super) fn settle(&mut self, key: RunKey, ours: Box<Ours>) {
+    pub(super) fn settle(&mut self, key: RunKey, ours: Box<SupervisedRun>) {
         let done = ours.keeper.is_done();
         for pid in ours.keeper.helpers().into_iter().flatten() {
             self.children.insert(pid, Child::Helper(key));
@@ -57,7 +57,7 @@ impl Launcher {
             ours.keeper.journal.give_segment(segment);
         }
         let run = &*run;
-        let Ours {
+        let SupervisedRun {
             keeper,
             leader,
             is_parent,
@@ -89,7 +89,7 @@ impl Launcher {
     }
 
     /// The main process, our child, ended; it is reaped once its record is written.
-    pub(super) fn leader_ended(&mut self, key: RunKey, ended: &Ended) {
+    pub(super) fn leader_ended(&mut self, key: RunKey, ended: &ChildEnd) {
         self.with_keeper(key, |keeper, now_ns, _| {
             keeper.leader_ended(Exit::Seen(*ended), now_ns);
         });
@@ -99,14 +99,14 @@ impl Launcher {
     }
 
     /// A child ended that speaks to the runtime of a run's container.
-    pub(super) fn helper_ended(&mut self, key: RunKey, ended: &Ended) {
+    pub(super) fn helper_ended(&mut self, key: RunKey, ended: &ChildEnd) {
         self.with_keeper(key, |keeper, now_ns, _| keeper.helper_ended(ended, now_ns));
         self.check_empty(key);
         self.reschedule(key);
     }
 
     /// A process ended that we had adopted when its parent died.
-    pub(super) fn orphan_ended(&mut self, ended: &Ended) {
+    pub(super) fn orphan_ended(&mut self, ended: &ChildEnd) {
         let keys: Vec<RunKey> = self
             .runs
             .iter()
@@ -207,7 +207,11 @@ impl Launcher {
 }
 
 /// The processes of a run that we look after.
-pub(super) fn tree_of(run: &LaunchedRun, ours: &Ours, not_orphans: &HashSet<i32>) -> Vec<Member> {
+pub(super) fn tree_of(
+    run: &LaunchedRun,
+    ours: &SupervisedRun,
+    not_orphans: &HashSet<i32>,
+) -> Vec<Member> {
     let roots = roots(run, ours.leader, ours.is_parent, &ours.known, not_orphans);
     let members = Members::list(Roots::These(&roots));
     members.as_slice().to_vec()

@@ -78,7 +78,7 @@ pub enum Supervision {
         handle: Option<OwnedFd>,
     },
     /// This launcher, since the shim is dead.
-    Ours(Box<Ours>),
+    Ours(Box<SupervisedRun>),
     /// None yet: the run's folder or processes cannot be read just now.
     Unseen,
     /// None: the run ended, and its watcher still reads.
@@ -87,7 +87,7 @@ pub enum Supervision {
 
 /// A run that we look after ourselves.
 #[derive(Debug)]
-pub struct Ours {
+pub struct SupervisedRun {
     /// The keeper that a shim would have.
     pub keeper: Keeper,
     /// The job's main process.

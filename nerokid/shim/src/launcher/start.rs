@@ -1,7 +1,7 @@
 //! From a program just started to a launcher that may fork: alone on its
 //! socket, detached from the process that started it, clean.
 //!
-//! Called once, by `run`; keeps in [`Own`] the inherited state that jobs shall
+//! Called once, by `run`; keeps in [`LauncherState`] the inherited state that jobs shall
 //! have.
 
 use std::fs::{File, OpenOptions};
@@ -16,7 +16,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::oom::OomEvents;
-use crate::plan::Own;
+use crate::plan::LauncherState;
 use crate::sys::{self, ChildStack};
 
 /// Amount by which a job's `oom_score_adj` is raised, and the highest value.
@@ -30,7 +30,7 @@ const BACKLOG: i32 = 64;
 #[derive(Debug)]
 pub struct ListeningLauncher {
     /// State that it inherited.
-    pub own: Own,
+    pub own: LauncherState,
     /// Lock file, held as long as the launcher lives.
     pub lock: File,
     /// Socket on which neromum connects.
@@ -104,7 +104,7 @@ fn detach(log: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn own(umask: Mode, in_allocation: bool) -> io::Result<Own> {
+fn own(umask: Mode, in_allocation: bool) -> io::Result<LauncherState> {
     let limits = [Resource::Core, Resource::Nofile].map(|which| (which, getrlimit(which)));
     // A core file could contain arguments and environments of users; many
     // guarded runs need many handles.
@@ -123,7 +123,7 @@ fn own(umask: Mode, in_allocation: bool) -> io::Result<Own> {
         .ok()
         .and_then(|text| text.trim().parse::<i32>().ok())
         .unwrap_or(0);
-    Ok(Own {
+    Ok(LauncherState {
         process: ProcessId::own()?,
         umask,
         limits,

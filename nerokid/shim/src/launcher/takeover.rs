@@ -17,13 +17,13 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::{Child, Launcher};
 use crate::clock::{self, MS};
-use crate::closing::Closing;
+use crate::closing::ClosingCommands;
 use crate::core::{self, Core};
 use crate::journal::{Journal, KeeperRecord};
 use crate::keeper::{self, Exit, Keeper};
 use crate::launcher::evidence::Evidence;
 use crate::launcher::ours::tree_of;
-use crate::launcher::run::{LaunchedRun, Ours, RunKey, SegmentToMake, Supervision};
+use crate::launcher::run::{LaunchedRun, RunKey, SegmentToMake, SupervisedRun, Supervision};
 use crate::procfs;
 use crate::slot::{JobStage, ShimStage, Slot};
 use crate::sys::{self, ChildrenState};
@@ -214,7 +214,7 @@ impl Launcher {
         self.reschedule(key);
     }
 
-    fn ours(&self, key: RunKey, legacy: Legacy) -> Option<Box<Ours>> {
+    fn ours(&self, key: RunKey, legacy: Legacy) -> Option<Box<SupervisedRun>> {
         let run = self.runs.get(&key)?;
         let now_ns = clock::now_ns();
         let evidence = &legacy.evidence;
@@ -270,7 +270,7 @@ impl Launcher {
             )
             .ok()
         };
-        Some(Box::new(Ours {
+        Some(Box::new(SupervisedRun {
             keeper: Keeper {
                 core,
                 journal: Journal::new(segment.make()),
@@ -303,12 +303,12 @@ impl Launcher {
 }
 
 /// Removal of a run's container, where it has one.
-fn closing(run: &LaunchedRun, has_ended: bool) -> Option<Closing> {
+fn closing(run: &LaunchedRun, has_ended: bool) -> Option<ClosingCommands> {
     let incarnation = run.subject.incarnation;
     if !names::container(Path::new(&run.run_dir), incarnation).exists() {
         return None;
     }
-    let closing = Closing::new(&run.run_dir, incarnation)?;
+    let closing = ClosingCommands::new(&run.run_dir, incarnation)?;
     Some(if has_ended { closing.over() } else { closing })
 }
 

@@ -6,7 +6,7 @@
 use std::os::fd::OwnedFd;
 
 use crate::clock::MS;
-use crate::sys::{self, Forked, Strings};
+use crate::sys::{self, ForkSide, Strings};
 
 /// How long a job has to live before it gets a watcher.
 pub const AFTER_NS: u64 = 200 * MS;
@@ -131,8 +131,8 @@ pub fn spawn(program: &[String], run_dir: &str, incarnation: u32) -> Option<i32>
         .collect();
     let env = Strings::new(environment.iter().map(Vec::as_slice))?;
     match sys::fork() {
-        Ok(Forked::Parent(pid)) => Some(pid),
-        Ok(Forked::Child) => {
+        Ok(ForkSide::Parent(pid)) => Some(pid),
+        Ok(ForkSide::Child) => {
             let _ = rustix::process::setsid();
             sys::unblock_signals();
             sys::exec(&path, &argv, &env);

@@ -23,11 +23,11 @@ use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::fault::Fault;
-use crate::say::Out;
+use crate::say::VerbOutput;
 use crate::session::AUTHOR;
 
 pub use environment::for_jobs;
-pub use silence::{Silence, Whose};
+pub use silence::{AwaitedNodes, Silence};
 pub use spawn::{Program, last_lines, lock};
 
 /// How long a daemon may take to say hello.
@@ -157,7 +157,7 @@ impl Client {
 
     /// Makes a watch over the next calls, which wait for answers of these
     /// nodes.
-    pub fn silence(&self, out: Out, whose: Whose) -> Silence {
+    pub fn silence(&self, out: VerbOutput, whose: AwaitedNodes) -> Silence {
         Silence::new(self.man.clone(), out, whose)
     }
 

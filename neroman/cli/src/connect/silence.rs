@@ -10,7 +10,7 @@ use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{ListRequest, NodeView, NodesRequest, Selection};
 use tonic::transport::Channel;
 
-use crate::say::{Out, progress};
+use crate::say::{VerbOutput, progress};
 
 /// An answer within this time needs no report.
 const QUIET: Duration = Duration::from_millis(1500);
@@ -21,7 +21,7 @@ const LOOKS: usize = 10;
 
 /// Whose answers a verb waits for.
 #[derive(Clone, Debug)]
-pub enum Whose {
+pub enum AwaitedNodes {
     /// Of every node.
     All,
     /// Of this one.
@@ -34,13 +34,13 @@ pub enum Whose {
 #[derive(Debug)]
 pub struct Silence {
     man: ManClient<Channel>,
-    out: Out,
-    whose: Whose,
+    out: VerbOutput,
+    whose: AwaitedNodes,
     said: BTreeSet<String>,
 }
 
 impl Silence {
-    pub(super) fn new(man: ManClient<Channel>, out: Out, whose: Whose) -> Self {
+    pub(super) fn new(man: ManClient<Channel>, out: VerbOutput, whose: AwaitedNodes) -> Self {
         Self {
             man,
             out,
@@ -54,7 +54,7 @@ impl Silence {
         let looking = async {
             tokio::time::sleep(QUIET).await;
             for _ in 0..LOOKS {
-                self.look().await;
+                self.check_nodes().await;
                 tokio::time::sleep(AGAIN).await;
             }
         };
@@ -66,7 +66,7 @@ impl Silence {
         work.await
     }
 
-    async fn look(&mut self) {
+    async fn check_nodes(&mut self) {
         let asked_ms = now_ms();
         // If the daemon cannot tell now, the verb's own call reports why.
         let Ok(reply) = self.man.nodes(NodesRequest { as_known: false }).await else {
@@ -93,9 +93,9 @@ impl Silence {
     /// The names of the nodes; `None` for all.
     async fn wanted(&mut self) -> Result<Option<BTreeSet<String>>, tonic::Status> {
         let picked = match &self.whose {
-            Whose::All => return Ok(None),
-            Whose::Node(name) => return Ok(Some([name.clone()].into())),
-            Whose::Picked(selection) => selection.clone(),
+            AwaitedNodes::All => return Ok(None),
+            AwaitedNodes::Node(name) => return Ok(Some([name.clone()].into())),
+            AwaitedNodes::Picked(selection) => selection.clone(),
         };
         let asked = ListRequest {
             selection: Some(picked),

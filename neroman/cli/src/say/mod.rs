@@ -23,14 +23,14 @@ pub use screen::Screen;
 
 /// The outputs of a verb.
 #[derive(Clone, Copy, Debug)]
-pub struct Out {
+pub struct VerbOutput {
     /// The properties of the terminal.
     pub screen: Screen,
     /// Whether the verb was typed with `--json`.
     pub as_json: bool,
 }
 
-impl Out {
+impl VerbOutput {
     /// Writes text that was made safe already.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ impl Out {
     /// Writes a line that was made safe already.
     ///
     /// # Errors
-    /// As [`Out::text`].
+    /// As [`VerbOutput::text`].
     pub fn line(&self, line: &str) -> Result<(), Stop> {
         self.text(&format!("{line}\n"))
     }
@@ -50,7 +50,7 @@ impl Out {
     /// Writes text of others: as it is to a pipe, escaped to a terminal.
     ///
     /// # Errors
-    /// As [`Out::text`].
+    /// As [`VerbOutput::text`].
     pub fn raw(&self, text: &[u8]) -> Result<(), Stop> {
         if self.screen.tty {
             self.text(&Safe::lines(text).to_string())
@@ -62,7 +62,7 @@ impl Out {
     /// Writes bytes as they are.
     ///
     /// # Errors
-    /// As [`Out::text`].
+    /// As [`VerbOutput::text`].
     pub fn bytes(&self, bytes: &[u8]) -> Result<(), Stop> {
         let mut stdout = io::stdout().lock();
         stdout
@@ -74,7 +74,7 @@ impl Out {
     /// Writes one JSON document on a line of its own.
     ///
     /// # Errors
-    /// As [`Out::text`].
+    /// As [`VerbOutput::text`].
     pub fn json(&self, value: &Value) -> Result<(), Stop> {
         self.line(&json::print(value))
     }
@@ -82,7 +82,7 @@ impl Out {
     /// Prints a reply: its fields as a document with `--json`, else its notes and its text.
     ///
     /// # Errors
-    /// As [`Out::text`].
+    /// As [`VerbOutput::text`].
     pub fn reply(
         &self,
         notes: &[String],

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::args::Config as Args;
 use crate::fault::{Fault, Stop, code};
-use crate::say::Out;
+use crate::say::VerbOutput;
 use crate::session::{Session, home, read_config};
 use crate::verb::node;
 
@@ -62,7 +62,7 @@ async fn leads_to_its_runs(session: &mut Session, key: &str, value: &str) -> Res
     Ok(())
 }
 
-fn show(out: &Out, with_origin: bool) -> Result<u8, Stop> {
+fn show(out: &VerbOutput, with_origin: bool) -> Result<u8, Stop> {
     let home = home()?;
     let config = read_config(&home)?;
     let origins = config.origins(&home, |name| std::env::var(name).ok());
@@ -111,7 +111,7 @@ fn as_text(origins: &[Origin], with_origin: bool) -> String {
 /// Longer values do not push the last column away.
 const VALUE_CHARS: usize = 50;
 
-fn set(out: &Out, key: &str, value: &str) -> Result<u8, Stop> {
+fn set(out: &VerbOutput, key: &str, value: &str) -> Result<u8, Stop> {
     let path = home()?.config;
     let value = if value.trim() == "null" { "" } else { value };
     let edit = Edit::Set {

@@ -72,7 +72,7 @@ fn quoted(word: &str) -> String {
 
 /// How a daemon came to its end.
 #[derive(Debug)]
-pub enum Served {
+pub enum ServeOutcome {
     /// It was told to stop.
     Stopped,
     /// Another daemon of this home has the lock. Which one, where it wrote that
@@ -90,7 +90,7 @@ pub struct ServeError {
 }
 
 /// Runs the daemon of a home in this process, until it is told to stop.
-pub type ServeFunction = fn(Home) -> Result<Served, ServeError>;
+pub type ServeFunction = fn(Home) -> Result<ServeOutcome, ServeError>;
 
 /// `daemon run`.
 pub fn serve(own_session: bool, daemon: ServeFunction) -> Result<u8, Fault> {
@@ -107,7 +107,7 @@ pub fn serve(own_session: bool, daemon: ServeFunction) -> Result<u8, Fault> {
     match served {
         // The client that started this process finds the other daemon by
         // itself.
-        Served::Held(holder) if !own_session => {
+        ServeOutcome::Held(holder) if !own_session => {
             let who = match holder {
                 Some(holder) => format!(
                     "process {} on {}, which answers at {}",
@@ -119,7 +119,7 @@ pub fn serve(own_session: bool, daemon: ServeFunction) -> Result<u8, Fault> {
             };
             eprintln!("the daemon runs already: {}", Safe::line(&who));
         }
-        Served::Held(_) | Served::Stopped => {}
+        ServeOutcome::Held(_) | ServeOutcome::Stopped => {}
     }
     Ok(code::OK)
 }

@@ -15,8 +15,8 @@ use crate::session::{Session, zone};
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &args::Diff) -> Result<u8, Stop> {
-    let one = shown(session, &args.one).await?;
-    let other = shown(session, &args.other).await?;
+    let one = fetch_facts(session, &args.one).await?;
+    let other = fetch_facts(session, &args.other).await?;
     let runs = [&one, &other].map(name);
     for (reply, run) in [&one, &other].into_iter().zip(&runs) {
         if reply.run.is_none() {
@@ -43,7 +43,7 @@ pub async fn run(session: &mut Session, args: &args::Diff) -> Result<u8, Stop> {
 }
 
 /// All facts of an experiment or run.
-pub(super) async fn shown(session: &mut Session, what: &str) -> Result<ShowReply, Fault> {
+pub(super) async fn fetch_facts(session: &mut Session, what: &str) -> Result<ShowReply, Fault> {
     let asked = ShowRequest {
         what: what.to_owned(),
         zone: zone(),

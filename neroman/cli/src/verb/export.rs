@@ -18,7 +18,7 @@ use serde_json::Value;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-use super::diff::shown;
+use super::diff::fetch_facts;
 use super::results::{check_ours, wrote};
 use crate::args::Export;
 use crate::connect::CHANGE_DEADLINE;
@@ -53,7 +53,7 @@ pub async fn run(session: &mut Session, args: &Export) -> Result<u8, Stop> {
     let mut runs = Vec::new();
     for view in views {
         let run = json::run_id(view.id, view.run).unwrap_or_default();
-        runs.push((view, shown(session, &run).await?));
+        runs.push((view, fetch_facts(session, &run).await?));
     }
     let mut scrubber =
         Scrubber::new(std::env::vars_os().filter_map(|(name, value)| {

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use super::listed::list;
 use super::wait::{is_news, notice_text};
 use crate::args::Logs;
-use crate::connect::{Next, READ_DEADLINE, Whose};
+use crate::connect::{AwaitedNodes, Next, READ_DEADLINE};
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, selection};
 
@@ -64,7 +64,7 @@ pub async fn run(session: &mut Session, args: &Logs) -> Result<u8, Stop> {
 async fn alone(session: &mut Session, asked: LogsRequest) -> Result<u8, Stop> {
     let mut printer = Printer::plain("");
     let notices = Some(Notices::default());
-    let printed = one(session, asked, &mut printer, notices).await?;
+    let printed = print_run(session, asked, &mut printer, notices).await?;
     note_stderr(session, &printed, printer.name());
     Ok(code::OK)
 }
@@ -144,7 +144,7 @@ async fn several(
             ..asked.clone()
         };
         let mut printer = Printer::plain(run);
-        let ended = one(session, asked, &mut printer, Some(Notices::default())).await;
+        let ended = print_run(session, asked, &mut printer, Some(Notices::default())).await;
         // What follows, an error too, begins a line of its own.
         printer.end_line(&session.out)?;
         match ended {
@@ -203,7 +203,7 @@ async fn together(
                 }
             };
             let ended = tokio::select! {
-                ended = one(&mut beside, asked, &mut printer, notices) => ended,
+                ended = print_run(&mut beside, asked, &mut printer, notices) => ended,
                 () = never_begins => Ok(OutputPlace::Something),
             };
             printer.end_line(&beside.out)?;
@@ -271,7 +271,7 @@ fn of(name: &str) -> String {
 
 /// The log of one run. Its name begins what is noted, where several are shown. Without
 /// `notices` it is told elsewhere what becomes of its node.
-async fn one(
+async fn print_run(
     session: &mut Session,
     mut asked: LogsRequest,
     printer: &mut Printer,
@@ -280,7 +280,7 @@ async fn one(
     let of = of(printer.name());
     'log: loop {
         let out = session.out;
-        let whose = Whose::Picked(selection(std::slice::from_ref(&asked.what)));
+        let whose = AwaitedNodes::Picked(selection(std::slice::from_ref(&asked.what)));
         let mut silence = session.silence(whose).await?;
         let client = session.client().await?;
         let mut chunks = client

@@ -42,7 +42,7 @@ use crate::session::Session;
 /// # Errors
 /// The error that is printed instead of a result.
 pub async fn run(session: &mut Session, typed: &TypedVerb) -> Result<u8, Stop> {
-    match one(session, &typed.verb).await {
+    match run_verb(session, &typed.verb).await {
         Err(Stop::Fault(fault)) => {
             let fault = on_node::hinted(session, *fault, &typed.picked).await;
             Err(fault.into())
@@ -51,7 +51,7 @@ pub async fn run(session: &mut Session, typed: &TypedVerb) -> Result<u8, Stop> {
     }
 }
 
-async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
+async fn run_verb(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
     match verb {
         Verb::Add(args) => change::add::run(session, args).await,
         Verb::Run(args) => change::run::run(session, args).await,

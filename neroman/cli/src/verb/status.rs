@@ -12,7 +12,7 @@ use super::{node, watch};
 use crate::args::Status;
 use crate::fault::{Fault, Stop, code};
 use crate::say::experiments::as_table;
-use crate::say::{Out, Screen, overview};
+use crate::say::{Screen, VerbOutput, overview};
 use crate::session::{Session, selection};
 
 /// Runs the verb.
@@ -119,14 +119,13 @@ pub async fn on_set(
     nodes.extend(reply.nodes.iter().map(node::usage_as_text));
     let lines = u16::try_from(nodes.lines().count() + 1).unwrap_or(u16::MAX);
     screen.height = screen.height.saturating_sub(lines);
-    let experiments = match there.experiments.is_empty() {
-        true => "no experiment runs there, ran there last, or waits for it\n".to_owned(),
+    let experiments = if there.experiments.is_empty() {
+        "no experiment runs there, ran there last, or waits for it\n".to_owned()
+    } else {
         // A note that the selection picks nothing would name words that the
         // user did not type.
-        false => {
-            there.notes.clear();
-            as_text(&screen, &mut there, args)?
-        }
+        there.notes.clear();
+        as_text(&screen, &mut there, args)?
     };
     session.out.text(&format!("{nodes}\n{experiments}"))?;
     Ok(code::OK)
@@ -176,7 +175,7 @@ async fn found(session: &mut Session, args: &Status) -> Result<StatusSubject, St
 
 /// What is asked for besides the selection: where an overview may be shown, what all experiments
 /// have in common, and no more of them than the screen has lines.
-fn asked(out: &Out, args: &Status) -> ListRequest {
+fn asked(out: &VerbOutput, args: &Status) -> ListRequest {
     let mut asked = ListRequest {
         facts: asked_facts(args),
         ..ListRequest::default()

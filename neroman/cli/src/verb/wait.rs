@@ -150,7 +150,7 @@ fn print(session: &Session, heard: &WaitEvents, is_late: bool) -> Result<u8, Sto
 fn is_live(view: &ExperimentView) -> bool {
     Phase::ALL
         .iter()
-        .any(|phase| phase.word() == view.state && phase.is_live())
+        .any(|phase| phase.as_str() == view.state && phase.is_live())
 }
 
 /// The events while waiting.

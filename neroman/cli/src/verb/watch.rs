@@ -14,7 +14,7 @@ use super::status::{asked_facts, column_names};
 use crate::args::Status;
 use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
-use crate::say::{Out, Screen, experiments, overview};
+use crate::say::{Screen, VerbOutput, experiments, overview};
 use crate::session::{Session, selection};
 
 /// Between two drawings on a terminal.
@@ -63,7 +63,7 @@ pub async fn run(session: &mut Session, args: &Status, picked: &[String]) -> Res
 
 /// The content of the screen.
 struct ScreenContent {
-    out: Out,
+    out: VerbOutput,
     views: BTreeMap<u64, ExperimentView>,
     /// Notes besides.
     notes: Vec<String>,
@@ -79,7 +79,7 @@ struct ScreenContent {
 }
 
 impl ScreenContent {
-    fn new(out: Out, args: &Status) -> Self {
+    fn new(out: VerbOutput, args: &Status) -> Self {
         Self {
             out,
             totals: None,

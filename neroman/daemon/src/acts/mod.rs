@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use nero_agents::nerokid;
 use nero_life::acts::{self, CommandOf, LocalCommand};
-use nero_life::journal::Ran;
+use nero_life::journal::CommandEnd;
 use nero_life::state::State;
 use nero_model::paths::{self, act};
 use nero_model::{Home, RunId};
@@ -42,7 +42,7 @@ const RESPONSES_MAX: usize = 8;
 pub(crate) async fn run(man: Man) {
     let (home, ledger, clock) = (man.home.clone(), man.ledger.clone(), man.clock);
     let mut states = ledger.watch(Audience::Commands);
-    let mut at_work: JoinSet<(LocalCommand, Ran)> = JoinSet::new();
+    let mut at_work: JoinSet<(LocalCommand, CommandEnd)> = JoinSet::new();
     let mut begun: BTreeMap<RunId, Vec<LocalCommand>> = BTreeMap::new();
     let mut rooms: BTreeMap<String, Arc<Semaphore>> = BTreeMap::new();
     states.mark_changed();
@@ -72,7 +72,7 @@ pub(crate) async fn run(man: Man) {
                         Err(why) => (format!("not run: {why}"), String::new()),
                     };
                     let at_ms = clock.now_ms();
-                    (command, Ran { at_ms, how, output })
+                    (command, CommandEnd { at_ms, how, output })
                 });
             }
         }
@@ -187,7 +187,10 @@ async fn carry_out(
             definition.collection().to_owned(),
         ),
         ("NERO_NODE".to_owned(), run.node_word().to_owned()),
-        ("NERO_STATE".to_owned(), run.word().word().to_owned()),
+        (
+            "NERO_STATE".to_owned(),
+            run.state_word().as_str().to_owned(),
+        ),
         ("NERO_RESULTS".to_owned(), run.results().folder().to_owned()),
     ];
     let (limit_s, line) = match &command.of {

@@ -9,7 +9,7 @@ use nero_model::{ExperimentId, Phase, StateWord};
 use nero_table::child::CellToWrite;
 
 use nero_life::experiment::{Experiment, Origin};
-use nero_life::now::Now;
+use nero_life::now::PresentTime;
 use nero_life::pasts::{self, Pasts};
 use nero_life::scope::Sight;
 use nero_life::state::State;
@@ -71,7 +71,7 @@ impl Columns {
         &mut self,
         state: &State,
         origin: &Origin,
-        now: &Now,
+        now: &PresentTime,
     ) -> BTreeMap<ExperimentId, ShownRow> {
         let offset = origin.source.table.as_ref().map_or(0, |table| table.offset);
         let mut rows = BTreeMap::new();
@@ -102,11 +102,11 @@ impl Columns {
     /// Whether a cell that holds this text of the owner gets its state. `TODO` is as good a word
     /// for an experiment that was never started as ours.
     pub(super) fn replaces(&self, cell: &CellToWrite, text: &str) -> bool {
-        let unstarted = CellValue::Text(StateWord::Defined.word().to_owned());
+        let unstarted = CellValue::Text(StateWord::Defined.as_str().to_owned());
         self.is_over(cell.heading, text) && cell.value != Some(unstarted)
     }
 
-    fn values(&mut self, experiment: &Experiment, now: &Now) -> RowValues {
+    fn values(&mut self, experiment: &Experiment, now: &PresentTime) -> RowValues {
         if let Some((revision, values)) = self.before.get(&experiment.id)
             && *revision == experiment.revision
             && !self.uses_clock
@@ -117,14 +117,14 @@ impl Columns {
         let columns = self.bound.columns.iter().zip(&self.exprs);
         let values = columns.map(|(column, expr)| match (&column.shows, expr) {
             (ShownValue::State, _) => {
-                let word = experiment.state().word();
+                let word = experiment.state().as_str();
                 let edited = experiment
                     .current()
                     .filter(|run| experiment.is_edited_since(run));
                 let text = edited.map_or_else(|| word.to_owned(), |_| text::edited_since(word));
                 Some(CellValue::Text(text))
             }
-            (ShownValue::Expression(text), Some(_)) if text == Fact::Reason.word() => {
+            (ShownValue::Expression(text), Some(_)) if text == Fact::Reason.as_str() => {
                 reason(experiment).and_then(|reason| text_cell(&reason))
             }
             (ShownValue::Expression(_), Some(expr)) => value(expr, &sight),
@@ -146,7 +146,7 @@ fn reason(experiment: &Experiment) -> Option<String> {
         .reason()
         .filter(|_| state != StateWord::Phase(Phase::Finished))?;
     Some(text::why(
-        state.word(),
+        state.as_str(),
         &reason.to_string(),
         run.stderr_line(),
     ))

@@ -204,7 +204,7 @@ impl MailTask {
         } else {
             (NodeStates::default(), None)
         };
-        let ordering = self.relay.look(&self.desk, &config, &known).await?;
+        let ordering = self.relay.advance(&self.desk, &config, &known).await?;
         let state = self.desk.ledger.state();
         self.look_at_runs(&state, &config);
         let mut plan = planned(

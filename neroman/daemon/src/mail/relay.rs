@@ -95,7 +95,7 @@ impl RelayDesk {
 
     /// Records what was answered, and orders what changed. Returns when to look again, if nothing
     /// happens before.
-    pub(super) async fn look(
+    pub(super) async fn advance(
         &mut self,
         desk: &MailDesk,
         config: &Config,

@@ -18,7 +18,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nero_child::Office;
-use nero_format::{OutputPlot, ProcessedOutput, ProcessedUnit, Processing, PythonCall, SharedPart};
+use nero_format::{
+    OutputPlot, OutputProcessing, ProcessedOutput, ProcessedUnit, PythonCall, SharedPart,
+};
 use nero_model::ids::{hex, random};
 use nero_model::safe::Safe;
 use nero_model::{Home, RunId};
@@ -64,7 +66,7 @@ pub(crate) struct MadeNow {
 /// A run and what is made of it.
 pub(crate) struct ProcessedRun {
     id: RunId,
-    processing: SharedPart<Processing>,
+    processing: SharedPart<OutputProcessing>,
     folder: PathBuf,
     /// The folder of the experiment.
     source: PathBuf,

@@ -3,7 +3,7 @@
 
 use nero_life::state::State;
 use nero_model::ExperimentId;
-use nero_selector::Picked;
+use nero_selector::PickResult;
 use nero_wire::v1;
 use prost::Message;
 
@@ -83,7 +83,7 @@ impl Man {
         &self,
         selection: Option<v1::Selection>,
         empty: &str,
-    ) -> Result<(Vec<ExperimentId>, Picked), Failure> {
+    ) -> Result<(Vec<ExperimentId>, PickResult), Failure> {
         let selection = self.selection(selection, empty).await?;
         let state = self.ledger.state();
         blocking(move || selection.experiments(&state)).await?

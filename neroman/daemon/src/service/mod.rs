@@ -24,7 +24,7 @@ use crate::processing::Modules;
 use nero_home::clock::Clock;
 use nero_home::failure::Failure;
 use nero_home::ledger::Ledger;
-use nero_life::now::Now;
+use nero_life::now::PresentTime;
 use nero_link::node::Nodes;
 use nero_link::outside::{Agents, Freezer};
 pub(crate) use views::metrics::CurveCache;
@@ -80,7 +80,7 @@ impl Man {
     }
 
     /// The present moment on all known clocks.
-    fn now(&self) -> Now {
+    fn now(&self) -> PresentTime {
         self.nodes.known().now(self.clock)
     }
 

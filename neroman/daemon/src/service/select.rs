@@ -6,13 +6,13 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use nero_expr::{Fact, ParseContext, State as Word};
 use nero_model::ExperimentId;
-use nero_selector::{Picked, Selector, SelectorError, SelectorErrorKind};
+use nero_selector::{PickResult, Selector, SelectorError, SelectorErrorKind};
 use nero_wire::v1;
 
 use crate::service::{Man, blocking};
 use nero_home::failure::Failure;
 use nero_life::experiment::Experiment;
-use nero_life::now::Now;
+use nero_life::now::PresentTime;
 use nero_life::pasts::{self, Pasts};
 use nero_life::pick::Rows;
 use nero_life::run::Run;
@@ -28,7 +28,7 @@ pub(crate) struct Selection {
     text: String,
     selector: Selector,
     other_code: Arc<HashSet<ExperimentId>>,
-    now: Now,
+    now: PresentTime,
 }
 
 /// One picked experiment, and the run of it that is meant.
@@ -65,7 +65,7 @@ pub(crate) fn zone(name: &str, utc_offset_s: u32) -> TimeZone {
 pub(crate) fn read(
     selection: Option<v1::Selection>,
     empty: &str,
-    now: Now,
+    now: PresentTime,
 ) -> Result<Selection, Failure> {
     let given = selection.unwrap_or_default();
     let text = match given.text.trim() {
@@ -164,7 +164,7 @@ impl Selection {
     ///
     /// # Errors
     /// When an id, a range or a name picks nothing, or an expression is wrong.
-    pub(crate) fn pick(&self, state: &State) -> Result<Picked, Failure> {
+    pub(crate) fn pick(&self, state: &State) -> Result<PickResult, Failure> {
         let rows = Rows::of(state, &self.now).with_code(&self.other_code);
         self.selector.pick(&rows).map_err(|error| {
             let failure = bad(&self.text, &error);
@@ -193,11 +193,14 @@ impl Selection {
     ///
     /// # Errors
     /// Also when a run was named.
-    pub(crate) fn removed(&self, state: &State) -> Result<(Vec<ExperimentId>, Picked), Failure> {
+    pub(crate) fn removed(
+        &self,
+        state: &State,
+    ) -> Result<(Vec<ExperimentId>, PickResult), Failure> {
         let picked = self
             .selector
             .pick(&Rows::removed(state, &self.now))
-            .and_then(Picked::without_runs)
+            .and_then(PickResult::without_runs)
             .map_err(|error| {
                 let is_shown = error.kind == SelectorErrorKind::Nothing && self.pick(state).is_ok();
                 if is_shown {
@@ -215,7 +218,7 @@ impl Selection {
     ///
     /// # Errors
     /// See [`Selection::pick`].
-    pub(crate) fn choose(&self, state: &State) -> Result<(Vec<ChosenRun>, Picked), Failure> {
+    pub(crate) fn choose(&self, state: &State) -> Result<(Vec<ChosenRun>, PickResult), Failure> {
         let picked = self.pick(state)?;
         let mut chosen: Vec<ChosenRun> = picked
             .ids
@@ -240,7 +243,7 @@ impl Selection {
     pub(crate) async fn choose_from(
         &self,
         state: &Arc<State>,
-    ) -> Result<(Vec<ChosenRun>, Picked), Failure> {
+    ) -> Result<(Vec<ChosenRun>, PickResult), Failure> {
         if state.experiments.len() <= AT_ONCE {
             return self.choose(state);
         }
@@ -255,7 +258,7 @@ impl Selection {
     pub(crate) fn experiments(
         &self,
         state: &State,
-    ) -> Result<(Vec<ExperimentId>, Picked), Failure> {
+    ) -> Result<(Vec<ExperimentId>, PickResult), Failure> {
         let picked = self
             .pick(state)?
             .without_runs()
@@ -279,7 +282,11 @@ fn bad(text: &str, error: &SelectorError) -> Failure {
 ///
 /// # Errors
 /// When it picks none, or several.
-pub(crate) fn one(state: &State, what: &str, now: Now) -> Result<ChosenRun, Failure> {
+pub(crate) fn choose_single(
+    state: &State,
+    what: &str,
+    now: PresentTime,
+) -> Result<ChosenRun, Failure> {
     let selection = v1::Selection {
         text: what.to_owned(),
         ..v1::Selection::default()

@@ -140,7 +140,7 @@ impl Rig {
             name: String::new(),
             remote: false,
             turns: Arc::default(),
-            asks: tokio::sync::watch::channel(nero_format::Scheduling::default()).1,
+            asks: tokio::sync::watch::channel(nero_format::SchedulerOptions::default()).1,
             away: Duration::from_millis(300),
             store: home.store(),
             results: Places {

@@ -141,7 +141,7 @@ impl RetryOn {
     ];
 
     /// The word in a file.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::NodeFailure => "node_failure",
             Self::OutOfMemory => "out_of_memory",

@@ -63,7 +63,7 @@ pub type Edits = BTreeMap<usize, Vec<Edit>>;
 
 /// An edit with its definition.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Edited {
+pub struct AppliedEdit {
     /// The index of the definition that it is of.
     pub of: usize,
     /// The edit.

@@ -16,7 +16,7 @@ mod shared;
 mod value;
 
 pub use again::{AfterError, ErrorHandler, FollowUp, Retry, RetryOn};
-pub use edit::{Edit, EditMistake, Edited, Edits, Effective, Override};
+pub use edit::{AppliedEdit, Edit, EditMistake, Edits, Effective, Override};
 pub use origin::{
     BoundColumn, BoundTable, ParentFile, Place, RowsOptions, ShownValue, Source, SourceKind,
     TableOptions,
@@ -26,8 +26,8 @@ pub(crate) use param::json_of;
 pub use precedence::{
     Dependency, DependsUntil, InStage, NodeChoice, NodeProbe, Precedence, RunLock,
 };
-pub use processing::{OutputPlot, ProcessedOutput, ProcessedUnit, Processing, PythonCall};
-pub use resources::{Container, NodeResources, OnNode, OnNodes, Resources, Scheduling};
+pub use processing::{OutputPlot, OutputProcessing, ProcessedOutput, ProcessedUnit, PythonCall};
+pub use resources::{Container, NodeResources, OnNode, OnNodes, Resources, SchedulerOptions};
 pub use shared::SharedPart;
 pub use value::{Value, float_text};
 
@@ -78,10 +78,10 @@ pub struct Definition {
     /// Where it goes: a node, a group or `any`. Whether there is such a one is asked
     /// at the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node: SharedPart<Option<Placed>>,
+    pub node: SharedPart<Option<SourceText>>,
     /// What a node must be, as `nero_expr::Requirement` reads it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub requires: SharedPart<Option<Placed>>,
+    pub requires: SharedPart<Option<SourceText>>,
     /// The probes that `requires` uses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probes: SharedPart<Vec<NodeProbe>>,
@@ -105,8 +105,8 @@ pub struct Definition {
     /// What comes home.
     pub outputs: SharedPart<Vec<Output>>,
     /// What is made of it here.
-    #[serde(default, skip_serializing_if = "Processing::is_empty")]
-    pub processing: SharedPart<Processing>,
+    #[serde(default, skip_serializing_if = "OutputProcessing::is_empty")]
+    pub processing: SharedPart<OutputProcessing>,
     /// Globs below the run's working folder: files that a later run goes on from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoint: SharedPart<Vec<String>>,
@@ -124,7 +124,7 @@ pub struct Definition {
     /// How the run is watched.
     pub monitor: SharedPart<Monitor>,
     /// How output reaches the log.
-    pub buffering: Buffering,
+    pub buffering: OutputBuffering,
     /// Where results go instead of `results/` of the folder.
     pub results_dir: SharedPart<Option<String>>,
     /// Where no outputs are named, so many bytes of what the job makes come home, and
@@ -141,8 +141,8 @@ pub struct Definition {
     /// `scheduling`.
     pub sbatch_args: SharedPart<Option<String>>,
     /// What it asks of a scheduler.
-    #[serde(default, skip_serializing_if = "Scheduling::is_empty")]
-    pub scheduling: SharedPart<Scheduling>,
+    #[serde(default, skip_serializing_if = "SchedulerOptions::is_empty")]
+    pub scheduling: SharedPart<SchedulerOptions>,
     /// The runs that follow the end of one by themselves.
     #[serde(default, skip_serializing_if = "FollowUp::is_none")]
     pub again: SharedPart<FollowUp>,
@@ -265,7 +265,7 @@ fn is_usual(priority: &i32) -> bool {
 
 /// A text of the source and where it was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Placed {
+pub struct SourceText {
     /// The text.
     pub text: String,
     /// Where it was written.
@@ -416,7 +416,7 @@ impl RuleAction {
     ];
 
     /// The word in rules.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Abort => "abort",
             Self::Warn => "warn",
@@ -462,8 +462,8 @@ impl RuleAction {
                 let message = format!("{} is no signal", quoted(word));
                 return Err((message, "for example `signal: USR1`".to_owned()));
             }
-            Some(KILL) => Self::Abort.word(),
-            Some(STOP) => Self::Pause.word(),
+            Some(KILL) => Self::Abort.as_str(),
+            Some(STOP) => Self::Pause.as_str(),
             Some(_) => return Ok(()),
         };
         let message = format!("no program can act on the signal {word}");
@@ -476,7 +476,7 @@ impl RuleAction {
     /// The reason, and what to write instead.
     pub fn check_command(self, command: &str) -> Result<(), (String, String)> {
         const BYTES_MAX: usize = 4096;
-        let word = self.word();
+        let word = self.as_str();
         let message = match command.len() {
             0 => format!("`{word}` has no command"),
             1..=BYTES_MAX if command.contains('\0') => format!("`{word}` contains a NUL byte"),
@@ -494,7 +494,7 @@ impl RuleAction {
         if expr.rule_place() == RulePlace::Job {
             return Ok(());
         }
-        let word = self.word();
+        let word = self.as_str();
         match self {
             Self::Warn | Self::Notify | Self::RunLocal => Ok(()),
             Self::Abort if !expr.needs_end() => Ok(()),
@@ -575,7 +575,7 @@ pub enum Strays {
 /// How the job's output reaches its log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Buffering {
+pub enum OutputBuffering {
     /// Environment variables ask interpreters to write at once.
     #[default]
     Unbuffered,

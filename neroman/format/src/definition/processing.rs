@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What is made of a run's outputs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Processing {
+pub struct OutputProcessing {
     /// One for each file.
     pub outputs: Vec<ProcessedOutput>,
     /// Pictures, each of the values of one of these files.
@@ -57,7 +57,7 @@ pub struct PythonCall {
     pub arguments: Vec<String>,
 }
 
-impl Processing {
+impl OutputProcessing {
     /// Whether nothing is made.
     pub fn is_empty(&self) -> bool {
         self.outputs.is_empty()

@@ -74,7 +74,7 @@ impl NodeResources {
 /// alphabet of `nero_warden::Word`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Scheduling {
+pub struct SchedulerOptions {
     /// GPUs of the whole run.
     #[serde(skip_serializing_if = "OnNodes::is_empty")]
     pub gpus: OnNodes<u32>,
@@ -168,7 +168,7 @@ pub struct Container {
     pub options: Vec<String>,
 }
 
-impl Scheduling {
+impl SchedulerOptions {
     /// Whether nothing is asked.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

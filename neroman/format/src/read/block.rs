@@ -29,7 +29,7 @@ pub(crate) struct Given {
 
 /// A key of `parameters`, `env`, `data` or `probes`.
 #[derive(Debug, Clone)]
-pub(crate) struct Named {
+pub(crate) struct NamedEntry {
     pub(crate) name: String,
     pub(crate) key_mark: Mark,
     pub(crate) value: Rc<Node>,
@@ -39,10 +39,10 @@ pub(crate) struct Named {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scope {
     pub(crate) fields: BTreeMap<Field, Given>,
-    pub(crate) params: Vec<Named>,
-    pub(crate) env: Vec<Named>,
-    pub(crate) data: Vec<Named>,
-    pub(crate) probes: Vec<Named>,
+    pub(crate) params: Vec<NamedEntry>,
+    pub(crate) env: Vec<NamedEntry>,
+    pub(crate) data: Vec<NamedEntry>,
+    pub(crate) probes: Vec<NamedEntry>,
     pub(crate) depth: usize,
 }
 
@@ -122,7 +122,7 @@ enum NullMeans {
     Keep,
 }
 
-fn merge(reader: &mut Reader<'_>, entry: &Entry, into: &mut Vec<Named>, null: NullMeans) {
+fn merge(reader: &mut Reader<'_>, entry: &Entry, into: &mut Vec<NamedEntry>, null: NullMeans) {
     if entry.value.is_null() {
         into.clear();
         return;
@@ -169,7 +169,7 @@ fn merge(reader: &mut Reader<'_>, entry: &Entry, into: &mut Vec<Named>, null: Nu
             removed.extend(place);
             continue;
         }
-        let named = Named {
+        let named = NamedEntry {
             name: key.clone(),
             key_mark: *key_mark,
             value: Rc::clone(value),
@@ -200,7 +200,7 @@ fn replace(reader: &mut Reader<'_>, entry: &Entry, field: Field, scope: &mut Sco
         );
         reader.wrong(
             entry.key_mark,
-            format!("`{}` is given twice", fields::word(field)),
+            format!("`{}` is given twice", fields::field_name(field)),
             hint,
         );
         return;

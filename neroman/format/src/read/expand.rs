@@ -9,7 +9,7 @@ use super::command::style::Style;
 use super::define::Draft;
 use super::fill;
 use super::groups::precedence;
-use super::reader::{Reader, Written};
+use super::reader::{ExperimentMarks, Reader};
 use crate::definition::{Definition, Param};
 use nero_model::safe::quoted;
 use nero_yaml::Mark;
@@ -174,7 +174,7 @@ fn make(
         return false;
     }
     if !draft.needs_marks.is_empty() {
-        reader.written.push(Written {
+        reader.written.push(ExperimentMarks {
             of: reader.definitions.len(),
             marks: Rc::clone(&draft.needs_marks),
         });
@@ -200,7 +200,7 @@ pub(crate) fn definition(
 
 fn filled(draft: &Draft, name: String, argv: Vec<String>, params: Vec<Param>) -> Definition {
     let mut definition = draft.common.clone();
-    definition.command_text = steps::shown(&argv).unwrap_or_else(|| joined(&argv));
+    definition.command_text = steps::shown_steps(&argv).unwrap_or_else(|| joined(&argv));
     definition.name = name;
     definition.argv = argv;
     if draft.style == Some(Style::Env) {
@@ -222,7 +222,7 @@ fn filled(draft: &Draft, name: String, argv: Vec<String>, params: Vec<Param>) ->
 fn joined(argv: &[String]) -> String {
     let shown: Vec<String> = argv
         .iter()
-        .map(|arg| nero_model::data::shown(arg))
+        .map(|arg| nero_model::data::display_text(arg))
         .collect();
     shlex::try_join(shown.iter().map(String::as_str)).unwrap_or_default()
 }

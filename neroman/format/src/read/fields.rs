@@ -192,7 +192,7 @@ pub(crate) fn words() -> impl Iterator<Item = &'static str> {
 }
 
 /// The present name of a field.
-pub(crate) fn word(field: Field) -> &'static str {
+pub(crate) fn field_name(field: Field) -> &'static str {
     match field {
         Field::Later(word) => word,
         field => FIELDS
@@ -292,7 +292,7 @@ mod tests {
     fn every_word_has_one_meaning() {
         for (word_written, of) in FIELDS {
             assert_eq!(field(word_written), Some(*of));
-            assert_eq!(field(word(*of)), Some(*of));
+            assert_eq!(field(field_name(*of)), Some(*of));
             assert!(!LATER.contains(word_written), "{word_written}");
         }
     }

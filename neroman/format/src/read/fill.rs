@@ -87,7 +87,7 @@ fn check_program(reader: &mut Reader<'_>, command: &Command, argv: &[String]) {
         return;
     }
     let mark = reader.text.mark_inside(&word.node, word.at.start());
-    match reader.look(program) {
+    match reader.path_kind(program) {
         PathKind::File { executable: true } => {}
         PathKind::File { executable: false } => reader.note(
             Some(mark),

@@ -5,7 +5,7 @@
 
 use super::text::Text;
 use crate::definition::problem::{Problem, printable};
-use nero_yaml::{Fields, Limits, Mark, Node, What, Wrong};
+use nero_yaml::{Fields, Limits, Mark, MistakeKind, Node, Wrong};
 use std::rc::Rc;
 
 /// What a file may hold: 64 levels, and about 64 MiB of the shortest values.
@@ -29,8 +29,8 @@ pub(crate) fn parse(text: &Text, fields: &mut Fields) -> Result<Option<Rc<Node>>
     };
     nero_yaml::parse(&text.text, &LIMITS, &mut report).map_err(|Wrong { mark, what }| {
         let hint = match what {
-            What::TooMany(_) => "write ranges, or several files".to_owned(),
-            What::TooManyRepeated(_) => {
+            MistakeKind::TooMany(_) => "write ranges, or several files".to_owned(),
+            MistakeKind::TooManyRepeated(_) => {
                 "use blocks that inherit (`+name:`) instead of aliases".to_owned()
             }
             _ => what.hint(),
@@ -59,14 +59,14 @@ pub(crate) fn is_tuple(node: &Node) -> bool {
 }
 
 /// Message and hint, of what is a mistake for us.
-fn said(text: &Text, mark: Mark, what: &What) -> Option<(String, String)> {
+fn said(text: &Text, mark: Mark, what: &MistakeKind) -> Option<(String, String)> {
     let hint = match what {
-        What::Tag { tag, on_list } if **tag == *TUPLE => {
+        MistakeKind::Tag { tag, on_list } if **tag == *TUPLE => {
             let message = format!("`{TUPLE}` goes before a list");
             return (!on_list).then(|| (message, format!("for example `{TUPLE} [0, 1, 0.1]`")));
         }
-        What::Tag { tag, .. } => tag_hint(text.line(mark.line), mark, tag),
-        What::MergesNoMap { .. } => "for a parameter of that name quote it: '<<'".to_owned(),
+        MistakeKind::Tag { tag, .. } => tag_hint(text.line(mark.line), mark, tag),
+        MistakeKind::MergesNoMap { .. } => "for a parameter of that name quote it: '<<'".to_owned(),
         _ => what.hint(),
     };
     Some((what.to_string(), hint))

@@ -4,7 +4,7 @@
 
 use super::parse::is_tuple;
 use super::text::Text;
-use crate::definition::{Definition, Edited, Edits, NotBuilt, Note};
+use crate::definition::{AppliedEdit, Definition, Edits, NotBuilt, Note};
 use nero_expr::ParseContext;
 use nero_model::safe::quoted;
 use nero_yaml::{Fields, Kind, Mark, Node};
@@ -25,7 +25,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) fields: Fields,
     pub(crate) definitions: Vec<Definition>,
     /// Where the dependencies of definitions are written.
-    pub(crate) written: Vec<Written>,
+    pub(crate) written: Vec<ExperimentMarks>,
     /// Names that are taken: (collection, name) to where.
     pub(crate) names: HashMap<(String, String), Mark>,
     /// Patterns that were compiled, with what is wrong with them.
@@ -47,7 +47,7 @@ pub(crate) struct Reader<'a> {
     /// What people changed of the experiments, by the index of their definition.
     pub(crate) edits: Edits,
     /// The same with what came of it.
-    pub(crate) edited: Vec<Edited>,
+    pub(crate) edited: Vec<AppliedEdit>,
     /// Whether notes are left out.
     pub(crate) is_quiet: bool,
     notes: Vec<Note>,
@@ -210,7 +210,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What a path below the folder is; asked of the disk once.
-    pub(crate) fn look(&mut self, path: &str) -> PathKind {
+    pub(crate) fn path_kind(&mut self, path: &str) -> PathKind {
         if let Some(found) = self.files.get(path) {
             return *found;
         }
@@ -229,7 +229,7 @@ impl<'a> Reader<'a> {
 
 /// Where the experiments that a definition names are written, in their order.
 #[derive(Debug, Clone)]
-pub(crate) struct Written {
+pub(crate) struct ExperimentMarks {
     /// The index of the definition.
     pub(crate) of: usize,
     pub(crate) marks: Rc<[Mark]>,

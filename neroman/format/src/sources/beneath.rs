@@ -181,7 +181,7 @@ pub(crate) fn find(
         };
         let known = source.parents.iter().any(|one| one.file == file);
         if known || file == source.file || source.parents.len() == PARENTS_MAX {
-            let message = format!("`{PARENT}` leads back to {}", file::shown(&file));
+            let message = format!("`{PARENT}` leads back to {}", file::display_path(&file));
             fields.wrong(given.value.mark, message, "each file is above another one");
             break;
         }
@@ -235,7 +235,7 @@ fn file_of(fields: &mut Fields, given: &Entry, folder: &Path) -> Option<PathBuf>
         let file = file.and_then(|file| file.canonicalize().ok());
         if file.is_none() {
             let message = format!("{} of `{PARENT}` does not exist", quoted(named));
-            let hint = format!("it is looked for in {}", file::shown(folder));
+            let hint = format!("it is looked for in {}", file::display_path(folder));
             fields.wrong(mark, message, hint);
         }
         return file;

@@ -22,7 +22,7 @@ pub(crate) fn open(path: &Path) -> Result<(Source, Text), Problem> {
     let (file, kind) = locate(path)?;
     let bytes = read(&file)?;
     let digest = blake3::hash(&bytes).to_hex().to_string();
-    let shown = shown(&file);
+    let shown = display_path(&file);
     let text = decode(&shown, bytes)?;
     let file = absolute(&file)?;
     let folder = file.parent().unwrap_or(Path::new("/")).to_path_buf();
@@ -54,12 +54,12 @@ pub(crate) fn open(path: &Path) -> Result<(Source, Text), Problem> {
 pub(crate) fn text(file: &Path) -> Result<(Text, String), Problem> {
     let bytes = read(file)?;
     let digest = blake3::hash(&bytes).to_hex().to_string();
-    let shown = shown(file);
+    let shown = display_path(file);
     let text = decode(&shown, bytes)?;
     Ok((Text::new(shown, text), digest))
 }
 
-pub(crate) fn shown(path: &Path) -> String {
+pub(crate) fn display_path(path: &Path) -> String {
     printable(&path.display().to_string())
 }
 
@@ -73,19 +73,19 @@ fn locate(path: &Path) -> Result<(PathBuf, SourceKind), Problem> {
             Some("json") => Err(Problem::of_file(
                 format!(
                     "{}: not built yet: experiments from .json files",
-                    shown(path)
+                    display_path(path)
                 ),
                 "name the folder with neronet.yaml or config.yaml, or a .yaml file",
             )),
             Some(_) => Err(Problem::of_file(
-                format!("{} is neither a YAML file nor a table", shown(path)),
+                format!("{} is neither a YAML file nor a table", display_path(path)),
                 "name the folder with neronet.yaml or config.yaml, a .yaml file, or a table (.xlsx, .ods, .csv)",
             )),
         };
     }
     if !meta.is_dir() {
         return Err(Problem::of_file(
-            format!("{} is neither a folder nor a file", shown(path)),
+            format!("{} is neither a folder nor a file", display_path(path)),
             "name an experiment folder or a .yaml file",
         ));
     }
@@ -107,7 +107,10 @@ fn locate(path: &Path) -> Result<(PathBuf, SourceKind), Problem> {
         }
     };
     Err(Problem::of_file(
-        format!("{} has neither neronet.yaml nor config.yaml", shown(path)),
+        format!(
+            "{} has neither neronet.yaml nor config.yaml",
+            display_path(path)
+        ),
         hint,
     ))
 }
@@ -123,7 +126,7 @@ fn read(file: &Path) -> Result<Vec<u8>, Problem> {
     if !meta.is_file() {
         // Opening a pipe would wait for its writer.
         return Err(Problem::of_file(
-            format!("{} is not a plain file", shown(file)),
+            format!("{} is not a plain file", display_path(file)),
             "name an experiment folder or a .yaml file",
         ));
     }
@@ -135,7 +138,7 @@ fn read(file: &Path) -> Result<Vec<u8>, Problem> {
         return Err(Problem::of_file(
             format!(
                 "{} is larger than {} MiB",
-                shown(file),
+                display_path(file),
                 FILE_BYTES_MAX >> 20
             ),
             "write ranges and lists instead of single experiments, or several files",
@@ -145,7 +148,7 @@ fn read(file: &Path) -> Result<Vec<u8>, Problem> {
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Problem {
-    let name = shown(path);
+    let name = display_path(path);
     match error.kind() {
         io::ErrorKind::NotFound => Problem::of_file(
             format!("{name} does not exist"),

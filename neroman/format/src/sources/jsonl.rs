@@ -16,7 +16,7 @@ use nero_model::safe::quoted;
 use nero_yaml::{Entry, Fields, Kind, Mark, Node};
 
 use super::beneath::{self, Defaults, made};
-use super::loaded::Loaded;
+use super::loaded::LoadedSource;
 use super::{file, table};
 use crate::definition::problem::{FormatErrors, Problem};
 use crate::definition::{Edits, ParentFile, RowsOptions, Source, SourceKind};
@@ -52,13 +52,13 @@ pub fn read_rows(
     defaults: &Defaults,
     text: Option<String>,
     edits: Edits,
-) -> Result<Loaded, FormatErrors> {
+) -> Result<LoadedSource, FormatErrors> {
     let now_ms = jiff::Timestamp::now().as_millisecond();
     let context = ParseContext::new(now_ms, jiff::tz::TimeZone::system()).standing();
     let (mut text, digest) = match text {
         Some(text) => {
             let digest = blake3::hash(text.as_bytes()).to_hex().to_string();
-            (Text::new(file::shown(path), text), digest)
+            (Text::new(file::display_path(path), text), digest)
         }
         None => file::text(path)?,
     };
@@ -136,7 +136,7 @@ pub fn read_rows(
     }
     let edited = std::mem::take(&mut reader.edited);
     let notes = reader.into_notes();
-    Ok(Loaded {
+    Ok(LoadedSource {
         source,
         definitions,
         notes,
@@ -154,7 +154,7 @@ fn above(
     let file = match &options.block {
         None => table::companion(&source.file, None),
         Some(block) => Some(file::described(&source.folder).ok_or_else(|| {
-            let folder = file::shown(&source.folder);
+            let folder = file::display_path(&source.folder);
             let why = format!(
                 "{folder} has no neronet.yaml with the block {}",
                 quoted(block)

@@ -1,11 +1,11 @@
 //! What reading a source comes to.
 
 use super::table::NumberColumn;
-use crate::definition::{Definition, Edited, Note, Source};
+use crate::definition::{AppliedEdit, Definition, Note, Source};
 
 /// A source that was read without a mistake.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Loaded {
+pub struct LoadedSource {
     /// Where it came from.
     pub source: Source,
     /// Every experiment, in the order of the file.
@@ -15,5 +15,5 @@ pub struct Loaded {
     /// Where numbers belong, for rows of a table that have none.
     pub numbers: Option<NumberColumn>,
     /// What people changed of the experiments, with what came of it.
-    pub edited: Vec<Edited>,
+    pub edited: Vec<AppliedEdit>,
 }

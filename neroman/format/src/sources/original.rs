@@ -1,10 +1,10 @@
 //! A source that is YAML, or a batch script: blocks of experiments.
 
 use super::beneath::{self, Defaults};
-use super::loaded::Loaded;
+use super::loaded::LoadedSource;
 use super::{batch, file};
 use crate::definition::problem::{FormatErrors, Problem};
-use crate::definition::{Definition, Edited, Edits, Note, Source};
+use crate::definition::{AppliedEdit, Definition, Edits, Note, Source};
 use crate::read::groups::precedence;
 use crate::read::reader::Reader;
 use crate::read::text::Text;
@@ -20,7 +20,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// All mistakes of the source, each with its place and a hint.
-pub fn read_source(path: &Path, defaults: &Defaults) -> Result<Loaded, FormatErrors> {
+pub fn read_source(path: &Path, defaults: &Defaults) -> Result<LoadedSource, FormatErrors> {
     read_source_edited(path, defaults, Edits::new())
 }
 
@@ -32,7 +32,7 @@ pub fn read_source_edited(
     path: &Path,
     defaults: &Defaults,
     edits: Edits,
-) -> Result<Loaded, FormatErrors> {
+) -> Result<LoadedSource, FormatErrors> {
     let now_ms = jiff::Timestamp::now().as_millisecond();
     let context = ParseContext::new(now_ms, jiff::tz::TimeZone::system());
     read_in(path, &context, defaults, edits)
@@ -46,7 +46,7 @@ pub fn read_source_in(
     path: &Path,
     context: &ParseContext,
     defaults: &Defaults,
-) -> Result<Loaded, FormatErrors> {
+) -> Result<LoadedSource, FormatErrors> {
     read_in(path, context, defaults, Edits::new())
 }
 
@@ -55,11 +55,11 @@ fn read_in(
     context: &ParseContext,
     defaults: &Defaults,
     edits: Edits,
-) -> Result<Loaded, FormatErrors> {
+) -> Result<LoadedSource, FormatErrors> {
     let (mut source, mut text) = file::open(path)?;
     let context = context.clone().standing();
     let found = read_text(&mut text, &mut source, &context, defaults, edits)?;
-    Ok(Loaded {
+    Ok(LoadedSource {
         source,
         definitions: found.definitions,
         notes: found.notes,
@@ -73,7 +73,7 @@ fn read_in(
 struct SourceContent {
     definitions: Vec<Definition>,
     notes: Vec<Note>,
-    edited: Vec<Edited>,
+    edited: Vec<AppliedEdit>,
 }
 
 fn read_text(

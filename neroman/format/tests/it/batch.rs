@@ -1,16 +1,16 @@
 //! Batch scripts as people have them.
 
-use nero_format::{Defaults, Definition, Loaded, read_source};
+use nero_format::{Defaults, Definition, LoadedSource, read_source};
 
 /// Adds a script of this name.
-fn read(name: &str, text: &str) -> Loaded {
+fn read(name: &str, text: &str) -> LoadedSource {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join(name);
     std::fs::write(&file, text).unwrap();
     read_source(&file, &Defaults::default()).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-fn notes(loaded: &Loaded) -> String {
+fn notes(loaded: &LoadedSource) -> String {
     let notes = loaded.notes.iter();
     let line = |note: &nero_format::Note| match &note.place {
         Some(place) => format!("{}:{} {}\n", place.line, place.column, note.text),
@@ -23,7 +23,7 @@ fn on_any(value: &nero_format::OnNodes<String>) -> Option<&str> {
     value.on("any").map(String::as_str)
 }
 
-fn only(loaded: &Loaded) -> &Definition {
+fn only(loaded: &LoadedSource) -> &Definition {
     match loaded.definitions.as_slice() {
         [one] => one,
         all => panic!("{} experiments", all.len()),

@@ -1,6 +1,6 @@
 //! Values that a person typed in place of the source's, and copies.
 
-use nero_format::{Edit, EditMistake, Edited, Edits, Effective, Override};
+use nero_format::{AppliedEdit, Edit, EditMistake, Edits, Effective, Override};
 
 use crate::Folder;
 
@@ -14,7 +14,7 @@ env: {A: one}
 ";
 
 /// Reads a text with edits of its first experiment.
-fn edited(yaml: &str, overrides: Vec<Override>, name: Option<&str>) -> Edited {
+fn edited(yaml: &str, overrides: Vec<Override>, name: Option<&str>) -> AppliedEdit {
     let folder = Folder::new();
     folder.write("config.yaml", yaml.as_bytes());
     let before = overrides.iter().filter(|one| one.over.is_some());

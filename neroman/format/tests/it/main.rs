@@ -23,7 +23,7 @@ mod slips;
 mod steps;
 mod tables;
 
-use nero_format::{Defaults, Definition, Loaded, Value, read_source_in};
+use nero_format::{Defaults, Definition, LoadedSource, Value, read_source_in};
 use std::path::{Path, PathBuf};
 
 /// A folder that goes away with the test.
@@ -54,7 +54,7 @@ impl Folder {
     }
 
     /// Reads the folder.
-    pub(crate) fn read(&self) -> Result<Loaded, String> {
+    pub(crate) fn read(&self) -> Result<LoadedSource, String> {
         self.read_path(&self.path())
     }
 
@@ -64,7 +64,7 @@ impl Folder {
     }
 
     /// Reads a path; a report names the temporary folder `DIR`.
-    pub(crate) fn read_path(&self, path: &Path) -> Result<Loaded, String> {
+    pub(crate) fn read_path(&self, path: &Path) -> Result<LoadedSource, String> {
         let context = nero_expr::ParseContext::utc(1_795_000_000_000);
         read_source_in(path, &context, &self.defaults()).map_err(|errors| {
             let dir = self.dir.path().to_str().expect("UTF-8");
@@ -74,14 +74,14 @@ impl Folder {
 }
 
 /// Reads a text as `config.yaml`.
-pub(crate) fn read(yaml: &str) -> Result<Loaded, String> {
+pub(crate) fn read(yaml: &str) -> Result<LoadedSource, String> {
     let folder = Folder::new();
     folder.write("config.yaml", yaml.as_bytes());
     folder.read()
 }
 
 /// Reads a text that has no mistake.
-pub(crate) fn load(yaml: &str) -> Loaded {
+pub(crate) fn load(yaml: &str) -> LoadedSource {
     read(yaml).unwrap_or_else(|report| panic!("{report}"))
 }
 
@@ -93,17 +93,17 @@ pub(crate) fn report(yaml: &str) -> String {
     }
 }
 
-pub(crate) fn names(loaded: &Loaded) -> Vec<&str> {
+pub(crate) fn names(loaded: &LoadedSource) -> Vec<&str> {
     loaded.definitions.iter().map(|d| d.name.as_str()).collect()
 }
 
-pub(crate) fn named<'a>(loaded: &'a Loaded, name: &str) -> &'a Definition {
+pub(crate) fn named<'a>(loaded: &'a LoadedSource, name: &str) -> &'a Definition {
     let found = loaded.definitions.iter().find(|d| d.name == name);
     found.unwrap_or_else(|| panic!("no {name} among {:?}", names(loaded)))
 }
 
 /// All argument lists, one line each.
-pub(crate) fn commands(loaded: &Loaded) -> Vec<String> {
+pub(crate) fn commands(loaded: &LoadedSource) -> Vec<String> {
     loaded
         .definitions
         .iter()
@@ -112,7 +112,7 @@ pub(crate) fn commands(loaded: &Loaded) -> Vec<String> {
 }
 
 /// The texts of a parameter over all definitions.
-pub(crate) fn texts<'a>(loaded: &'a Loaded, name: &str) -> Vec<&'a str> {
+pub(crate) fn texts<'a>(loaded: &'a LoadedSource, name: &str) -> Vec<&'a str> {
     let of = |d: &'a Definition| d.params.iter().find(|p| p.name == name);
     let found = loaded.definitions.iter().filter_map(of);
     found.map(|p| p.text.as_str()).collect()

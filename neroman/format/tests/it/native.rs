@@ -2,8 +2,8 @@
 
 use crate::{Folder, commands, load, named, names, report, texts};
 use nero_format::{
-    Buffering, Definition, Fetch, FollowUp, MetricReading, Monitor, Retry, RetryOn, RuleAction,
-    Strays, Stream,
+    Definition, Fetch, FollowUp, MetricReading, Monitor, OutputBuffering, Retry, RetryOn,
+    RuleAction, Strays, Stream,
 };
 
 #[test]
@@ -190,7 +190,7 @@ fn every_built_field_arrives() {
         strays: Strays::Wait,
     };
     assert_eq!(a.monitor, monitor);
-    assert_eq!(a.buffering, Buffering::Line);
+    assert_eq!(a.buffering, OutputBuffering::Line);
     assert_eq!(a.results_dir.as_deref(), Some("~/out"));
     assert_eq!(*a.not_built, []);
 
@@ -212,7 +212,7 @@ fn every_built_field_arrives() {
         (2.0, None),
         "fields replace"
     );
-    assert_eq!(b.buffering, Buffering::Untouched);
+    assert_eq!(b.buffering, OutputBuffering::Untouched);
     assert!(b.rules.is_empty() && b.outputs.is_empty());
 }
 

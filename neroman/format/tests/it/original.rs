@@ -1,10 +1,10 @@
 //! Files in the manner of the original Neronet work unchanged.
 
 use crate::{commands, load, named, names, texts, value};
-use nero_format::{Defaults, Loaded, Output, RuleAction, Stream, Value, read_source};
+use nero_format::{Defaults, LoadedSource, Output, RuleAction, Stream, Value, read_source};
 use std::path::Path;
 
-fn fixture(name: &str) -> Loaded {
+fn fixture(name: &str) -> LoadedSource {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/fixtures")
         .join(name);

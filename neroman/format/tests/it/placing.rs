@@ -1,16 +1,16 @@
 //! Where a run may go and what it finds there.
 
 use crate::{commands, load, named, report};
-use nero_format::{DataPath, Definition, Placed};
+use nero_format::{DataPath, Definition, SourceText};
 use nero_model::data;
 
-fn text(placed: Option<&Placed>) -> Option<&str> {
+fn text(placed: Option<&SourceText>) -> Option<&str> {
     placed.map(|placed| placed.text.as_str())
 }
 
 /// What a definition makes of its environment on a node.
 fn env(definition: &Definition) -> Vec<(&str, String)> {
-    let shown = |value: &Option<String>| data::shown(value.as_deref().unwrap_or("unset"));
+    let shown = |value: &Option<String>| data::display_text(value.as_deref().unwrap_or("unset"));
     definition
         .env
         .iter()

@@ -1,11 +1,11 @@
 //! What comes before a run: dependencies, stages, locks.
 
 use nero_format::DependsUntil::{Ended, Finished, Started};
-use nero_format::Loaded;
+use nero_format::LoadedSource;
 
 use crate::{Folder, read};
 
-fn needs(loaded: &Loaded, name: &str) -> Vec<(nero_format::DependsUntil, String)> {
+fn needs(loaded: &LoadedSource, name: &str) -> Vec<(nero_format::DependsUntil, String)> {
     let mut all = loaded.definitions.iter();
     let one = all.find(|one| one.name == name).expect("it is defined");
     let needs = one.precedence.needs.iter();

@@ -1,10 +1,10 @@
 //! Rows of parameters as JSON lines.
 
-use nero_format::{Edits, Loaded, RowsOptions, is_rows, read_rows};
+use nero_format::{Edits, LoadedSource, RowsOptions, is_rows, read_rows};
 
 use crate::{Folder, commands, names, texts, value};
 
-fn read(folder: &Folder, options: &RowsOptions) -> Result<Loaded, String> {
+fn read(folder: &Folder, options: &RowsOptions) -> Result<LoadedSource, String> {
     let path = folder.path().join("train.jsonl");
     assert!(is_rows(&path));
     read_rows(&path, options, &folder.defaults(), None, Edits::new())

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nero_format::{Defaults, Loaded, TableOptions, Value, companion, is_table, read_table};
+use nero_format::{Defaults, LoadedSource, TableOptions, Value, companion, is_table, read_table};
 use nero_table::{Sheet, UnreadableTable};
 
 use crate::{Folder, commands, named, names, texts, value};
@@ -25,7 +25,7 @@ fn folder(table: &str, yaml: &str) -> Folder {
     folder
 }
 
-fn read_in(folder: &Folder, name: &str, options: &TableOptions) -> Result<Loaded, String> {
+fn read_in(folder: &Folder, name: &str, options: &TableOptions) -> Result<LoadedSource, String> {
     let path = folder.path().join(name);
     read_table(&path, options, &Defaults::default(), &cells).map_err(|errors| {
         let dir = folder.path();
@@ -34,11 +34,11 @@ fn read_in(folder: &Folder, name: &str, options: &TableOptions) -> Result<Loaded
     })
 }
 
-fn read(table: &str, yaml: &str) -> Result<Loaded, String> {
+fn read(table: &str, yaml: &str) -> Result<LoadedSource, String> {
     read_in(&folder(table, yaml), "plan.csv", &TableOptions::default())
 }
 
-fn load(table: &str, yaml: &str) -> Loaded {
+fn load(table: &str, yaml: &str) -> LoadedSource {
     read(table, yaml).unwrap_or_else(|report| panic!("{report}"))
 }
 
@@ -49,7 +49,7 @@ fn report(table: &str, yaml: &str) -> String {
     }
 }
 
-fn notes(loaded: &Loaded) -> String {
+fn notes(loaded: &LoadedSource) -> String {
     let notes = loaded.notes.iter().map(|note| match &note.place {
         Some(place) => format!("{place}: {}\n", note.text),
         None => format!("{}\n", note.text),
@@ -57,7 +57,7 @@ fn notes(loaded: &Loaded) -> String {
     notes.collect()
 }
 
-fn numbers(loaded: &Loaded) -> Vec<Option<u64>> {
+fn numbers(loaded: &LoadedSource) -> Vec<Option<u64>> {
     loaded.definitions.iter().map(|one| one.number).collect()
 }
 
@@ -520,7 +520,7 @@ fn a_formula_without_a_value_is_a_mistake_where_it_is_used() {
 }
 
 /// The JSON of the parameters of a name, row by row.
-fn jsons(loaded: &Loaded, name: &str) -> Vec<String> {
+fn jsons(loaded: &LoadedSource, name: &str) -> Vec<String> {
     let params = loaded.definitions.iter().flat_map(|one| &one.params);
     let named = params.filter(|param| param.name == name);
     named.map(nero_format::Param::json).collect()

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use nero_format::{
-    Buffering, Definition, Fetch, MetricReading, Monitor, Output, Param, Place, Resources,
+    Definition, Fetch, MetricReading, Monitor, Output, OutputBuffering, Param, Place, Resources,
     SharedPart, Strays, Stream, Value,
 };
 use nero_model::ids::hex;
@@ -14,7 +14,7 @@ use nero_wire::v1;
 use prost::Message as _;
 
 use nero_life::change::Rule;
-use nero_life::run::{Made, RunDemands};
+use nero_life::run::{RunDemands, RunRecord};
 use nero_life::state::State;
 use nero_life::take_over::{self, FoundRun, TakeOver};
 use nero_life::taken_over::NOTE;
@@ -72,9 +72,9 @@ fn found(mut spec: v1::RunSpec, node: &str, now_ms: i64) -> Result<FoundRun, Str
 }
 
 /// The record of a run, as far as its spec on `node` tells.
-pub fn made(id: RunId, token: RunToken, node: &str, spec: &v1::RunSpec, now_ms: i64) -> Made {
+pub fn made(id: RunId, token: RunToken, node: &str, spec: &v1::RunSpec, now_ms: i64) -> RunRecord {
     let resources = spec.resources.unwrap_or_default();
-    Made {
+    RunRecord {
         token,
         id,
         node: node.to_owned(),
@@ -184,9 +184,9 @@ pub fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
         }
         .into(),
         buffering: match (spec.buffered, spec.line_buffered) {
-            (true, _) => Buffering::Untouched,
-            (false, true) => Buffering::Line,
-            (false, false) => Buffering::default(),
+            (true, _) => OutputBuffering::Untouched,
+            (false, true) => OutputBuffering::Line,
+            (false, false) => OutputBuffering::default(),
         },
         results_max_bytes: (spec.results_max_bytes > 0).then_some(spec.results_max_bytes),
         priority: spec.priority,

@@ -145,10 +145,10 @@ fn an_experiment_without_code_here_gets_no_new_run() {
     assert!(taken_over::without_source(&experiment.definition));
     let origin = state.origins.values().next().unwrap();
     assert!(taken_over::stands_in(&origin.source));
-    let wanted = start::Wanted {
+    let wanted = start::StartOptions {
         restart: true,
         abandon: true,
-        ..start::Wanted::default()
+        ..start::StartOptions::default()
     };
     let plan = start::plan(&state, &[ExperimentId(1)], wanted);
     let [start::Plan::Skip { why, .. }] = plan.as_slice() else {

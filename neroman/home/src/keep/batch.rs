@@ -7,12 +7,12 @@ use nero_model::{ExperimentId, RequestId, RunId};
 use nero_store::Request;
 
 use nero_life::change::{Change, ChangeKinds};
-use nero_life::fold::{Notable, Position, Taken};
+use nero_life::fold::{FoldOutput, Notable, Position};
 
 /// What was folded of one run since the last commit.
 #[derive(Debug, Default)]
 pub(crate) struct RunFolded {
-    pub taken: Taken,
+    pub taken: FoldOutput,
     /// Whether the facts changed.
     pub facts: bool,
     /// Segment → (incarnation, from, to), for the series. Facts contain their own

@@ -6,9 +6,9 @@ use nero_format::Definition;
 use nero_store::StoreError;
 
 use super::rows::{KeptDispatch, KeptExperiment};
-use nero_life::change::Described;
+use nero_life::change::ExperimentRecord;
 use nero_life::notices::{Delivery, Notice, PostChange};
-use nero_life::run::{Made, Run};
+use nero_life::run::{Run, RunRecord};
 
 /// Why the stored data cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -50,8 +50,8 @@ pub(super) fn read<T: serde::de::DeserializeOwned>(
 /// `before` is the experiment before it: parts that are equal are held once.
 pub(super) fn described(
     row: &nero_store::Experiment,
-    before: Option<&Described>,
-) -> Result<Described, LoadError> {
+    before: Option<&ExperimentRecord>,
+) -> Result<ExperimentRecord, LoadError> {
     let what = || format!("experiment {}", row.id);
     let mut definition: Definition = read(row.definition.as_bytes(), what)?;
     let kept: KeptExperiment = read(&row.kept, what)?;
@@ -61,7 +61,7 @@ pub(super) fn described(
         share(&mut extra_rules, &before.extra_rules);
         share(&mut by_hand, &before.by_hand);
     }
-    Ok(Described {
+    Ok(ExperimentRecord {
         id: row.id,
         definition: Arc::new(definition),
         fingerprint: row.fingerprint.as_str().into(),
@@ -85,7 +85,7 @@ fn share<T: PartialEq + ?Sized>(one: &mut Arc<T>, other: &Arc<T>) {
 /// `before` is the run before it, as in [`described`].
 pub(super) fn stored_run(row: &nero_store::RunRow, before: Option<&Run>) -> Result<Run, LoadError> {
     let what = || format!("run {}", row.run.id);
-    let mut made: Made = read(&row.run.made, what)?;
+    let mut made: RunRecord = read(&row.run.made, what)?;
     let kept: KeptDispatch = read(&row.dispatch, what)?;
     if let Some(before) = before {
         made.share(&before.made);

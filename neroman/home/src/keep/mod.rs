@@ -195,7 +195,7 @@ impl Keep {
         Ok(())
     }
 
-    fn load(&mut self, loaded: nero_store::Loaded) -> Result<State, LoadError> {
+    fn load(&mut self, loaded: nero_store::StoredState) -> Result<State, LoadError> {
         self.given.experiment = self.store.experiments_given()?;
         let mut state = State::default();
         state.highest = self.given.experiment;
@@ -538,7 +538,7 @@ fn refused(error: &StoreError) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nero_life::change::Described;
+    use nero_life::change::ExperimentRecord;
 
     const DAY_MS: i64 = 24 * 3600 * 1000;
 
@@ -549,7 +549,7 @@ mod tests {
         let loaded =
             nero_format::read_source(folder.path(), &nero_format::Defaults::default()).unwrap();
         let definition = loaded.definitions.into_iter().next().unwrap();
-        Change::Experiment(Arc::new(Described {
+        Change::Experiment(Arc::new(ExperimentRecord {
             id: ExperimentId(id),
             fingerprint: definition.fingerprint().into(),
             definition: Arc::new(definition),

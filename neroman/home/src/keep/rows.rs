@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::batch::RunFolded;
 use nero_life::cells::CellRecord;
-use nero_life::change::{Described, NewRun};
+use nero_life::change::{ExperimentRecord, NewRun};
 use nero_life::experiment::{Origin, PersonalMarks, Stamp};
 use nero_life::fold::Position;
-use nero_life::kept::Kept;
+use nero_life::kept::StoredRun;
 use nero_life::now::Tick;
 use nero_life::run::Run;
 
@@ -40,7 +40,7 @@ pub(super) struct KeptSource {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct KeptDispatch {
     #[serde(rename = "desk")]
-    pub(super) dispatch: Kept,
+    pub(super) dispatch: StoredRun,
     pub(super) rules: Vec<u64>,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn source_row(origin: &Origin) -> nero_store::Source {
     }
 }
 
-pub(super) fn experiment_row(described: &Described) -> nero_store::Experiment {
+pub(super) fn experiment_row(described: &ExperimentRecord) -> nero_store::Experiment {
     nero_store::Experiment {
         id: described.id,
         definition: serde_json::to_string(&*described.definition)
@@ -112,7 +112,7 @@ pub fn unhex(text: &str) -> Option<[u8; 32]> {
 
 pub(super) fn dispatch(run: &Run) -> Vec<u8> {
     json(&KeptDispatch {
-        dispatch: Kept::of(run),
+        dispatch: StoredRun::of(run),
         rules: run.rules.to_vec(),
     })
 }

@@ -23,14 +23,14 @@ impl<T> Decision<T> {
 
 /// What an input means that does not fit its run any more.
 #[derive(Clone, Copy, Debug)]
-pub enum Late {
+pub enum LatePolicy {
     /// The run went on meanwhile, for this reason, and the input is ignored.
     Passes(&'static str),
     /// A mistake of ours: the input was found to fit, or fits always.
     Never,
 }
 
-impl Late {
+impl LatePolicy {
     /// The changes of inputs of runs; the others are logged.
     pub fn steps(self, state: &State, inputs: &[(RunId, Input)], now_ms: i64) -> Vec<Change> {
         let inputs = inputs.iter().map(|(id, input)| (*id, input));

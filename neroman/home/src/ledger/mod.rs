@@ -27,16 +27,16 @@ use nero_life::change::Change;
 use nero_life::input::Input;
 use nero_life::notices::NoticeKind;
 use nero_life::state::State;
-use nero_life::waits::Waits;
+use nero_life::waits::WaitIndex;
 use nero_model::{ExperimentId, RequestId, RunId};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::clock::Clock;
 use crate::failure::Failure;
-use crate::folding::{Folding, OwnedPart, PartsOutcome};
+use crate::folding::{OwnedPart, PartsOutcome, PendingFolds};
 use crate::keep::Keep;
-pub use decision::{Decision, Late};
+pub use decision::{Decision, LatePolicy};
 use delivery::Outbox;
 use durable::CommitCounts;
 use message::{DecisionFunction, Message, NoteChanges, WriteResult};
@@ -121,8 +121,8 @@ impl Ledger {
             full: tell_full,
             again: ring,
             refused: false,
-            folding: Folding::default(),
-            waits: Waits::default(),
+            folding: PendingFolds::default(),
+            waits: WaitIndex::default(),
             keep,
             state,
             clock,
@@ -222,7 +222,7 @@ impl Ledger {
         &self,
         durable: bool,
         inputs: Vec<(RunId, Input)>,
-        late: Late,
+        late: LatePolicy,
     ) -> Result<(), Failure> {
         self.note(durable, move |state, now_ms| {
             late.steps(state, &inputs, now_ms)

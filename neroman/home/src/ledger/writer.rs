@@ -12,14 +12,14 @@ use super::message::{DecisionFunction, Message, NoteChanges, WriteResult};
 use super::{Bell, NoRoom, WantsNotice};
 use crate::clock::Clock;
 use crate::failure::Failure;
-use crate::folding::{Folding, OwnedPart, PartsOutcome};
+use crate::folding::{OwnedPart, PartsOutcome, PendingFolds};
 use crate::keep::{Batch, Keep, WriteFailure};
 use crate::spec;
 use nero_life::change::Change;
 use nero_life::notices::{self, FoundNotice};
 use nero_life::retry::{self, Next};
 use nero_life::state::State;
-use nero_life::waits::Waits;
+use nero_life::waits::WaitIndex;
 use nero_life::{abort, batch as batches, groups, locks, needs, processed, standing};
 
 /// Messages of one transaction.
@@ -31,9 +31,9 @@ type EncodedReply = Result<Vec<u8>, Failure>;
 pub(super) struct Writer {
     pub(super) keep: Keep,
     pub(super) state: State,
-    pub(super) folding: Folding,
+    pub(super) folding: PendingFolds,
     /// What runs wait for in `state`, and in the batch that is being carried out.
-    pub(super) waits: Waits,
+    pub(super) waits: WaitIndex,
     pub(super) clock: Clock,
     pub(super) outbox: Outbox,
     pub(super) full: watch::Sender<Option<NoRoom>>,
@@ -286,7 +286,7 @@ impl Writer {
         }
         while let Some(id) = looked.pop_first() {
             let now = self.clock.moment();
-            let fired = standing::look(work, id, self.state.run(id), &now);
+            let fired = standing::evaluate(work, id, self.state.run(id), &now);
             if fired.changes.is_empty() {
                 continue;
             }
@@ -523,7 +523,7 @@ mod tests {
     use nero_journal::v1::lost;
     use nero_life::change::NewRun;
     use nero_life::journal::{Incarnation, Journal, Key, Lost};
-    use nero_life::run::Made;
+    use nero_life::run::RunRecord;
     use nero_model::{ExperimentId, Home};
     use nero_wire::v1;
 
@@ -560,8 +560,8 @@ mod tests {
             full: watch::channel(None).0,
             again: watch::channel(()).0,
             refused: false,
-            folding: Folding::default(),
-            waits: Waits::default(),
+            folding: PendingFolds::default(),
+            waits: WaitIndex::default(),
             outbox: Outbox::new().0,
             wants_notice: Arc::new(|_| false),
             clock: Clock::system(),
@@ -576,7 +576,7 @@ mod tests {
             ..FollowUp::default()
         };
         NewRun {
-            made: Arc::new(Made {
+            made: Arc::new(RunRecord {
                 again: again.into(),
                 ..(*new.made).clone()
             }),

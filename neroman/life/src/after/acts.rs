@@ -8,7 +8,7 @@
 use nero_model::RunId;
 
 use crate::facts::actions::{ActionEnd, ResponseEnd, StepEnd};
-use crate::facts::journal::Ran;
+use crate::facts::journal::CommandEnd;
 use crate::fold::change::{Change, dispatch_changed};
 use crate::fold::run::Run;
 use crate::fold::state::State;
@@ -91,7 +91,7 @@ pub fn commands(state: &State, id: RunId) -> Vec<LocalCommand> {
 }
 
 /// Records the end of a command.
-pub fn acted(state: &State, command: &LocalCommand, ran: &Ran) -> Vec<Change> {
+pub fn acted(state: &State, command: &LocalCommand, ran: &CommandEnd) -> Vec<Change> {
     let id = command.run;
     let Some(run) = state.run(id) else {
         return Vec::new();
@@ -145,7 +145,7 @@ pub fn answered(state: &State, id: RunId, of: (u32, u32)) -> Option<Change> {
 /// end of one that is at work takes the place of this.
 pub fn forget(state: &State, run: &Run, rule: u64, why: &str, now_ms: i64) -> Option<Change> {
     let (_, times) = run.unacted(&state.rules).find(|(id, _)| *id == rule)?;
-    let ran = Ran {
+    let ran = CommandEnd {
         at_ms: now_ms,
         how: why.to_owned(),
         output: String::new(),

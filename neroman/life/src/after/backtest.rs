@@ -81,7 +81,7 @@ pub fn points(run: &Run, points: impl Iterator<Item = (PastPoint, i64)>) -> Poin
 
 /// The first time that the rule would have held.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fired {
+pub struct FirstFiring {
     /// Since the start.
     pub ran_ms: u64,
     /// The step of the last line until then.
@@ -105,7 +105,7 @@ pub fn needs(rule: &Expr, metric: &str) -> bool {
 
 /// When the rule would have held first in each of these runs; an error where it cannot
 /// apply.
-pub fn replay(rule: &Expr, runs: &[PastRun<'_>]) -> Vec<Result<Option<Fired>, ExprError>> {
+pub fn replay(rule: &Expr, runs: &[PastRun<'_>]) -> Vec<Result<Option<FirstFiring>, ExprError>> {
     let players = runs.iter().map(|run| Player::new(rule, run));
     if rule.cohorts().is_empty() {
         let alone = |player: Result<Player<'_>, ExprError>| player.map(Player::alone);
@@ -119,10 +119,10 @@ fn together<'a>(
     rule: &'a Expr,
     runs: &[PastRun<'_>],
     mut players: Vec<Result<Player<'a>, ExprError>>,
-) -> Vec<Result<Option<Fired>, ExprError>> {
+) -> Vec<Result<Option<FirstFiring>, ExprError>> {
     let aggregates = rule.cohorts();
     let mut groups: BTreeMap<CohortKey<'_>, Vec<Vec<f64>>> = BTreeMap::new();
-    let mut outcomes: Vec<Option<Fired>> = vec![None; runs.len()];
+    let mut outcomes: Vec<Option<FirstFiring>> = vec![None; runs.len()];
     let mut queue = BinaryHeap::new();
     let next = |at: usize, player: &Player<'_>| {
         let wall_ms = |ran_ms: u64| runs[at].started_ms.saturating_add_unsigned(ran_ms);
@@ -157,7 +157,7 @@ fn together<'a>(
             for (number, sorted) in group.iter_mut().enumerate() {
                 player.tell_peers(number, aggregates[number], sorted);
             }
-            fired = player.look();
+            fired = player.evaluate();
         }
         match fired {
             Some(fired) => outcomes[at] = Some(fired),
@@ -250,7 +250,7 @@ impl<'a> Player<'a> {
         self.uses_clock |= bound.into_iter().any(moves);
     }
 
-    fn alone(mut self) -> Option<Fired> {
+    fn alone(mut self) -> Option<FirstFiring> {
         while self.next_ms().is_some() {
             let (until_ms, is_line) = self.next_event();
             let fired = self.pass_until(before(until_ms, is_line)).or_else(|| {
@@ -258,7 +258,7 @@ impl<'a> Player<'a> {
                     return None;
                 }
                 self.take_line(until_ms);
-                self.look()
+                self.evaluate()
             });
             if fired.is_some() {
                 return fired;
@@ -300,7 +300,7 @@ impl<'a> Player<'a> {
     }
 
     /// Lets time pass, and finds the first moment at which that alone makes the rule hold.
-    fn pass_until(&mut self, until_ms: u64) -> Option<Fired> {
+    fn pass_until(&mut self, until_ms: u64) -> Option<FirstFiring> {
         let is_first = !std::mem::replace(&mut self.has_begun, true);
         while self.uses_clock && self.scope.at_ms < until_ms && self.holds_at(until_ms) {
             let (mut not_yet, mut holds) = (self.scope.at_ms, until_ms);
@@ -313,7 +313,7 @@ impl<'a> Player<'a> {
                 }
             }
             self.scope.at_ms = holds;
-            let fired = self.look();
+            let fired = self.evaluate();
             if fired.is_some() {
                 return fired;
             }
@@ -321,7 +321,7 @@ impl<'a> Player<'a> {
         self.scope.at_ms = self.scope.at_ms.max(until_ms);
         // A `for` whose condition time ended holds no more.
         if is_first || self.rule.holds() {
-            self.look()
+            self.evaluate()
         } else {
             None
         }
@@ -381,7 +381,7 @@ impl<'a> Player<'a> {
     }
 
     /// Evaluates the rule now.
-    fn look(&mut self) -> Option<Fired> {
+    fn evaluate(&mut self) -> Option<FirstFiring> {
         if self.rule.holds() {
             self.rule.note_held(&mut self.bindings, &self.scope);
         }
@@ -393,7 +393,7 @@ impl<'a> Player<'a> {
         let values: Vec<String> = values
             .map(|value| format!("{} = {}", value.written, value.shown))
             .collect();
-        Some(Fired {
+        Some(FirstFiring {
             ran_ms: self.scope.at_ms,
             step: self.step,
             values: values.join(", "),
@@ -459,14 +459,14 @@ impl Scope for Moment<'_> {
 
 /// The best value of a run, and when it came.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Best {
+pub struct BestValue {
     pub value: f64,
     pub at_ms: u64,
 }
 
 /// The best of these points.
-pub fn best(points: &[PastPoint], more_is_better: bool) -> Option<Best> {
-    let mut best: Option<Best> = None;
+pub fn best(points: &[PastPoint], more_is_better: bool) -> Option<BestValue> {
+    let mut best: Option<BestValue> = None;
     for point in points.iter().filter(|point| !point.value.is_nan()) {
         let is_better = best.is_none_or(|best| {
             if more_is_better {
@@ -477,14 +477,14 @@ pub fn best(points: &[PastPoint], more_is_better: bool) -> Option<Best> {
         });
         if is_better {
             let (value, at_ms) = (point.value, point.at_ms);
-            best = Some(Best { value, at_ms });
+            best = Some(BestValue { value, at_ms });
         }
     }
     best
 }
 
 /// Which of these runs are good: their best value is in the best third.
-pub fn good(bests: &[Option<Best>], more_is_better: bool) -> Vec<bool> {
+pub fn good(bests: &[Option<BestValue>], more_is_better: bool) -> Vec<bool> {
     let mut known: Vec<f64> = bests.iter().flatten().map(|best| best.value).collect();
     known.sort_unstable_by(f64::total_cmp);
     if more_is_better {
@@ -493,7 +493,7 @@ pub fn good(bests: &[Option<Best>], more_is_better: bool) -> Vec<bool> {
     let third = known
         .get((known.len().div_ceil(3)).wrapping_sub(1))
         .copied();
-    let is_good = |best: &Option<Best>| {
+    let is_good = |best: &Option<BestValue>| {
         best.zip(third).is_some_and(|(best, third)| {
             if more_is_better {
                 best.value >= third

@@ -12,7 +12,7 @@ use nero_expr::{Cohort, Expr, Fact, NameKind, ParseContext, Past, Scope, Value};
 use nero_model::{ExperimentId, RunId};
 
 use crate::facts::journal::Journal;
-use crate::facts::now::Now;
+use crate::facts::now::PresentTime;
 use crate::facts::peers::PeersNumber;
 use crate::facts::series::Pasts;
 use crate::fold::change::Rule;
@@ -79,7 +79,7 @@ pub struct Cohorts {
 
 /// What a look at all cohorts comes to.
 #[derive(Debug, Default)]
-pub struct Folded {
+pub struct CohortUpdate {
     pub inputs: Vec<(RunId, Input)>,
     /// When a number that came too soon after the last one may be sent.
     pub due_ms: Option<i64>,
@@ -112,10 +112,10 @@ impl Cohorts {
     }
 
     /// Folds all cohorts of the state that [`Cohorts::wanted`] saw; `now` has the points.
-    pub fn fold(&mut self, state: &State, now: &Now) -> Folded {
+    pub fn fold(&mut self, state: &State, now: &PresentTime) -> CohortUpdate {
         let Self { rules, peers, .. } = self;
         let groups = groups(rules, state);
-        let mut folded = Folded::default();
+        let mut folded = CohortUpdate::default();
         let mut met: HashSet<RunId> = HashSet::new();
         for group in groups.values() {
             for (experiment, run) in &group.peers {
@@ -124,7 +124,7 @@ impl Cohorts {
                 let known = peers.entry(id).or_insert_with(|| Peer::of(run));
                 known.follow(run);
                 for aggregate in group.aggregates.values() {
-                    known.look(aggregate, experiment, run, now);
+                    known.add_number(aggregate, experiment, run, now);
                 }
             }
             group.fold(peers, now.ms, &mut folded);
@@ -208,7 +208,7 @@ fn passed_steps<'a>(aggregate: &'a Cohort, run: &'a Run) -> impl Iterator<Item =
 
 impl PeerGroup<'_> {
     /// Makes the inputs of the runs that ask.
-    fn fold(&self, peers: &HashMap<RunId, Peer>, now_ms: i64, folded: &mut Folded) {
+    fn fold(&self, peers: &HashMap<RunId, Peer>, now_ms: i64, folded: &mut CohortUpdate) {
         let mut own: HashMap<ExperimentId, &Peer> = HashMap::new();
         for (experiment, run) in &self.peers {
             own.extend(peers.get(&run.made.id).map(|known| (experiment.id, known)));
@@ -294,7 +294,13 @@ impl Peer {
         self.numbers.get(text).copied().flatten()
     }
 
-    fn look(&mut self, aggregate: &Cohort, experiment: &Experiment, run: &Run, now: &Now) {
+    fn add_number(
+        &mut self,
+        aggregate: &Cohort,
+        experiment: &Experiment,
+        run: &Run,
+        now: &PresentTime,
+    ) {
         if self.numbers.contains_key(aggregate.text()) {
             return;
         }

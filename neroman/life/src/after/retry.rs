@@ -15,7 +15,7 @@ use crate::facts::dispatch::Dispatch;
 use crate::facts::follows::BY_RULES_MAX;
 pub use crate::facts::follows::{Cause, Follows};
 use crate::facts::journal::Exit;
-use crate::facts::made::Made;
+use crate::facts::made::RunRecord;
 use crate::facts::now::Moment;
 use crate::fold::change::{Change, NewRun, dispatch_changed};
 use crate::fold::errors::line_fits;
@@ -26,7 +26,7 @@ use crate::fold::state::State;
 /// What follows the end of a run.
 #[derive(Debug)]
 pub enum Next {
-    /// A new run, without its spec: it is that of the run before, for the new [`Made`].
+    /// A new run, without its spec: it is that of the run before, for the new [`RunRecord`].
     Run { new: Box<NewRun>, event: Change },
     /// No run follows although one could: recorded with the reason.
     None(Vec<Change>),
@@ -105,8 +105,8 @@ fn cause(state: &State, run: &Run) -> Option<Result<Cause, String>> {
 fn by_rule(state: &State, run: &Run, rule: u64) -> Option<Result<Cause, String>> {
     let rule = state.rules.get(&rule)?;
     let anywhere = match rule.action.as_str() {
-        restart if restart == RuleAction::Restart.word() => false,
-        requeue if requeue == RuleAction::Requeue.word() => true,
+        restart if restart == RuleAction::Restart.as_str() => false,
+        requeue if requeue == RuleAction::Requeue.as_str() => true,
         _ => return None,
     };
     let made = run.made.follows.as_ref().map_or(0, |one| one.by_rules);
@@ -246,7 +246,7 @@ fn by_items(run: &Run, cause: &Cause) -> Vec<u32> {
 
 /// Gives a retry the factors of its `retry`; returns the words about them. `node`: that of
 /// the run before.
-fn grow(made: &mut Made, cause: &Cause, node: &str) -> String {
+fn grow(made: &mut RunRecord, cause: &Cause, node: &str) -> String {
     let Cause::Retry { on, item, .. } = cause else {
         return String::new();
     };

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nero_expr::{Asked, Doubt, Expr, ExprError, ParseContext};
+use nero_expr::{Doubt, Expr, ExprError, NameForm, ParseContext};
 use nero_model::ExperimentId;
 
 use super::acts;
-use crate::facts::now::Now;
-use crate::fold::change::{Change, Described, Rule};
+use crate::facts::now::PresentTime;
+use crate::fold::change::{Change, ExperimentRecord, Rule};
 use crate::fold::experiment::Experiment;
 use crate::fold::run::Run;
 use crate::fold::scope::Sight;
@@ -52,7 +52,7 @@ pub struct InapplicableRules {
 impl InapplicableRules {
     /// Checks one rule of one experiment. `place` is the file and line of the rule;
     /// empty for a rule that a person gives on the command line.
-    pub fn look(&mut self, rule: u64, text: &str, place: &str, experiment: &Experiment) {
+    pub fn check(&mut self, rule: u64, text: &str, place: &str, experiment: &Experiment) {
         let parsed = self
             .parsed
             .entry(rule)
@@ -67,12 +67,12 @@ impl InapplicableRules {
                 if expr
                     .unbound_names()
                     .iter()
-                    .all(|name| name.asked != Asked::Param) =>
+                    .all(|name| name.asked != NameForm::Param) =>
             {
                 None
             }
             Ok(expr) => expr
-                .bind(&Sight::defined(experiment, &Now::default()))
+                .bind(&Sight::defined(experiment, &PresentTime::default()))
                 .err(),
             Err(error) => Some(error.clone()),
         };
@@ -84,7 +84,7 @@ impl InapplicableRules {
                 .1
                 .push(experiment.id);
         } else if let Ok(expr) = parsed
-            && let Some(doubt) = expr.doubt(&Sight::defined(experiment, &Now::default()))
+            && let Some(doubt) = expr.doubt(&Sight::defined(experiment, &PresentTime::default()))
         {
             let doubted = self.doubted.entry(key(&doubt.error));
             doubted
@@ -208,9 +208,9 @@ fn in_force(run: &Run, ids: Arc<[u64]>, now_ms: i64) -> Vec<Change> {
 }
 
 fn extra(experiment: &Experiment, extra_rules: Arc<[u64]>) -> Change {
-    Change::Experiment(Arc::new(Described {
+    Change::Experiment(Arc::new(ExperimentRecord {
         extra_rules,
-        ..Described::of(experiment)
+        ..ExperimentRecord::of(experiment)
     }))
 }
 
@@ -229,8 +229,8 @@ mod tests {
         let mut off = InapplicableRules::default();
         for id in [1, 2] {
             let experiment = lab.state.experiment(ExperimentId(id)).unwrap();
-            off.look(1, "fast && (loss > 1)", "", experiment);
-            off.look(2, "exit_code != 0", "", experiment);
+            off.check(1, "fast && (loss > 1)", "", experiment);
+            off.check(2, "exit_code != 0", "", experiment);
         }
         assert_eq!(off.never_holds(2), None, "it can hold in 2");
         assert_eq!(
@@ -245,12 +245,12 @@ mod tests {
         let mut off = InapplicableRules::default();
         for id in [1, 2] {
             let experiment = lab.state.experiment(ExperimentId(id)).unwrap();
-            off.look(1, "lr && fast == 'slow'", "", experiment);
+            off.check(1, "lr && fast == 'slow'", "", experiment);
         }
         assert!(off.never_holds(2).is_some(), "for two reasons");
         let only = lab.state.experiment(ExperimentId(1)).unwrap();
         let mut off = InapplicableRules::default();
-        off.look(1, "fast && (loss > 1)", "", only);
+        off.check(1, "fast && (loss > 1)", "", only);
         assert!(off.never_holds(1).is_some());
     }
 }

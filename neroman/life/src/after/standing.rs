@@ -9,10 +9,10 @@
 use nero_expr::{Bindings, Expr};
 use nero_model::RunId;
 
-use crate::facts::actions::Firing;
+use crate::facts::actions::RuleFirings;
 use crate::facts::dispatch::Cancel;
 use crate::facts::mail::notice::{FoundNotice, NoticeKind, rule_key};
-use crate::facts::now::{Moment, Now};
+use crate::facts::now::{Moment, PresentTime};
 use crate::fold::change::{Change, Rule, dispatch_changed};
 use crate::fold::experiment::Experiment;
 use crate::fold::run::Run;
@@ -23,16 +23,16 @@ use crate::step::{fits, step};
 
 /// What follows from the rules of one run.
 #[derive(Debug, Default)]
-pub struct Fired {
+pub struct RuleEffects {
     pub changes: Vec<Change>,
     /// What people may be told of it.
     pub notices: Vec<FoundNotice>,
 }
 
-/// Looks at the rules of a run that the daemon evaluates. `before`: the run before what
+/// Evaluates the rules of a run that are for the daemon. `before`: the run before what
 /// changed; a run that had ended in this phase already is left alone.
-pub fn look(state: &State, id: RunId, before: Option<&Run>, now: &Moment) -> Fired {
-    let mut fired = Fired::default();
+pub fn evaluate(state: &State, id: RunId, before: Option<&Run>, now: &Moment) -> RuleEffects {
+    let mut fired = RuleEffects::default();
     let found = state.experiment(id.experiment).zip(state.run(id));
     let Some((experiment, run)) = found.filter(|(_, run)| has_any(state, run)) else {
         return fired;
@@ -41,7 +41,7 @@ pub fn look(state: &State, id: RunId, before: Option<&Run>, now: &Moment) -> Fir
     if run.is_unread() || (run.phase().is_end() && !is_news) {
         return fired;
     }
-    let here = Now::at(now);
+    let here = PresentTime::at(now);
     let mut run = run.clone();
     for rule in run.rules.clone().iter() {
         let found = state.rules.get(rule).zip(state.daemon_rules.get(rule));
@@ -58,7 +58,7 @@ pub fn due(state: &State, now: &Moment) -> Vec<RunId> {
     if !state.daemon_rules.values().any(|expr| expr.uses_clock()) {
         return Vec::new();
     }
-    let now = Now::at(now);
+    let now = PresentTime::at(now);
     let mut due = Vec::new();
     for experiment in state.active() {
         for run in experiment.live() {
@@ -100,7 +100,7 @@ fn holds(
     expr: &Expr,
     experiment: &Experiment,
     run: &Run,
-    now: &Now,
+    now: &PresentTime,
 ) -> Option<String> {
     if !may_fire(rule, run, now) {
         return None;
@@ -122,7 +122,7 @@ fn holds(
     })
 }
 
-fn may_fire(rule: &Rule, run: &Run, now: &Now) -> bool {
+fn may_fire(rule: &Rule, run: &Run, now: &PresentTime) -> bool {
     // A watcher of an earlier build evaluated rules over the exit code.
     let watched = run.journal.rules.get(&rule.id);
     if watched.is_some_and(|facts| facts.fired > 0) {
@@ -143,9 +143,9 @@ fn may_fire(rule: &Rule, run: &Run, now: &Now) -> bool {
 }
 
 /// Records a firing, then what it asks for.
-fn fire(rule: &Rule, values: String, run: &mut Run, now: &Moment, fired: &mut Fired) {
+fn fire(rule: &Rule, values: String, run: &mut Run, now: &Moment, fired: &mut RuleEffects) {
     let times = run.dispatch.fired.get(&rule.id).map_or(0, |one| one.times) + 1;
-    let firing = Firing {
+    let firing = RuleFirings {
         times,
         at_ms: now.ms,
         at: Some(now.tick.clone()),
@@ -203,7 +203,7 @@ pub fn warnings(state: &State, experiment: &Experiment, run: &Run) -> Vec<String
         .filter(|firing| firing.action == "warn")
         .map(|firing| format!("rule `{}` ({})", firing.text, firing.values))
         .collect();
-    let now = Now::default();
+    let now = PresentTime::default();
     for id in run.rules.iter() {
         let found = state.rules.get(id).zip(state.daemon_rules.get(id));
         let sight = Sight {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::journal::Ran;
+use super::journal::CommandEnd;
 use super::now::Tick;
 
 /// The end of the command of a rule's newest firing that this machine ran.
@@ -10,7 +10,7 @@ use super::now::Tick;
 #[serde(default)]
 pub struct ActionEnd {
     pub times: u32,
-    pub ran: Ran,
+    pub ran: CommandEnd,
 }
 
 /// The end of a step that this machine executed.
@@ -19,7 +19,7 @@ pub struct ActionEnd {
 pub struct StepEnd {
     /// The start whose job asked, and the number of the step.
     pub of: (u32, u32),
-    pub ran: Ran,
+    pub ran: CommandEnd,
     /// Whether the node has it.
     pub delivered: bool,
 }
@@ -29,13 +29,13 @@ pub struct StepEnd {
 #[serde(default)]
 pub struct ResponseEnd {
     pub incarnation: u32,
-    pub ran: Ran,
+    pub ran: CommandEnd,
 }
 
 /// The firings of one rule in one run, as the daemon decided them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Firing {
+pub struct RuleFirings {
     pub times: u32,
     /// The last one.
     pub at_ms: i64,

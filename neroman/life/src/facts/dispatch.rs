@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::actions::{ActionEnd, Firing, ResponseEnd, StepEnd};
+use super::actions::{ActionEnd, ResponseEnd, RuleFirings, StepEnd};
 use super::hold::{Hold, HoldCause};
 use super::journal::Journal;
 use super::leaving::{Deferral, Recall, Refusal};
-use super::made::Made;
+use super::made::RunRecord;
 use super::mail::notice::NoticeFacts;
 use super::nodes::NodeLedger;
 use super::peers::PeersNumber;
 use super::processed::ProcessedOutputs;
-use super::reason::Why;
+use super::reason::WaitReason;
 use super::results::Results;
 use super::stage::{Stage, Verdict};
 
@@ -51,7 +51,7 @@ impl std::fmt::Display for Unreadable {
 
 /// How many of a run's records its node has sent, as the node reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Sent {
+pub(crate) enum RecordsSent {
     /// More may come.
     #[default]
     Some,
@@ -63,7 +63,7 @@ pub(crate) enum Sent {
     All { made_nothing: bool, missing: String },
 }
 
-impl Sent {
+impl RecordsSent {
     /// The node reported that it ended.
     pub fn ended(&mut self, nothing: bool) {
         match self {
@@ -103,17 +103,17 @@ impl Sent {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Dispatch {
-    /// Where it stands; stored in the form of [`Kept`](crate::fold::kept::Kept).
+    /// Where it stands; stored in the form of [`StoredRun`](crate::fold::kept::StoredRun).
     #[serde(skip)]
     pub(crate) stage: Stage,
     /// Why it waits, in neromum's words or ours.
-    #[serde(skip_serializing_if = "Why::is_unknown")]
-    pub(crate) why: Why,
+    #[serde(skip_serializing_if = "WaitReason::is_unknown")]
+    pub(crate) why: WaitReason,
     #[serde(rename = "wish", skip_serializing_if = "Option::is_none")]
     pub(crate) cancel: Option<Cancel>,
     /// How many of its records its node has sent; stored as the stage is.
     #[serde(skip)]
-    pub(crate) sent: Sent,
+    pub(crate) sent: RecordsSent,
     /// The files of the run that its node cannot use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) unreadable: Vec<Unreadable>,
@@ -201,7 +201,7 @@ pub struct Dispatch {
     pub(crate) came_back: u32,
     /// Rules that the daemon evaluates and that fired, by id.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "by_id")]
-    pub(crate) fired: BTreeMap<u64, Firing>,
+    pub(crate) fired: BTreeMap<u64, RuleFirings>,
     /// The ends of commands that rules had this machine run, by id of the rule.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "by_id")]
     pub(crate) acted: BTreeMap<u64, ActionEnd>,
@@ -327,12 +327,12 @@ impl Dispatch {
     }
 
     /// What follows from the run's journal. A start ends what the run waited for.
-    pub(crate) fn follow_journal(&mut self, made: &Made, journal: &Journal) {
+    pub(crate) fn follow_journal(&mut self, made: &RunRecord, journal: &Journal) {
         let waited = self.stage.is_before_start();
         let begun = !journal.incarnations.is_empty();
         self.stage.follow_journal(made, begun);
         if waited && !self.stage.is_before_start() {
-            self.why = Why::Unknown;
+            self.why = WaitReason::Unknown;
         }
     }
 
@@ -403,7 +403,7 @@ impl Dispatch {
         self.stage = Stage::Unplaced;
         self.elsewhere = None;
         self.begin_generation();
-        self.why = Why::Unknown;
+        self.why = WaitReason::Unknown;
     }
 
     /// Its node has nothing of it: no hand-over until now counts there any more.

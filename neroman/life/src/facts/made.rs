@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use nero_format::{
-    DataDef, Definition, FollowUp, NodeProbe, NodeResources, Precedence, Processing, Scheduling,
-    SharedPart,
+    DataDef, Definition, FollowUp, NodeProbe, NodeResources, OutputProcessing, Precedence,
+    SchedulerOptions, SharedPart,
 };
 use nero_model::units::print_duration_ms;
 use nero_model::{RunId, RunToken};
@@ -15,7 +15,7 @@ use super::now::Tick;
 
 /// The facts of a run that never change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Made {
+pub struct RunRecord {
     pub token: RunToken,
     pub id: RunId,
     /// The word that was asked for: a node, a group, `any`. For a run made before
@@ -64,8 +64,8 @@ pub struct Made {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub checkpoint: bool,
     /// What is made of its outputs when they are home.
-    #[serde(default, skip_serializing_if = "Processing::is_empty")]
-    pub processing: SharedPart<Processing>,
+    #[serde(default, skip_serializing_if = "OutputProcessing::is_empty")]
+    pub processing: SharedPart<OutputProcessing>,
     /// What comes before its start.
     #[serde(default, skip_serializing_if = "Precedence::is_none")]
     pub precedence: SharedPart<Precedence>,
@@ -108,7 +108,7 @@ fn is_first(rank: &u32) -> bool {
     *rank == 0
 }
 
-impl Made {
+impl RunRecord {
     /// Holds what the run before it holds, where both are equal.
     pub fn share(&mut self, before: &Self) {
         self.again.share(&before.again);
@@ -167,8 +167,8 @@ pub struct RunDemands {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub data: SharedPart<Vec<DataDef>>,
     /// What it asks of a scheduler.
-    #[serde(skip_serializing_if = "Scheduling::is_empty")]
-    pub scheduling: SharedPart<Scheduling>,
+    #[serde(skip_serializing_if = "SchedulerOptions::is_empty")]
+    pub scheduling: SharedPart<SchedulerOptions>,
     /// What single nodes give in place of `cpus`, `memory_bytes`, `disk_bytes` and the time
     /// limit.
     #[serde(skip_serializing_if = "NodeResources::is_empty")]
@@ -235,7 +235,7 @@ impl RunDemands {
     }
 }
 
-impl Made {
+impl RunRecord {
     /// Time until a retry is due, by `retry.after`; 0 for any other run. After another start
     /// of this machine all of it counts anew, since only a boot clock decides.
     pub fn pause_left_ms(&self, now: &Tick) -> i64 {

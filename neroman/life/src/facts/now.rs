@@ -42,7 +42,7 @@ pub struct Moment {
 
 /// This moment.
 #[derive(Clone, Debug, Default)]
-pub struct Now {
+pub struct PresentTime {
     /// Our wall clock: milliseconds since 1970.
     pub ms: i64,
     /// The present values of the known boot clocks, by boot id.
@@ -51,7 +51,7 @@ pub struct Now {
     pub pasts: Arc<Pasts>,
 }
 
-impl Now {
+impl PresentTime {
     /// By both clocks of this machine.
     pub fn at(moment: &Moment) -> Self {
         Self {
@@ -121,17 +121,17 @@ mod tests {
             ms: 1000,
         };
         for step in [0, DAY, -DAY] {
-            let now = Now {
+            let now = PresentTime {
                 ms: 500_000 + step,
                 boots: Arc::new(BTreeMap::from([("b".to_owned(), 7000)])),
-                ..Now::default()
+                ..PresentTime::default()
             };
             assert_eq!(now.since(Some(&tick), 494_000), 6000);
             assert_eq!(now.wall_of(Some(&tick), 494_000), 494_000 + step);
             assert_eq!(now.earlier(2000).since(Some(&tick), 494_000), 4000);
         }
         // For an unknown boot only the wall clocks remain.
-        let now = Now::wall(500_000);
+        let now = PresentTime::wall(500_000);
         assert_eq!(now.since(Some(&tick), 494_000), 6000);
         assert_eq!(now.since(None, 600_000), 0);
     }

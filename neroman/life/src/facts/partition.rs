@@ -57,7 +57,7 @@ impl NoPartition {
             Self::NoneNamed { .. } => "none named".to_owned(),
             Self::Each(partitions) => {
                 let each = partitions.iter();
-                let each = each.map(|(name, lacks)| format!("{name} {}", lacks.word()));
+                let each = each.map(|(name, lacks)| format!("{name} {}", lacks.resource()));
                 each.collect::<Vec<_>>().join(" ")
             }
         }
@@ -65,7 +65,7 @@ impl NoPartition {
 }
 
 impl Shortage {
-    fn word(&self) -> &'static str {
+    fn resource(&self) -> &'static str {
         match self {
             Self::Hosts { .. } => "nodes",
             Self::Cpus { .. } => "cpus",

@@ -26,14 +26,14 @@ mod maybe_float {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     #[derive(Deserialize, Serialize)]
-    struct Stored(#[serde(with = "nero_format::float_text")] f64);
+    struct StoredFloat(#[serde(with = "nero_format::float_text")] f64);
 
     #[expect(clippy::ref_option, reason = "serde passes the field")]
     pub(super) fn serialize<S: Serializer>(value: &Option<f64>, to: S) -> Result<S::Ok, S::Error> {
-        value.map(Stored).serialize(to)
+        value.map(StoredFloat).serialize(to)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
-        Ok(Option::<Stored>::deserialize(from)?.map(|Stored(value)| value))
+        Ok(Option::<StoredFloat>::deserialize(from)?.map(|StoredFloat(value)| value))
     }
 }

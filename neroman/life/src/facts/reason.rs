@@ -240,10 +240,10 @@ impl fmt::Display for NoNode {
 }
 
 /// What a run waits for. It is stored as its text: earlier builds know no other form. A
-/// text that was stored is read as [`Why::Said`], until the run is looked at again.
+/// text that was stored is read as [`WaitReason::Said`], until the run is looked at again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
-pub enum Why {
+pub enum WaitReason {
     /// Nothing is known.
     #[default]
     Unknown,
@@ -259,14 +259,14 @@ pub enum Why {
     NeedsPerson(String),
 }
 
-impl Why {
+impl WaitReason {
     /// Whether nothing is known.
     pub fn is_unknown(&self) -> bool {
         *self == Self::Unknown
     }
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for WaitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown => Ok(()),
@@ -283,7 +283,7 @@ impl fmt::Display for Why {
     }
 }
 
-impl From<String> for Why {
+impl From<String> for WaitReason {
     fn from(text: String) -> Self {
         if text.is_empty() {
             Self::Unknown
@@ -293,8 +293,8 @@ impl From<String> for Why {
     }
 }
 
-impl From<Why> for String {
-    fn from(why: Why) -> Self {
+impl From<WaitReason> for String {
+    fn from(why: WaitReason) -> Self {
         why.to_string()
     }
 }
@@ -331,7 +331,7 @@ pub enum NodeKind {
     ApartFrom,
 }
 
-impl Why {
+impl WaitReason {
     /// The reason without its figures.
     pub fn kind(&self) -> Kind {
         match self {
@@ -383,14 +383,17 @@ mod tests {
     fn a_reason_is_stored_as_its_text_and_what_was_stored_is_shown_as_it_is() {
         let misfit = |asks| {
             let why = Obstacle::Misfit(Misfit::Cpus { has: 1.0, asks });
-            Why::NoNode(NoNode::Each(vec![("a".to_owned(), why)]))
+            WaitReason::NoNode(NoNode::Each(vec![("a".to_owned(), why)]))
         };
         let stored = serde_json::to_string(&misfit(2.0)).unwrap();
         assert_eq!(stored, r#""a: cpus 1 < 2""#);
-        let read: Why = serde_json::from_str(&stored).unwrap();
-        assert_eq!(read, Why::Said("a: cpus 1 < 2".to_owned()));
+        let read: WaitReason = serde_json::from_str(&stored).unwrap();
+        assert_eq!(read, WaitReason::Said("a: cpus 1 < 2".to_owned()));
         assert_eq!(read.to_string(), misfit(2.0).to_string());
-        assert_eq!(serde_json::from_str::<Why>(r#""""#).unwrap(), Why::Unknown);
+        assert_eq!(
+            serde_json::from_str::<WaitReason>(r#""""#).unwrap(),
+            WaitReason::Unknown
+        );
         assert_eq!(misfit(2.0).kind(), misfit(16.5).kind());
         assert_ne!(misfit(2.0).kind(), read.kind());
     }

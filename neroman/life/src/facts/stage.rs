@@ -8,7 +8,7 @@ use nero_model::Phase;
 use serde::{Deserialize, Serialize};
 
 use super::leaving::Recall;
-use super::made::Made;
+use super::made::RunRecord;
 
 /// Where a run stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -110,7 +110,7 @@ impl Stage {
     }
 
     /// The stage, as a message names it.
-    pub fn word(&self) -> &'static str {
+    pub fn label(&self) -> &'static str {
         match self {
             Self::Behind { .. } => "behind an earlier run",
             Self::Unplaced => "without a node",
@@ -294,7 +294,7 @@ impl Stage {
     }
 
     /// What follows from the facts that never change, and from a start in its journal.
-    pub fn follow_journal(&mut self, made: &Made, begun: bool) {
+    pub fn follow_journal(&mut self, made: &RunRecord, begun: bool) {
         match self {
             Self::Unplaced if !made.placing => {
                 *self = Self::Chosen {

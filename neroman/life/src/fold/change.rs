@@ -13,7 +13,7 @@ use super::run::Run;
 use crate::facts::cells::CellRecord;
 use crate::facts::dispatch::Dispatch;
 use crate::facts::journal::Journal;
-use crate::facts::made::Made;
+use crate::facts::made::RunRecord;
 use crate::facts::mail::post::PostChange;
 use crate::facts::nodes::{NodeLedger, RestoreState};
 use crate::facts::now::Tick;
@@ -24,7 +24,7 @@ pub enum Change {
     /// A source, new or read again.
     Origin(Arc<Origin>),
     /// An experiment, new or changed; its runs stay.
-    Experiment(Arc<Described>),
+    Experiment(Arc<ExperimentRecord>),
     /// A rule that runs may have in force.
     Rule(Arc<Rule>),
     /// A new run.
@@ -210,7 +210,7 @@ pub(crate) fn dispatch_changed(run: &Run, change: impl FnOnce(&mut Dispatch)) ->
 
 /// An experiment without its runs.
 #[derive(Clone, Debug)]
-pub struct Described {
+pub struct ExperimentRecord {
     pub id: ExperimentId,
     pub definition: Arc<Definition>,
     pub fingerprint: Arc<str>,
@@ -225,7 +225,7 @@ pub struct Described {
     pub by_hand: Arc<PersonalMarks>,
 }
 
-impl Described {
+impl ExperimentRecord {
     /// An experiment as it is.
     pub fn of(experiment: &Experiment) -> Self {
         Self {
@@ -247,7 +247,7 @@ impl Described {
 /// A run that is being made.
 #[derive(Clone, Debug)]
 pub struct NewRun {
-    pub made: Arc<Made>,
+    pub made: Arc<RunRecord>,
     pub dispatch: Dispatch,
     pub rules: Arc<[u64]>,
     /// The encoded `nero.v1.RunSpec` without rules; opaque here.
@@ -276,7 +276,7 @@ impl Rule {
     pub fn of(rule: &RuleDef, author: &str, origin: &str) -> Self {
         Self {
             id: 0,
-            action: rule.action.word().to_owned(),
+            action: rule.action.as_str().to_owned(),
             argument: rule.argument.clone(),
             text: rule.text.clone(),
             repeat_ms: rule.repeat_ms,

@@ -11,12 +11,12 @@ use nero_model::{EndReason, Phase};
 use super::outcome::{self, Outcome};
 use crate::facts::dispatch::Dispatch;
 use crate::facts::journal::{Exit, Incarnation, Journal};
-use crate::facts::made::Made;
+use crate::facts::made::RunRecord;
 
 /// The end of a run by itself, as its experiment's `on_error` takes it. Until the command of the
 /// handler has run it is ending, so that nothing follows, and an abort still counts.
 pub(crate) fn judged(
-    made: &Made,
+    made: &RunRecord,
     dispatch: &Dispatch,
     journal: &Journal,
     outcome: Outcome,
@@ -49,7 +49,7 @@ pub(crate) fn judged(
 
 /// The error of a run that ended by itself, and the handler that fits it.
 fn error<'r>(
-    made: &'r Made,
+    made: &'r RunRecord,
     journal: &'r Journal,
     outcome: &Outcome,
 ) -> Option<(&'r Exit, Option<&'r ErrorHandler>)> {
@@ -73,7 +73,7 @@ fn lacks_response(handler: &ErrorHandler, dispatch: &Dispatch, journal: &Journal
 }
 
 /// The command of the handler that a run's error waits for.
-pub(crate) fn awaited(made: &Made, dispatch: &Dispatch, journal: &Journal) -> Option<String> {
+pub(crate) fn awaited(made: &RunRecord, dispatch: &Dispatch, journal: &Journal) -> Option<String> {
     let outcome = outcome::judge(dispatch, journal);
     let (_, handler) = error(made, journal, &outcome)?;
     let handler = handler.filter(|one| awaits(one, dispatch, journal))?;

@@ -112,7 +112,7 @@ impl Experiment {
     pub fn state(&self) -> StateWord {
         match self.current() {
             None => StateWord::Defined,
-            Some(run) => run.word(),
+            Some(run) => run.state_word(),
         }
     }
 

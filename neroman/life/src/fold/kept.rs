@@ -6,16 +6,16 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::run::{Run, UNREAD};
-use crate::facts::dispatch::{Dispatch, Sent};
+use crate::facts::dispatch::{Dispatch, RecordsSent};
 use crate::facts::journal::Journal;
 use crate::facts::leaving::Recall;
-use crate::facts::made::Made;
-use crate::facts::reason::Why;
+use crate::facts::made::RunRecord;
+use crate::facts::reason::WaitReason;
 use crate::facts::stage::{HandOverStage, Stage, TAKE_OVER, Verdict};
 
 /// All of a run that changes, apart from its journal and its rules.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Kept {
+pub struct StoredRun {
     #[serde(flatten)]
     fields: Fields,
     #[serde(flatten)]
@@ -51,7 +51,7 @@ struct Fields {
     recall: Option<Recall>,
 }
 
-impl Kept {
+impl StoredRun {
     /// The form in which a run is stored.
     pub fn of(run: &Run) -> Self {
         Self {
@@ -61,7 +61,7 @@ impl Kept {
     }
 
     /// The run that was stored.
-    pub fn run(self, made: Made, journal: Arc<Journal>, rules: Arc<[u64]>) -> Run {
+    pub fn run(self, made: RunRecord, journal: Arc<Journal>, rules: Arc<[u64]>) -> Run {
         let Self {
             fields,
             mut dispatch,
@@ -71,19 +71,19 @@ impl Kept {
         dispatch.stage = fields.stage(&made, &journal);
         if recalled && dispatch.recall().is_none() {
             // The record of its start was stored after the reason of its recall.
-            dispatch.why = Why::Unknown;
+            dispatch.why = WaitReason::Unknown;
         }
         Run::judged(Arc::new(made), dispatch, journal, rules)
     }
 }
 
 impl Fields {
-    fn of(stage: &Stage, sent: &Sent) -> Self {
+    fn of(stage: &Stage, sent: &RecordsSent) -> Self {
         let fields = Self {
-            ended_told: *sent != Sent::Some,
+            ended_told: *sent != RecordsSent::Some,
             settled: sent.is_all(),
             missing: sent.missing().to_owned(),
-            made_nothing: *sent != Sent::Some && !sent.made_files(),
+            made_nothing: *sent != RecordsSent::Some && !sent.made_files(),
             handing: stage.handing(),
             node: stage.node().map(str::to_owned),
             offered: stage.may_be_there(),
@@ -124,22 +124,22 @@ impl Fields {
     }
 
     /// The records that its node sent.
-    fn sent(&self) -> Sent {
+    fn sent(&self) -> RecordsSent {
         let made_nothing = self.made_nothing;
         match (self.settled, self.ended_told) {
-            (true, _) => Sent::All {
+            (true, _) => RecordsSent::All {
                 made_nothing,
                 missing: self.missing.clone(),
             },
-            (false, true) => Sent::AllButWatchers { made_nothing },
-            (false, false) => Sent::Some,
+            (false, true) => RecordsSent::AllButWatchers { made_nothing },
+            (false, false) => RecordsSent::Some,
         }
     }
 
     /// The stage. Of an earlier build's row this drops all that does not fit the stage:
     /// a recall of a run that began, a node's verdict on a job that ran, and that the
     /// node of a run with a verdict does not know it.
-    fn stage(self, made: &Made, journal: &Journal) -> Stage {
+    fn stage(self, made: &RunRecord, journal: &Journal) -> Stage {
         let begun = !journal.incarnations.is_empty();
         let accepted = begun || self.handing >= HandOverStage::Submitted;
         let (closed, unknown_ms) = (self.closed, self.unknown_ms);
@@ -208,12 +208,12 @@ mod tests {
     /// What a row has besides the fields of the stage.
     const REST: &str = r#""why":"w","ended_told":false,"settled":false,"unsupervised":false,"far_host":"","rules_version":1,"rules_delivered":1,"results":"open","later":[{"node":"a","why":"full","since_ms":5}],"turns":2,"avoid":["b"],"abandoned":["c"],"fired":{"7":{"times":2,"at_ms":5,"action":"warn","text":"crashed","values":"exit = 1"}},"acted":{"7":{"times":2,"ran":{"at_ms":6,"how":"exit code 0"}}}"#;
 
-    fn made(asked: &str) -> Made {
+    fn made(asked: &str) -> RunRecord {
         lab::made(lab::run(1, 1), asked)
     }
 
     fn read(row: &str, begun: bool) -> Run {
-        let kept: Kept = serde_json::from_str(row).unwrap();
+        let kept: StoredRun = serde_json::from_str(row).unwrap();
         let mut journal = Journal::default();
         if begun {
             journal
@@ -344,7 +344,7 @@ mod tests {
                 (run.excluded(), run.left_behind()),
                 (&["b".to_owned()][..], &["c".to_owned()][..])
             );
-            let stored = serde_json::to_string(&Kept::of(&run)).unwrap();
+            let stored = serde_json::to_string(&StoredRun::of(&run)).unwrap();
             let again = read(&stored, starts);
             assert_eq!(again.dispatch, run.dispatch, "{stored}");
         }
@@ -355,14 +355,14 @@ mod tests {
         let missing = "watch".to_owned();
         let made_nothing = true;
         let rows = [
-            (r#""ended_told":false,"settled":false"#, Sent::Some),
+            (r#""ended_told":false,"settled":false"#, RecordsSent::Some),
             (
                 r#""ended_told":true,"settled":false,"made_nothing":true"#,
-                Sent::AllButWatchers { made_nothing },
+                RecordsSent::AllButWatchers { made_nothing },
             ),
             (
                 r#""ended_told":true,"settled":true,"missing":"watch","made_nothing":true"#,
-                Sent::All {
+                RecordsSent::All {
                     made_nothing,
                     missing,
                 },
@@ -373,7 +373,7 @@ mod tests {
             let row = format!(r#"{{"handing":"pending","node":"a","closed":false,{row}}}"#);
             let run = read(&row, true);
             assert_eq!(run.dispatch.sent, sent, "{told}");
-            let stored = serde_json::to_string(&Kept::of(&run)).unwrap();
+            let stored = serde_json::to_string(&StoredRun::of(&run)).unwrap();
             assert_eq!(read(&stored, true).dispatch, run.dispatch);
             for field in told.split(',') {
                 assert!(stored.contains(field), "{stored}");
@@ -385,12 +385,12 @@ mod tests {
     fn a_number_that_a_take_over_reserved_is_stored_as_earlier_builds_know_it() {
         const ROW: &str = r#"{"handing":"queued","word":{"node_gone":{"who":"node take-over","at_ms":7}},"closed":true}"#;
         let reserved = |asked: &str| {
-            let kept: Kept = serde_json::from_str(ROW).unwrap();
+            let kept: StoredRun = serde_json::from_str(ROW).unwrap();
             kept.run(made(asked), Arc::default(), Arc::default())
         };
         let run = reserved(UNREAD);
         assert!(run.is_unread() && !reserved("a").is_unread());
-        let stored = serde_json::to_value(Kept::of(&run)).unwrap();
+        let stored = serde_json::to_value(StoredRun::of(&run)).unwrap();
         let row: serde_json::Value = serde_json::from_str(ROW).unwrap();
         assert_eq!(stored["word"], row["word"]);
     }
@@ -398,9 +398,9 @@ mod tests {
     #[test]
     fn a_run_of_before_nodes_were_chosen_is_on_the_node_that_was_asked_for() {
         let row = format!(r#"{{"handing":"submitted","closed":false,{REST}}}"#);
-        let kept: Kept = serde_json::from_str(&row).unwrap();
+        let kept: StoredRun = serde_json::from_str(&row).unwrap();
         let placing = false;
-        let made = Made {
+        let made = RunRecord {
             placing,
             ..made("a")
         };

@@ -21,6 +21,6 @@ pub mod state;
 pub mod taken_over;
 
 pub use records::{
-    Folded, Measurement, Notable, NotableKind, Part, Point, Position, Taken, emptied, fold,
-    holds_series,
+    FoldOutput, FoldResult, Measurement, Notable, NotableKind, Part, Point, Position, emptied,
+    fold, holds_series,
 };

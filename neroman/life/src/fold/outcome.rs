@@ -4,9 +4,9 @@ use nero_journal::v1::{StopCause, job_not_started, lost, task_over};
 use nero_model::safe::quoted;
 use nero_model::{EndReason, Phase, TaskEnd};
 
-use crate::facts::dispatch::{Dispatch, Sent};
+use crate::facts::dispatch::{Dispatch, RecordsSent};
 use crate::facts::journal::{Exit, Incarnation, Journal, NotStarted, RuleFacts, Stop};
-use crate::facts::made::Made;
+use crate::facts::made::RunRecord;
 use crate::facts::stage::{Stage, TAKE_OVER, Verdict};
 
 /// The judgement of a run's evidence.
@@ -398,10 +398,10 @@ fn stage_words(stage: job_not_started::Stage, program: &str) -> String {
 
 /// An end by the time limit, until its node reports whether a checkpoint was made: a run
 /// may follow, so the run shown is still ending, and an abort still counts.
-pub(crate) fn held_back(made: &Made, dispatch: &Dispatch, outcome: Outcome) -> Outcome {
+pub(crate) fn held_back(made: &RunRecord, dispatch: &Dispatch, outcome: Outcome) -> Outcome {
     let waits = made.again.requeues_timeout
         && outcome.phase == Phase::Timeout
-        && dispatch.sent == Sent::Some
+        && dispatch.sent == RecordsSent::Some
         && dispatch.cancel.is_none()
         && dispatch.stage.verdict().is_none();
     if waits {

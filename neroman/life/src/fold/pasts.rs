@@ -2,15 +2,15 @@
 //!
 //! Smallest, largest and newest value and the number of points are among a run's facts.
 //! Anything else needs the stored points: [`wanted`] returns whose, neroman reads them,
-//! and an expression finds the outcome in [`crate::facts::now::Now`].
+//! and an expression finds the outcome in [`crate::facts::now::PresentTime`].
 
-use nero_expr::{Asked, Fold, NameRef, Past, PastPoint};
+use nero_expr::{Fold, NameForm, NameRef, Past, PastPoint};
 use nero_model::names::same_loosely;
 use nero_model::sets::is_of_set;
 
 use super::records::GENERATION_BITS;
 use super::run::Run;
-use crate::facts::now::Now;
+use crate::facts::now::PresentTime;
 pub use crate::facts::series::Pasts;
 
 /// Whether the answer is not among a run's facts.
@@ -36,7 +36,7 @@ pub fn wanted<'a>(
 
 pub(crate) fn means(written: &NameRef, metric: &str) -> bool {
     let is_it = same_loosely(&written.text, metric) || is_of_set(&written.text, metric);
-    written.asked != Asked::Param && is_it
+    written.asked != NameForm::Param && is_it
 }
 
 impl Pasts {
@@ -91,7 +91,7 @@ pub(crate) fn since_start_ms(run: &Run, time_ms: i64) -> u64 {
 /// The present moment on the clock of windows. The clock stands still after the run's end
 /// and during a pause. It takes in the time of a pause when the pause ends, as the times of
 /// points are those of the node's clock.
-fn now_ms(run: &Run, now: &Now) -> u64 {
+fn now_ms(run: &Run, now: &PresentTime) -> u64 {
     let ran_s = run.runtime_s(now).unwrap_or(0.0);
     let paused_ms = run.journal.newest().map_or(0, |(_, one)| {
         one.resumed.map_or(0, |(_, paused_ms)| paused_ms)
@@ -100,7 +100,7 @@ fn now_ms(run: &Run, now: &Now) -> u64 {
 }
 
 /// The answer to what an expression asks of the past of a run's metric.
-pub fn answer(run: &Run, metric: &str, past: Past, now: &Now) -> Option<f64> {
+pub fn answer(run: &Run, metric: &str, past: Past, now: &PresentTime) -> Option<f64> {
     let Some(known) = run.metric(metric) else {
         return past.is_count().then_some(0.0);
     };
@@ -134,14 +134,14 @@ mod tests {
 
     use super::*;
     use crate::fold::change::Change;
-    use crate::place::start::Wanted;
+    use crate::place::start::StartOptions;
     use crate::tests::{Lab, definition, ended, run, running};
 
     #[test]
     fn points_of_an_earlier_start_count_in_no_window() {
         let mut lab = Lab::default();
         lab.add("/lab", vec![definition("a", "1")]);
-        lab.start(&[1], Wanted::default());
+        lab.start(&[1], StartOptions::default());
         lab.reports_after(run(1, 1), 1_003_000);
         let mut journal = (*lab.state.run(run(1, 1)).unwrap().journal).clone();
         journal.incarnations.insert(1, ended(1).into());
@@ -167,7 +167,7 @@ mod tests {
             };
             pasts.add(one, "loss", point, time_ms);
         }
-        let mut now = Now::wall(1_005_005);
+        let mut now = PresentTime::wall(1_005_005);
         now.pasts = Arc::new(pasts);
         let value = |fold, window_ms| answer(one, "loss", asked(fold, window_ms), &now);
         assert_eq!(value(Fold::Count, Some(60_000)), Some(2.0));

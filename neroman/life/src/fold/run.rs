@@ -9,12 +9,12 @@ use nero_model::{EndReason, Phase, RunId};
 
 use super::errors;
 use super::outcome::{self, Outcome};
-use crate::facts::actions::Firing;
+use crate::facts::actions::RuleFirings;
 pub use crate::facts::dispatch::{Cancel, Dispatch, Unreadable};
 use crate::facts::journal::{Exit, Journal};
 use crate::facts::leaving::Deferral;
-pub use crate::facts::made::{Line, Made, RunDemands};
-use crate::facts::now::{Now, Tick};
+pub use crate::facts::made::{Line, RunDemands, RunRecord};
+use crate::facts::now::{PresentTime, Tick};
 pub use crate::facts::results::Results;
 use crate::facts::stage::{Stage, Verdict};
 
@@ -31,7 +31,7 @@ pub type Turn = (Reverse<i32>, i64, u32, RunId);
 /// One run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    pub made: Arc<Made>,
+    pub made: Arc<RunRecord>,
     pub(crate) dispatch: Dispatch,
     pub journal: Arc<Journal>,
     /// Ids of the rules in force.
@@ -63,7 +63,7 @@ impl Run {
 
     /// Puts a run together.
     pub fn judged(
-        made: Arc<Made>,
+        made: Arc<RunRecord>,
         mut dispatch: Dispatch,
         journal: Arc<Journal>,
         rules: Arc<[u64]>,
@@ -128,7 +128,7 @@ impl Run {
     }
 
     /// Rules that the daemon evaluates and that fired, by id.
-    pub fn fired(&self) -> &std::collections::BTreeMap<u64, Firing> {
+    pub fn fired(&self) -> &std::collections::BTreeMap<u64, RuleFirings> {
         &self.dispatch.fired
     }
 
@@ -275,7 +275,7 @@ impl Run {
     /// The warning about a lost run whose job may still run, until a person gives the
     /// run or its node up. The job's process is named while the machine is known not to
     /// have been booted since.
-    pub fn doubt_text(&self, now: &Now) -> Option<String> {
+    pub fn doubt_text(&self, now: &PresentTime) -> Option<String> {
         let given_up = matches!(
             self.dispatch.stage.verdict(),
             Some(Verdict::NodeGone { .. } | Verdict::Reserved { .. })
@@ -362,7 +362,7 @@ impl Run {
     }
 
     /// Seconds in `running`; `None` before it was started.
-    pub fn runtime_s(&self, now: &Now) -> Option<f64> {
+    pub fn runtime_s(&self, now: &PresentTime) -> Option<f64> {
         let newest = self.journal.newest()?.1;
         if let Some(exit) = &newest.exit {
             return Some(exit.run_ms as f64 / 1000.0);
@@ -388,7 +388,12 @@ impl Run {
 
     /// Milliseconds since its start. Until its node's boot clock is known, only wall
     /// clocks tell, which a step makes wrong; but no run is older than its record here.
-    pub(crate) fn ran_for_ms(&self, started: Option<&Tick>, started_ms: i64, now: &Now) -> i64 {
+    pub(crate) fn ran_for_ms(
+        &self,
+        started: Option<&Tick>,
+        started_ms: i64,
+        now: &PresentTime,
+    ) -> i64 {
         let ran_ms = now.since(started, started_ms);
         if started.is_some_and(|tick| now.knows(tick)) {
             return ran_ms;
@@ -402,7 +407,7 @@ impl Run {
 
     /// The same for a run whose node had its last contact at `then`, which our
     /// wall clock showed as `then_ms`.
-    pub fn runtime_then_s(&self, then: &Now, then_ms: i64) -> Option<f64> {
+    pub fn runtime_then_s(&self, then: &PresentTime, then_ms: i64) -> Option<f64> {
         let newest = self.journal.newest()?.1;
         let started_ms = newest.started_ms?;
         if newest.exit.is_some() || self.outcome.ended_ms.is_some() {

@@ -8,19 +8,19 @@ use nero_model::{EndReason, TaskEnd};
 use super::experiment::Experiment;
 use super::pasts;
 use super::run::Run;
-use crate::facts::now::Now;
+use crate::facts::now::PresentTime;
 
 /// An experiment with one of its runs, at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Sight<'a> {
     pub experiment: &'a Experiment,
     pub run: Option<&'a Run>,
-    pub now: &'a Now,
+    pub now: &'a PresentTime,
 }
 
 impl<'a> Sight<'a> {
     /// With the current run.
-    pub fn current(experiment: &'a Experiment, now: &'a Now) -> Self {
+    pub fn current(experiment: &'a Experiment, now: &'a PresentTime) -> Self {
         Self {
             experiment,
             run: experiment.current(),
@@ -29,7 +29,7 @@ impl<'a> Sight<'a> {
     }
 
     /// Without a run: the facts before a run is made.
-    pub fn defined(experiment: &'a Experiment, now: &'a Now) -> Self {
+    pub fn defined(experiment: &'a Experiment, now: &'a PresentTime) -> Self {
         Self {
             experiment,
             run: None,
@@ -40,7 +40,7 @@ impl<'a> Sight<'a> {
     fn state(&self) -> &'static str {
         match self.run {
             None => "defined",
-            Some(run) => run.word().word(),
+            Some(run) => run.state_word().as_str(),
         }
     }
 

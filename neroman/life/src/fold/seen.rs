@@ -8,12 +8,12 @@ use super::outcome::judge;
 use super::run::Run;
 use crate::facts::dispatch::{Cancel, Unreadable};
 use crate::facts::hold::{Hold, HoldCause};
-use crate::facts::journal::{Incarnation, Journal, Paused};
+use crate::facts::journal::{Incarnation, Journal, StartPause};
 use crate::facts::leaving::Refusal;
 use crate::facts::nodes::NodeLedger;
-use crate::facts::now::Now;
+use crate::facts::now::PresentTime;
 use crate::facts::peers::PeersNumber;
-use crate::facts::reason::{NoNode, Obstacle, Why};
+use crate::facts::reason::{NoNode, Obstacle, WaitReason};
 use crate::facts::results::Results;
 use crate::facts::stage::Stage;
 
@@ -24,20 +24,22 @@ impl Run {
     }
 
     /// What it waits for.
-    pub fn why(&self) -> &Why {
+    pub fn why(&self) -> &WaitReason {
         &self.dispatch.why
     }
 
     /// What a person has to act on at its node, before it can go on.
     pub fn needs_person(&self) -> Option<&str> {
         match self.why() {
-            Why::NeedsPerson(why) if !self.is_paused() && self.phase().is_live() => Some(why),
-            Why::NeedsPerson(_)
-            | Why::Unknown
-            | Why::NoNode(_)
-            | Why::RefusedBy { .. }
-            | Why::GoesTo { .. }
-            | Why::Said(_) => None,
+            WaitReason::NeedsPerson(why) if !self.is_paused() && self.phase().is_live() => {
+                Some(why)
+            }
+            WaitReason::NeedsPerson(_)
+            | WaitReason::Unknown
+            | WaitReason::NoNode(_)
+            | WaitReason::RefusedBy { .. }
+            | WaitReason::GoesTo { .. }
+            | WaitReason::Said(_) => None,
         }
     }
 
@@ -46,16 +48,16 @@ impl Run {
         let is_lost =
             |obstacle: &Obstacle| matches!(obstacle, Obstacle::Locked { is_lost: true, .. });
         match self.why() {
-            Why::NoNode(NoNode::Each(nodes)) if self.phase().is_live() => nodes
+            WaitReason::NoNode(NoNode::Each(nodes)) if self.phase().is_live() => nodes
                 .iter()
                 .all(|(_, obstacle)| is_lost(obstacle))
                 .then(|| self.why().to_string()),
-            Why::NoNode(_)
-            | Why::NeedsPerson(_)
-            | Why::Unknown
-            | Why::RefusedBy { .. }
-            | Why::GoesTo { .. }
-            | Why::Said(_) => None,
+            WaitReason::NoNode(_)
+            | WaitReason::NeedsPerson(_)
+            | WaitReason::Unknown
+            | WaitReason::RefusedBy { .. }
+            | WaitReason::GoesTo { .. }
+            | WaitReason::Said(_) => None,
         }
     }
 
@@ -159,7 +161,7 @@ impl Run {
     }
 
     /// The pause of its processes.
-    pub fn pause(&self) -> Option<&Paused> {
+    pub fn pause(&self) -> Option<&StartPause> {
         self.journal.newest()?.1.pause()
     }
 
@@ -170,7 +172,7 @@ impl Run {
     }
 
     /// The one word that is shown for it.
-    pub fn word(&self) -> StateWord {
+    pub fn state_word(&self) -> StateWord {
         if self.is_paused() {
             StateWord::Paused
         } else {
@@ -195,7 +197,7 @@ impl Run {
 
     /// Seconds until our limit, or the scheduler's end of its task, ends a live run; `None`
     /// without either.
-    pub fn timeleft_s(&self, now: &Now) -> Option<f64> {
+    pub fn timeleft_s(&self, now: &PresentTime) -> Option<f64> {
         if !self.phase().is_live() {
             return None;
         }
@@ -227,7 +229,7 @@ impl Run {
     /// Seconds until the scheduler ends the task of a start that began. It told a time of
     /// its host's wall clock, of which only the start's time is taken: clocks differ, and
     /// are set.
-    fn granted_s(&self, one: &Incarnation, now: &Now) -> Option<f64> {
+    fn granted_s(&self, one: &Incarnation, now: &PresentTime) -> Option<f64> {
         let until_ms = one.granted.as_ref()?.until_ms;
         let started_ms = one.started_ms.filter(|_| until_ms > 0)?;
         let passed_ms = self.ran_for_ms(one.started.as_ref(), started_ms, now);

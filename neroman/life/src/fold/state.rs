@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use nero_expr::{Expr, NameKind, ParseContext, RulePlace};
 use nero_model::{ExperimentId, RunId, RunToken};
 
-use super::change::{Change, Described, NewRun, Rule};
+use super::change::{Change, ExperimentRecord, NewRun, Rule};
 use super::experiment::{Experiment, Origin, params_text, tags_text};
 use super::groups;
 use super::members::Members;
@@ -273,7 +273,7 @@ impl State {
         }
     }
 
-    fn describe(&mut self, new: &Described) {
+    fn describe(&mut self, new: &ExperimentRecord) {
         self.highest = self.highest.max(new.id.0);
         self.members = Arc::default();
         let marks = &new.by_hand;
@@ -342,7 +342,7 @@ impl State {
         }
     }
 
-    fn name(&mut self, new: &Described) {
+    fn name(&mut self, new: &ExperimentRecord) {
         self.names
             .entry(Arc::from(new.definition.name.as_str()))
             .push(new.id);

@@ -149,7 +149,7 @@ fn of_run(
     if phase.is_end() && is_news && noticed.ended != Some((start, phase)) && wants(&kind) {
         noticed.ended = Some((start, phase));
         let at_ms = after.outcome.ended_ms.unwrap_or(0);
-        found.push((key_of(phase.word()), at_ms, kind));
+        found.push((key_of(phase.as_str()), at_ms, kind));
     }
     found
 }

@@ -194,7 +194,7 @@ impl<'a> Queue<'a> {
     }
 
     /// The index of the last run that may go to this node and starts there at once.
-    fn last_for(&self, to: &str, room: &Room, may: May<'_>) -> Option<usize> {
+    fn last_for(&self, to: &str, room: &Room, may: NodePredicate<'_>) -> Option<usize> {
         let goes = |job: &&Job| {
             let free = matches!(job.at, At::Waits { free: true });
             free && room.fits(job) && may(job.id, to)
@@ -205,10 +205,10 @@ impl<'a> Queue<'a> {
 
 /// Whether a run may go to a node: the word that was asked for stands for it, it fits
 /// the run, and the run has not left it before.
-pub type May<'a> = &'a dyn Fn(RunId, &str) -> bool;
+pub type NodePredicate<'a> = &'a dyn Fn(RunId, &str) -> bool;
 
 /// The runs to be recalled, each with the node that has room for it.
-pub fn decide(nodes: &[Member], may: May<'_>) -> Vec<Move> {
+pub fn decide(nodes: &[Member], may: NodePredicate<'_>) -> Vec<Move> {
     let silent = |node: &&Member| node.starts != Starts::Silent;
     let mut queues: Vec<Queue<'_>> = nodes.iter().filter(silent).map(Queue::of).collect();
     queues.retain(|queue| !queue.jobs.is_empty());

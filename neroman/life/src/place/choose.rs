@@ -1,7 +1,7 @@
 //! Which node a run gets, of those that what it asks for means: without the nodes
 //! that it must not have, or had lately.
 
-use super::fit::{self, Candidate, Standing};
+use super::fit::{self, Candidate, NodeAvailability};
 use super::judge;
 use crate::facts::leaving::Refusal;
 use crate::facts::now::Tick;
@@ -59,7 +59,7 @@ pub fn choose_but(run: &Run, candidates: &mut [Candidate], but: &dyn Fn(&str) ->
             match run.refusals().iter().find(refused) {
                 Some(refusal) => Some(Candidate {
                     name: candidate.name.clone(),
-                    standing: Standing::Refused(refusal.why.clone()),
+                    standing: NodeAvailability::Refused(refusal.why.clone()),
                 }),
                 None if run.excluded().contains(&candidate.name) => None,
                 None => Some(candidate.clone()),
@@ -76,7 +76,7 @@ pub fn choose_but(run: &Run, candidates: &mut [Candidate], but: &dyn Fn(&str) ->
 /// Counts one more run of so many processors on a node.
 pub fn count(candidates: &mut [Candidate], name: &str, cores: f64) {
     for candidate in candidates.iter_mut().filter(|one| one.name == name) {
-        if let Standing::Known(figures) = &mut candidate.standing {
+        if let NodeAvailability::Known(figures) = &mut candidate.standing {
             figures.cores += cores;
         }
     }

@@ -1,7 +1,7 @@
 //! Whether a run fits into a cluster: its demands are compared with the partitions or
 //! queues that the scheduler has, never with the login node.
 
-use nero_format::{Definition, Scheduling};
+use nero_format::{Definition, SchedulerOptions};
 
 use crate::facts::made::RunDemands;
 use crate::facts::partition::{NoPartition, Shortage};
@@ -21,7 +21,7 @@ pub enum Scheduler {
 pub struct Cluster {
     pub scheduler: Scheduler,
     /// What runs of the node ask for where their experiments ask nothing else.
-    pub defaults: Scheduling,
+    pub defaults: SchedulerOptions,
     pub partitions: Vec<Partition>,
     /// Parallel environments of Grid Engine.
     pub environments: Vec<String>,
@@ -59,16 +59,17 @@ impl Cluster {
                 Some(lacks) => short.push((partition.name.clone(), lacks)),
             }
         }
-        match short.is_empty() {
+        if short.is_empty() {
             // The site told of none: its scheduler decides.
-            true => Ok(()),
-            false => Err(NoPartition::Each(short)),
+            Ok(())
+        } else {
+            Err(NoPartition::Each(short))
         }
     }
 
     /// The partitions that the run may be started in.
     fn meant(&self, takes: &RunDemands, node: &str) -> Result<Vec<&Partition>, NoPartition> {
-        let named = |of: fn(&Scheduling) -> &nero_format::OnNodes<String>| {
+        let named = |of: fn(&SchedulerOptions) -> &nero_format::OnNodes<String>| {
             let own = of(&takes.scheduling).on(node);
             own.or_else(|| of(&self.defaults).on(node)).cloned()
         };
@@ -246,9 +247,9 @@ mod tests {
 
     fn in_partition(name: &str) -> RunDemands {
         RunDemands {
-            scheduling: Scheduling {
+            scheduling: SchedulerOptions {
                 partition: on(name.to_owned()),
-                ..Scheduling::default()
+                ..SchedulerOptions::default()
             }
             .into(),
             ..RunDemands::default()

@@ -9,7 +9,7 @@ use crate::step::placed::Choice;
 
 /// Availability of a node.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Standing {
+pub enum NodeAvailability {
     /// The node was described lately.
     Known(Box<Figures>),
     /// Its answer is on its way, and is awaited whatever other nodes have.
@@ -29,7 +29,7 @@ pub enum Standing {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
     pub name: String,
-    pub standing: Standing,
+    pub standing: NodeAvailability,
 }
 
 /// Judges an expression over a node.
@@ -48,21 +48,21 @@ pub fn choose(takes: &RunDemands, nodes: &mut [Candidate], judge: Judge<'_>) -> 
     let mut best: Option<usize> = None;
     for (index, node) in nodes.iter().enumerate() {
         match &node.standing {
-            Standing::Asked => return Choice::Wait,
-            Standing::Late => late = true,
-            Standing::Away(why) => {
+            NodeAvailability::Asked => return Choice::Wait,
+            NodeAvailability::Late => late = true,
+            NodeAvailability::Away(why) => {
                 for_good &= has_data(takes, &node.name).is_err();
                 reasons.push((node.name.clone(), Obstacle::Away(why.clone())));
             }
-            Standing::Taken(obstacle) => {
+            NodeAvailability::Taken(obstacle) => {
                 for_good = false;
                 reasons.push((node.name.clone(), obstacle.clone()));
             }
-            Standing::Refused(why) => {
+            NodeAvailability::Refused(why) => {
                 refused = true;
                 reasons.push((node.name.clone(), Obstacle::Refused(why.clone())));
             }
-            Standing::Known(figures) => {
+            NodeAvailability::Known(figures) => {
                 match fits(&takes.on(&node.name), &node.name, figures, judge) {
                     Err(why) => {
                         let there = takes.on(&node.name);
@@ -101,7 +101,7 @@ pub fn choose(takes: &RunDemands, nodes: &mut [Candidate], judge: Judge<'_>) -> 
         };
     };
     let Candidate { name, standing } = &mut nodes[index];
-    if let Standing::Known(figures) = standing {
+    if let NodeAvailability::Known(figures) = standing {
         figures.cores += takes.on(name).cores();
     }
     Choice::On(name.clone())
@@ -111,9 +111,11 @@ pub fn choose(takes: &RunDemands, nodes: &mut [Candidate], judge: Judge<'_>) -> 
 fn preferred(takes: &RunDemands, nodes: &mut [Candidate], judge: Judge<'_>) -> Option<Choice> {
     let node = nodes.iter_mut().find(|node| node.name == takes.prefer)?;
     match &mut node.standing {
-        Standing::Asked | Standing::Late => Some(Choice::Wait),
-        Standing::Away(_) | Standing::Refused(_) | Standing::Taken(_) => None,
-        Standing::Known(figures) => {
+        NodeAvailability::Asked | NodeAvailability::Late => Some(Choice::Wait),
+        NodeAvailability::Away(_) | NodeAvailability::Refused(_) | NodeAvailability::Taken(_) => {
+            None
+        }
+        NodeAvailability::Known(figures) => {
             let there = takes.on(&node.name);
             fits(&there, &node.name, figures, judge).ok()?;
             figures.cores += there.cores();
@@ -125,22 +127,22 @@ fn preferred(takes: &RunDemands, nodes: &mut [Candidate], judge: Judge<'_>) -> O
 /// Whether a later node in the list comes before an earlier one, since it can start the run now.
 fn starts_first(takes: &RunDemands, later: &Candidate, earlier: &Candidate) -> bool {
     let has_room = |one: &Candidate| match &one.standing {
-        Standing::Known(figures) => {
+        NodeAvailability::Known(figures) => {
             let cores = figures.cores + takes.on(&one.name).cores();
             figures.cluster.is_some() || cores <= figures.cpus
         }
-        Standing::Asked
-        | Standing::Late
-        | Standing::Away(_)
-        | Standing::Refused(_)
-        | Standing::Taken(_) => false,
+        NodeAvailability::Asked
+        | NodeAvailability::Late
+        | NodeAvailability::Away(_)
+        | NodeAvailability::Refused(_)
+        | NodeAvailability::Taken(_) => false,
     };
     has_room(later) && !has_room(earlier)
 }
 
 /// Whether the first node comes before the second.
 fn less(figures: &Figures, name: &str, other: &Candidate) -> bool {
-    let Standing::Known(held) = &other.standing else {
+    let NodeAvailability::Known(held) = &other.standing else {
         return true;
     };
     share(figures)
@@ -225,7 +227,7 @@ mod tests {
     fn known(name: &str, cpus: f64, cores: f64) -> Candidate {
         Candidate {
             name: name.to_owned(),
-            standing: Standing::Known(Box::new(Figures {
+            standing: NodeAvailability::Known(Box::new(Figures {
                 cpus,
                 cores,
                 memory_bytes: 16 << 30,
@@ -293,7 +295,7 @@ mod tests {
         let mut nodes = [known("b", 4.0, 0.0), known("a", 4.0, 0.0)];
         let first = choose(&takes(1.0, 0), &mut nodes.clone(), &any);
         assert_eq!(first, Choice::On("a".to_owned()));
-        if let Standing::Known(figures) = &mut nodes[1].standing {
+        if let NodeAvailability::Known(figures) = &mut nodes[1].standing {
             figures.load = 3.0;
         }
         let second = choose(&takes(1.0, 0), &mut nodes, &any);
@@ -306,7 +308,7 @@ mod tests {
             known("alpha", 4.0, 0.0),
             Candidate {
                 name: "beta".to_owned(),
-                standing: Standing::Away("no contact since 14:02".to_owned()),
+                standing: NodeAvailability::Away("no contact since 14:02".to_owned()),
             },
             known("gamma", 1.0, 0.0),
         ];
@@ -323,7 +325,7 @@ mod tests {
             known("alpha", 4.0, 0.0),
             Candidate {
                 name: "beta".to_owned(),
-                standing: Standing::Asked,
+                standing: NodeAvailability::Asked,
             },
         ];
         assert_eq!(choose(&takes(1.0, 0), &mut nodes, &any), Choice::Wait);
@@ -332,7 +334,7 @@ mod tests {
     #[test]
     fn a_late_answer_is_waited_for_only_where_no_other_node_fits() {
         let late = |other| {
-            let late = standing("beta", Standing::Late);
+            let late = standing("beta", NodeAvailability::Late);
             let mut nodes = [known("alpha", other, 0.0), late];
             choose(&takes(2.0, 0), &mut nodes, &any)
         };
@@ -340,7 +342,7 @@ mod tests {
         assert_eq!(late(1.0), Choice::Wait);
     }
 
-    fn standing(name: &str, standing: Standing) -> Candidate {
+    fn standing(name: &str, standing: NodeAvailability) -> Candidate {
         Candidate {
             name: name.to_owned(),
             standing,
@@ -349,8 +351,8 @@ mod tests {
 
     #[test]
     fn a_node_that_refused_is_passed_over_and_only_all_refusals_end_a_run() {
-        let refused = |name| standing(name, Standing::Refused("no data".to_owned()));
-        let away = |name| standing(name, Standing::Away("no contact".to_owned()));
+        let refused = |name| standing(name, NodeAvailability::Refused("no data".to_owned()));
+        let away = |name| standing(name, NodeAvailability::Away("no contact".to_owned()));
         let run = takes(2.0, 0);
         let mut nodes = [refused("a"), known("b", 4.0, 3.0)];
         assert_eq!(choose(&run, &mut nodes, &any), Choice::On("b".to_owned()));
@@ -397,7 +399,7 @@ mod tests {
         for cores in [1.0, 2.0] {
             let choice = choose(&run, &mut nodes, &any);
             assert_eq!(choice, Choice::On("a".to_owned()));
-            let Standing::Known(figures) = &nodes[0].standing else {
+            let NodeAvailability::Known(figures) = &nodes[0].standing else {
                 panic!("{nodes:?}");
             };
             assert_eq!(figures.cores, cores);
@@ -414,7 +416,7 @@ mod tests {
             ..takes(1.0, 0)
         };
         let mut nodes = [
-            standing("a", Standing::Refused("no data".to_owned())),
+            standing("a", NodeAvailability::Refused("no data".to_owned())),
             known("b", 1.0, 0.0),
         ];
         assert_eq!(choose(&run, &mut nodes, &any), Choice::On("b".to_owned()));

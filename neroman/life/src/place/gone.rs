@@ -6,7 +6,7 @@ use super::restored;
 use crate::fold::change::Change;
 use crate::fold::state::State;
 use crate::step::input::Input;
-pub use crate::step::lost::Gone;
+pub use crate::step::lost::LossOutcome;
 use crate::step::lost::comes_to;
 use crate::step::{fits, step};
 
@@ -18,7 +18,7 @@ pub fn decide(
     who: &str,
     now_ms: i64,
     elsewhere: &dyn Fn(&str) -> bool,
-) -> (Vec<(RunId, Gone)>, Vec<Change>) {
+) -> (Vec<(RunId, LossOutcome)>, Vec<Change>) {
     let mut told = Vec::new();
     let mut changes = Vec::new();
     let there = state

@@ -13,7 +13,7 @@ use crate::fold::state::State;
 
 /// Why a run is held, as it is shown.
 #[derive(Clone, Copy, Debug)]
-pub enum Held<'a> {
+pub enum HoldReason<'a> {
     /// Its pilot has not ended.
     PilotLives(RunId),
     /// Its pilot ended, and did not finish.
@@ -30,7 +30,7 @@ pub enum Held<'a> {
     AtMost(u32),
 }
 
-impl<'a> Held<'a> {
+impl<'a> HoldReason<'a> {
     /// Why a live run is held, if it is.
     pub fn of(state: &'a State, run: &'a Run) -> Option<Self> {
         if run.waits_for_others() {
@@ -89,12 +89,12 @@ fn pilot(state: &State, batch: RunId) -> Option<&Run> {
     runs.find(|run| run.made.batch == Some(batch))
 }
 
-impl fmt::Display for Held<'_> {
+impl fmt::Display for HoldReason<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PilotLives(pilot) => write!(f, "its pilot {pilot}, which runs first"),
             Self::PilotFailed(pilot) => {
-                let (id, phase) = (pilot.made.id, pilot.phase().word());
+                let (id, phase) = (pilot.made.id, pilot.phase().as_str());
                 write!(f, "its pilot {id} {phase}")?;
                 because(pilot, f)
             }

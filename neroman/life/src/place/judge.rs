@@ -157,7 +157,7 @@ impl NodeScope for AskedNode<'_> {
 }
 
 /// A text that agents of older builds leave empty.
-fn told(text: &str) -> Value<'_> {
+fn text_or_unknown(text: &str) -> Value<'_> {
     Value::text_or_unknown(Some(text).filter(|text| !text.is_empty()))
 }
 
@@ -197,11 +197,11 @@ impl NodeScope for Figures {
             ),
             NodeFact::Disk => bytes(*disk_bytes),
             NodeFact::DiskFree => bytes(self.disk_free_bytes),
-            NodeFact::Os => told(os),
-            NodeFact::Arch => told(arch),
-            NodeFact::Kernel => told(kernel),
-            NodeFact::Glibc => told(glibc),
-            NodeFact::Host => told(host),
+            NodeFact::Os => text_or_unknown(os),
+            NodeFact::Arch => text_or_unknown(arch),
+            NodeFact::Kernel => text_or_unknown(kernel),
+            NodeFact::Glibc => text_or_unknown(glibc),
+            NodeFact::Host => text_or_unknown(host),
             NodeFact::Name => Value::Text(name),
             NodeFact::Group => Value::Text(groups),
             NodeFact::Live => Value::number(f64::from(*live)),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use nero_model::RunToken;
 
 pub use crate::facts::nodes::NodeLedger;
-use crate::facts::reason::Why;
+use crate::facts::reason::WaitReason;
 use crate::facts::stage::Stage;
 use crate::facts::text::bounded;
 use crate::fold::change::{Change, dispatch_changed};
@@ -67,7 +67,7 @@ fn may_have(run: &Run, unanswered: &HashSet<RunToken>) -> bool {
 fn comes_back(run: &Run) -> Option<Change> {
     dispatch_changed(run, |dispatch| {
         dispatch.elsewhere = None;
-        dispatch.why = Why::Unknown;
+        dispatch.why = WaitReason::Unknown;
     })
 }
 
@@ -83,6 +83,6 @@ fn stays_behind(run: &Run, before: &NodeLedger, now: &NodeLedger) -> Option<Chan
     );
     dispatch_changed(run, |dispatch| {
         dispatch.elsewhere = Some(Box::new(before.clone()));
-        dispatch.why = Why::NeedsPerson(bounded(&why));
+        dispatch.why = WaitReason::NeedsPerson(bounded(&why));
     })
 }

@@ -10,9 +10,9 @@ use std::sync::{Mutex, PoisonError};
 use nero_format::{experiment_number, is_named};
 use nero_model::{ExperimentId, RunId};
 
-use super::fit::{Candidate, Standing};
-use crate::facts::now::Now;
-use crate::facts::reason::{NoNode, Obstacle, Why};
+use super::fit::{Candidate, NodeAvailability};
+use crate::facts::now::PresentTime;
+use crate::facts::reason::{NoNode, Obstacle, WaitReason};
 use crate::fold::experiment::Experiment;
 use crate::fold::groups::{AwaitedGroup, is_meant, is_present, members, named};
 use crate::fold::run::Run;
@@ -107,7 +107,7 @@ fn first_other<T>(all: &[T], own: ExperimentId, of: impl Fn(&T) -> RunId) -> Opt
 
 impl<'a> Locks<'a> {
     /// Those of all runs.
-    pub fn of(state: &'a State, now: &Now) -> Self {
+    pub fn of(state: &'a State, now: &PresentTime) -> Self {
         let mut locks = Self {
             state,
             held: HashMap::new(),
@@ -130,7 +130,7 @@ impl<'a> Locks<'a> {
     }
 
     /// A run goes to this node.
-    pub fn take(&mut self, run: &Run, node: &str, now: &Now) {
+    pub fn take(&mut self, run: &Run, node: &str, now: &PresentTime) {
         self.add(run, node, now);
         self.taken.insert(run.made.id, node.to_owned());
         let Some(own) = self.state.experiment(run.made.id.experiment) else {
@@ -153,11 +153,11 @@ impl<'a> Locks<'a> {
     }
 
     /// Keeps the lock of a node, and its settling, for a run that may get them in a moment.
-    pub fn reserve(&mut self, run: &Run, node: &str, now: &Now) {
+    pub fn reserve(&mut self, run: &Run, node: &str, now: &PresentTime) {
         self.add(run, node, now);
     }
 
-    fn add(&mut self, run: &Run, node: &str, now: &Now) {
+    fn add(&mut self, run: &Run, node: &str, now: &PresentTime) {
         let precedence = &run.made.precedence;
         let is_lost = run.in_doubt();
         let may_run = run.phase().is_live() || is_lost;
@@ -190,7 +190,7 @@ impl<'a> Locks<'a> {
     /// The candidates for a run, without the nodes that it has to wait for.
     pub fn without_taken(&self, run: &Run, candidates: &[Candidate]) -> Vec<Candidate> {
         let standing = |one: &Candidate| match self.obstacle(run, &one.name) {
-            Some(obstacle) => Standing::Taken(obstacle.lasting()),
+            Some(obstacle) => NodeAvailability::Taken(obstacle.lasting()),
             None => one.standing.clone(),
         };
         let all = candidates.iter().map(|one| Candidate {
@@ -201,15 +201,15 @@ impl<'a> Locks<'a> {
     }
 
     /// Why a run has no node, with the runs that keep it from them now.
-    pub fn why(&self, run: &Run) -> Why {
-        let Why::NoNode(NoNode::Each(nodes)) = run.why() else {
+    pub fn why(&self, run: &Run) -> WaitReason {
+        let WaitReason::NoNode(NoNode::Each(nodes)) = run.why() else {
             return run.why().clone();
         };
         let each = nodes.iter().map(|(node, stored)| {
             let now = stored.passes().then(|| self.obstacle(run, node)).flatten();
             (node.clone(), now.unwrap_or_else(|| stored.clone()))
         });
-        Why::NoNode(NoNode::Each(each.collect()))
+        WaitReason::NoNode(NoNode::Each(each.collect()))
     }
 
     fn obstacle(&self, run: &Run, node: &str) -> Option<Obstacle> {

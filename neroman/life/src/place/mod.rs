@@ -17,5 +17,5 @@ pub mod start;
 pub mod waits;
 
 pub use crate::step::placed::Choice;
-pub use fit::{Candidate, Standing, ever_fits, has_data};
+pub use fit::{Candidate, NodeAvailability, ever_fits, has_data};
 pub use judge::{Facts, Figures, GpuFacts, ProbeAnswer};

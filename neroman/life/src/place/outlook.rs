@@ -6,7 +6,7 @@ use std::fmt;
 use nero_model::{Phase, RunId};
 
 use crate::facts::hold::HoldCause;
-use crate::facts::now::Now;
+use crate::facts::now::PresentTime;
 use crate::fold::run::Run;
 use crate::fold::state::State;
 
@@ -23,7 +23,7 @@ pub struct Outlook {
 
 impl Outlook {
     /// The outlook of one batch.
-    pub fn of(state: &State, batch: RunId, now: &Now) -> Self {
+    pub fn of(state: &State, batch: RunId, now: &PresentTime) -> Self {
         let tallies = tallies(state, now, Some(batch));
         let tally = tallies.get(&batch);
         tally.map_or_else(Self::default, |tally| {
@@ -33,7 +33,7 @@ impl Outlook {
 
     /// The batches of several runs that have not all ended, in the order of their first
     /// runs.
-    pub fn unfinished(state: &State, now: &Now) -> Vec<(RunId, Self)> {
+    pub fn unfinished(state: &State, now: &PresentTime) -> Vec<(RunId, Self)> {
         let tallies = tallies(state, now, None);
         let ends = ends(&tallies);
         let several = tallies
@@ -77,7 +77,7 @@ impl fmt::Display for About {
 
 /// A run of a batch that occupies a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Running {
+struct BatchRun {
     ran_ms: u64,
     /// By its progress.
     left_ms: Option<u64>,
@@ -101,13 +101,17 @@ struct Tally<'a> {
 /// The runs of a batch that wait for one node or group, or run there.
 #[derive(Clone, Debug, Default)]
 struct Lane {
-    running: Vec<Running>,
+    running: Vec<BatchRun>,
     /// Runs that wait for a place alone.
     waiting: u32,
 }
 
 /// The batches with live runs, and `wanted`.
-fn tallies<'a>(state: &'a State, now: &Now, wanted: Option<RunId>) -> BTreeMap<RunId, Tally<'a>> {
+fn tallies<'a>(
+    state: &'a State,
+    now: &PresentTime,
+    wanted: Option<RunId>,
+) -> BTreeMap<RunId, Tally<'a>> {
     let counts = |batch: RunId| {
         let count = state.batch(batch);
         count.runs > 1 || count.ended < count.runs || Some(batch) == wanted
@@ -154,7 +158,7 @@ fn newest_runs(runs: &[Run]) -> Vec<(RunId, &Run)> {
 }
 
 impl<'a> Tally<'a> {
-    fn add(&mut self, run: &'a Run, now: &Now) {
+    fn add(&mut self, run: &'a Run, now: &PresentTime) {
         self.runs += 1;
         let lane = run.made.node.as_str();
         let ms = |seconds: f64| (seconds * 1000.0) as u64;
@@ -167,12 +171,12 @@ impl<'a> Tally<'a> {
             Phase::Crashed | Phase::Aborted | Phase::Lost => self.ended += 1,
             Phase::Running => {
                 self.stands_still |= run.is_paused();
-                self.lane(lane).running.push(Running {
+                self.lane(lane).running.push(BatchRun {
                     ran_ms: ran_ms.unwrap_or(0),
                     left_ms: run.eta_s(run.runtime_s(now)).map(ms),
                 });
             }
-            Phase::Ending => self.lane(lane).running.push(Running {
+            Phase::Ending => self.lane(lane).running.push(BatchRun {
                 ran_ms: ran_ms.unwrap_or(0),
                 left_ms: Some(0),
             }),
@@ -201,10 +205,12 @@ impl<'a> Tally<'a> {
 
     /// `end_ms`: time until its last run ends, if that is known.
     fn outlook(&self, end_ms: Option<u64>) -> Outlook {
-        let left_ms = match self.ended == self.runs {
-            true => Some(0),
-            false if self.stands_still => None,
-            false => end_ms.filter(|left_ms| *left_ms > 0),
+        let left_ms = if self.ended == self.runs {
+            Some(0)
+        } else if self.stands_still {
+            None
+        } else {
+            end_ms.filter(|left_ms| *left_ms > 0)
         };
         Outlook {
             runs: self.runs,
@@ -214,7 +220,7 @@ impl<'a> Tally<'a> {
     }
 }
 
-impl Running {
+impl BatchRun {
     /// Time until it ends: by its progress, else as the others of its batch.
     fn left_ms(&self, usual_ms: Option<u64>) -> Option<u64> {
         self.left_ms
@@ -325,12 +331,17 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn running(ran_ms: u64, left_ms: Option<u64>) -> Running {
-        Running { ran_ms, left_ms }
+    fn running(ran_ms: u64, left_ms: Option<u64>) -> BatchRun {
+        BatchRun { ran_ms, left_ms }
     }
 
     /// A batch on one node.
-    fn batch<'a>(created_ms: i64, took_ms: &[u64], running: &[Running], waiting: u32) -> Tally<'a> {
+    fn batch<'a>(
+        created_ms: i64,
+        took_ms: &[u64],
+        running: &[BatchRun],
+        waiting: u32,
+    ) -> Tally<'a> {
         let lane = Lane {
             running: running.to_vec(),
             waiting,
@@ -355,7 +366,7 @@ mod tests {
         std::array::from_fn(|index| ends[&id(index)])
     }
 
-    fn left_ms(took_ms: &[u64], running: &[Running], waiting: u32) -> Option<u64> {
+    fn left_ms(took_ms: &[u64], running: &[BatchRun], waiting: u32) -> Option<u64> {
         let [end_ms] = ends_of([batch(0, took_ms, running, waiting)]);
         end_ms
     }
@@ -444,7 +455,7 @@ mod tests {
         assert_eq!(ends_of([first(), unknown]), [Some(300), None]);
     }
 
-    fn some_running() -> impl Strategy<Value = Vec<Running>> {
+    fn some_running() -> impl Strategy<Value = Vec<BatchRun>> {
         let one = (0u64..1_000_000, proptest::option::of(0u64..1_000_000));
         proptest::collection::vec(one.prop_map(|(ran, left)| running(ran, left)), 0..6)
     }

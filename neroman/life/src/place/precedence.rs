@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nero_format::{DependsUntil, Precedence};
 use nero_model::{ExperimentId, Phase, RunId};
 
-use super::held::Held;
+use super::held::HoldReason;
 use crate::fold::experiment::Experiment;
 use crate::fold::groups::{AwaitedGroup, groups, is_far_enough, is_member, is_present, members};
 use crate::fold::run::Run;
@@ -289,7 +289,7 @@ impl<'a> Precedents<'a> {
             let awaited = self.awaited_within(run, open);
             awaited.is_some_and(|awaited| awaited.needs_person())
         } else {
-            Held::of_its_batch(self.state, run).is_some_and(|held| held.needs_person())
+            HoldReason::of_its_batch(self.state, run).is_some_and(|held| held.needs_person())
         }
     }
 }

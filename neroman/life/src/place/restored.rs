@@ -48,7 +48,7 @@ pub fn begin(state: &State, restored: RestoreState) -> Vec<Change> {
 
 /// The changes after a node told which runs it has. A run that waits here and lies there is
 /// that node's. A node that cannot read all its runs (`is_whole`) has not told all.
-pub fn told(state: &State, node: &str, there: &[OnNode], is_whole: bool) -> Vec<Change> {
+pub fn reconcile(state: &State, node: &str, there: &[OnNode], is_whole: bool) -> Vec<Change> {
     let mut changes = Vec::new();
     for one in there {
         let run = state

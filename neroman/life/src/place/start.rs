@@ -5,7 +5,7 @@ use std::fmt;
 use nero_format::NotBuilt;
 use nero_model::{ExperimentId, Phase, RunId};
 
-use super::held::Held;
+use super::held::HoldReason;
 use super::precedence::Precedents;
 use crate::fold::experiment::Experiment;
 use crate::fold::run::Run;
@@ -15,7 +15,7 @@ pub use crate::step::in_force::rules;
 
 /// The options of a start.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wanted {
+pub struct StartOptions {
     /// A new run for each picked experiment.
     pub restart: bool,
     /// A new run even beside a lost one.
@@ -80,8 +80,8 @@ impl Skip {
             Self::NoCommand => "it has no command",
             Self::NoCheckpoint => "without `checkpoint`",
             Self::NeverStarted => "never started",
-            Self::Live { phase, .. } | Self::Ended { phase, .. } => phase.word(),
-            Self::InDoubt { .. } => Phase::Lost.word(),
+            Self::Live { phase, .. } | Self::Ended { phase, .. } => phase.as_str(),
+            Self::InDoubt { .. } => Phase::Lost.as_str(),
             Self::NoSource => "without its code",
         }
     }
@@ -103,11 +103,11 @@ impl fmt::Display for Skip {
                 f.write_str("no run of it was ever started: nothing to go on from")
             }
             Self::Live { phase, earlier } => match earlier {
-                None => f.write_str(phase.word()),
-                Some(run) => write!(f, "{}: {run} has not ended yet", phase.word()),
+                None => f.write_str(phase.as_str()),
+                Some(run) => write!(f, "{}: {run} has not ended yet", phase.as_str()),
             },
             Self::Ended { phase, is_edited } => {
-                f.write_str(phase.word())?;
+                f.write_str(phase.as_str())?;
                 let hint = " before its definition changed: `neroman restart changed` runs it anew";
                 f.write_str(if *is_edited { hint } else { "" })
             }
@@ -123,7 +123,7 @@ impl fmt::Display for Skip {
 }
 
 /// Decides about the picked experiments, in their order.
-pub fn plan(state: &State, picked: &[ExperimentId], wanted: Wanted) -> Vec<Plan> {
+pub fn plan(state: &State, picked: &[ExperimentId], wanted: StartOptions) -> Vec<Plan> {
     let precedents = Precedents::of(state);
     picked
         .iter()
@@ -156,7 +156,7 @@ fn refusal<'a>(
     precedents: &Precedents<'a>,
     state: &'a State,
     experiment: &'a Experiment,
-    wanted: Wanted,
+    wanted: StartOptions,
 ) -> Option<Skip> {
     if let [word, rest @ ..] = experiment.definition.not_built.as_slice() {
         return Some(Skip::NotBuilt {
@@ -180,7 +180,7 @@ fn refusal<'a>(
     }
     // A new run takes the place of a held one, which has not begun.
     let waits_for_person = |run: &'a Run| {
-        let held = Held::among(precedents, state, run);
+        let held = HoldReason::among(precedents, state, run);
         run.started_ms().is_none() && held.is_some_and(|held| held.needs_person())
     };
     let live = experiment.live().find(|run| !waits_for_person(run));

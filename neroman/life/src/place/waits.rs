@@ -18,7 +18,7 @@ use crate::step::{fits, step};
 
 /// What waiting runs wait for. It follows from the state: a new one finds the same.
 #[derive(Clone, Debug, Default)]
-pub struct Waits {
+pub struct WaitIndex {
     /// Whether all waiting runs were looked at.
     is_whole: bool,
     /// The groups by their witnesses.
@@ -88,7 +88,7 @@ impl GroupKey {
     }
 }
 
-impl Waits {
+impl WaitIndex {
     /// Forgets what was found: the next look is at all.
     pub fn forget(&mut self) {
         *self = Self::default();

@@ -61,7 +61,7 @@ pub fn cancel(
             .filter(|run| run.phase().is_live() || run.forgotten())
             .collect();
         if live.is_empty() {
-            let word = one.phase().word().to_owned();
+            let word = one.phase().as_str().to_owned();
             add(one.made.id.number, CancelOutcome::Skipped(word));
         }
         for run in live {

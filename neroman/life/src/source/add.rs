@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nero_format::{Definition, EditMistake, Edited, Loaded, Place};
+use nero_format::{AppliedEdit, Definition, EditMistake, LoadedSource, Place};
 use nero_model::ExperimentId;
 
 pub(crate) use self::known::origin_of;
@@ -19,7 +19,7 @@ use super::differences::differences;
 use super::edits::{self, EditedOnes};
 use super::impossible::impossible;
 use crate::facts::now::Moment;
-use crate::fold::change::{Change, Described};
+use crate::fold::change::{Change, ExperimentRecord};
 use crate::fold::experiment::{Experiment, Origin, PersonalMarks, Stamp};
 use crate::fold::state::State;
 use crate::fold::taken_over;
@@ -32,7 +32,7 @@ const NAMED_MAX: usize = 10;
 /// A source that was read, with the stamp of its file.
 #[derive(Clone, Debug)]
 pub struct Read {
-    pub loaded: Loaded,
+    pub loaded: LoadedSource,
     pub stamp: Stamp,
     /// The stamp of the YAML file beside a table.
     pub companion: Stamp,
@@ -49,7 +49,7 @@ pub struct Clash {
 
 /// The change of one experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum DiffKind {
     Added,
     Changed,
     Same,
@@ -60,11 +60,11 @@ pub enum What {
 
 /// One experiment, with its changes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
+pub struct ExperimentDiff {
     pub id: ExperimentId,
     pub name: String,
     pub collection: String,
-    pub what: What,
+    pub what: DiffKind,
     /// `lr 0.01 → 0.003`.
     pub changes: Vec<String>,
     pub notes: Vec<String>,
@@ -74,7 +74,7 @@ pub struct Seen {
 #[derive(Clone, Debug, Default)]
 pub struct MergeOutcome {
     pub changes: Vec<Change>,
-    pub seen: Vec<Seen>,
+    pub seen: Vec<ExperimentDiff>,
     /// One line for each note on a whole source.
     pub notes: Vec<String>,
     /// With any of these nothing may be changed.
@@ -229,22 +229,23 @@ impl MergeOutcome {
         now: &Moment,
     ) {
         let definition = &*named(definition, || format!("{}_{id}", definition.block));
-        self.changes.push(Change::Experiment(Arc::new(Described {
-            id,
-            fingerprint: definition.fingerprint().into(),
-            definition: Arc::new(definition.clone()),
-            source,
-            gone: false,
-            hidden_ms: None,
-            created_ms: now.ms,
-            modified_ms: now.ms,
-            modified: Some(now.tick.clone()),
-            extra_rules: Arc::default(),
-            by_hand: Arc::new(by_hand),
-        })));
+        self.changes
+            .push(Change::Experiment(Arc::new(ExperimentRecord {
+                id,
+                fingerprint: definition.fingerprint().into(),
+                definition: Arc::new(definition.clone()),
+                source,
+                gone: false,
+                hidden_ms: None,
+                created_ms: now.ms,
+                modified_ms: now.ms,
+                modified: Some(now.tick.clone()),
+                extra_rules: Arc::default(),
+                by_hand: Arc::new(by_hand),
+            })));
         let mut notes = (*definition.notes).clone();
         notes.extend(odd_name(&definition.name));
-        self.see(id, definition, What::Added, Vec::new(), notes);
+        self.see(id, definition, DiffKind::Added, Vec::new(), notes);
     }
 
     /// Makes a copy of an experiment; returns whether it did.
@@ -252,7 +253,7 @@ impl MergeOutcome {
         &mut self,
         id: ExperimentId,
         old: &Experiment,
-        copy: &Edited,
+        copy: &AppliedEdit,
         source: u64,
         now: &Moment,
     ) -> bool {
@@ -336,31 +337,32 @@ impl MergeOutcome {
         let says_same = equal || old.definition.fingerprint() == definition.fingerprint();
         let same = says_same && !old.gone;
         if !same || !equal || is_by_hand || old.source != source {
-            self.changes.push(Change::Experiment(Arc::new(Described {
-                // Runs were made from this definition, however an earlier version
-                // read it.
-                fingerprint: if says_same {
-                    Arc::clone(&old.fingerprint)
-                } else {
-                    definition.fingerprint().into()
-                },
-                definition: Arc::new(definition.clone()),
-                by_hand: Arc::new(by_hand),
-                source,
-                gone: false,
-                modified_ms: if same { old.modified_ms } else { now.ms },
-                modified: if same {
-                    old.modified.clone()
-                } else {
-                    Some(now.tick.clone())
-                },
-                ..Described::of(old)
-            })));
+            self.changes
+                .push(Change::Experiment(Arc::new(ExperimentRecord {
+                    // Runs were made from this definition, however an earlier version
+                    // read it.
+                    fingerprint: if says_same {
+                        Arc::clone(&old.fingerprint)
+                    } else {
+                        definition.fingerprint().into()
+                    },
+                    definition: Arc::new(definition.clone()),
+                    by_hand: Arc::new(by_hand),
+                    source,
+                    gone: false,
+                    modified_ms: if same { old.modified_ms } else { now.ms },
+                    modified: if same {
+                        old.modified.clone()
+                    } else {
+                        Some(now.tick.clone())
+                    },
+                    ..ExperimentRecord::of(old)
+                })));
         }
         let (what, mut changes) = if same && dropped.is_empty() {
-            (What::Same, Vec::new())
+            (DiffKind::Same, Vec::new())
         } else {
-            (What::Changed, differences(&old.definition, definition))
+            (DiffKind::Changed, differences(&old.definition, definition))
         };
         if old.gone || taken_over::without_source(&old.definition) {
             changes.insert(0, "is in its source again".to_owned());
@@ -381,7 +383,7 @@ impl MergeOutcome {
                     "removed; `neroman rm --undo {}` brings it back",
                     old.id
                 ));
-                What::Hidden
+                DiffKind::Hidden
             }
             None => what,
         };
@@ -404,14 +406,21 @@ impl MergeOutcome {
                 ..(*old.definition).clone()
             }),
         };
-        self.changes.push(Change::Experiment(Arc::new(Described {
-            definition,
-            gone: true,
-            ..Described::of(old)
-        })));
+        self.changes
+            .push(Change::Experiment(Arc::new(ExperimentRecord {
+                definition,
+                gone: true,
+                ..ExperimentRecord::of(old)
+            })));
         if !old.gone && old.hidden_ms.is_none() {
             let note = "no longer in its source; kept".to_owned();
-            self.see(old.id, &old.definition, What::Gone, Vec::new(), vec![note]);
+            self.see(
+                old.id,
+                &old.definition,
+                DiffKind::Gone,
+                Vec::new(),
+                vec![note],
+            );
         }
     }
 
@@ -461,11 +470,11 @@ impl MergeOutcome {
         &mut self,
         id: ExperimentId,
         definition: &Definition,
-        what: What,
+        what: DiffKind,
         changes: Vec<String>,
         notes: Vec<String>,
     ) {
-        self.seen.push(Seen {
+        self.seen.push(ExperimentDiff {
             id,
             name: definition.name.clone(),
             collection: definition.collection().to_owned(),
@@ -492,10 +501,12 @@ impl MergeOutcome {
             });
             match given {
                 Some(new) => Arc::make_mut(new).hidden_ms = None,
-                None => self.changes.push(Change::Experiment(Arc::new(Described {
-                    hidden_ms: None,
-                    ..Described::of(old)
-                }))),
+                None => self
+                    .changes
+                    .push(Change::Experiment(Arc::new(ExperimentRecord {
+                        hidden_ms: None,
+                        ..ExperimentRecord::of(old)
+                    }))),
             }
             let back = "brought back".to_owned();
             self.changes.push(Change::Event {
@@ -505,7 +516,7 @@ impl MergeOutcome {
                 text: back.clone(),
             });
             for seen in self.seen.iter_mut().filter(|seen| seen.id == *id) {
-                seen.what = What::Changed;
+                seen.what = DiffKind::Changed;
                 seen.changes.push(back.clone());
                 // How to bring it back.
                 seen.notes.pop();
@@ -518,7 +529,7 @@ impl MergeOutcome {
         ranges(
             self.seen
                 .iter()
-                .filter(|seen| !matches!(seen.what, What::Gone | What::Hidden))
+                .filter(|seen| !matches!(seen.what, DiffKind::Gone | DiffKind::Hidden))
                 .map(|seen| seen.id),
         )
     }
@@ -528,15 +539,15 @@ impl MergeOutcome {
     pub fn lines(&self) -> Vec<String> {
         let mut order: Vec<String> = Vec::new();
         let mut alike: HashMap<String, Vec<ExperimentId>> = HashMap::new();
-        let added = self.seen.iter().filter(|seen| seen.what == What::Added);
+        let added = self.seen.iter().filter(|seen| seen.what == DiffKind::Added);
         let names_added = added.count() <= NAMED_MAX;
         for seen in &self.seen {
             let what = match seen.what {
-                What::Same | What::Hidden => continue,
-                What::Added if names_added => format!("new in its source: {}", seen.name),
-                What::Added => "new in its source".to_owned(),
-                What::Gone => "no longer in its source; kept".to_owned(),
-                What::Changed => seen.changes.join(", "),
+                DiffKind::Same | DiffKind::Hidden => continue,
+                DiffKind::Added if names_added => format!("new in its source: {}", seen.name),
+                DiffKind::Added => "new in its source".to_owned(),
+                DiffKind::Gone => "no longer in its source; kept".to_owned(),
+                DiffKind::Changed => seen.changes.join(", "),
             };
             let those = alike.entry(what.clone()).or_default();
             if those.is_empty() {
@@ -553,7 +564,7 @@ impl MergeOutcome {
     pub fn present(&self) -> Vec<ExperimentId> {
         self.seen
             .iter()
-            .filter(|seen| !matches!(seen.what, What::Gone | What::Hidden))
+            .filter(|seen| !matches!(seen.what, DiffKind::Gone | DiffKind::Hidden))
             .map(|seen| seen.id)
             .collect()
     }

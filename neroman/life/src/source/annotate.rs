@@ -8,7 +8,7 @@ use nero_format::EditMistake;
 use nero_model::ExperimentId;
 use nero_model::safe::quoted;
 
-use crate::fold::change::{Change, Described};
+use crate::fold::change::{Change, ExperimentRecord};
 use crate::fold::experiment::{Experiment, PersonalMarks, tags_text};
 use crate::fold::state::State;
 
@@ -89,9 +89,9 @@ pub fn annotate(
         if said.is_empty() {
             continue;
         }
-        changes.push(Change::Experiment(Arc::new(Described {
+        changes.push(Change::Experiment(Arc::new(ExperimentRecord {
             by_hand: Arc::new(by_hand),
-            ..Described::of(experiment)
+            ..ExperimentRecord::of(experiment)
         })));
         changes.push(Change::Event {
             experiment: experiment.id,

@@ -21,7 +21,7 @@ pub fn needed(experiment: &Experiment, run: &Run) -> Option<String> {
 pub fn stays(run: &Run, unfetched: bool) -> Option<String> {
     let phase = run.phase();
     if phase.is_live() {
-        return Some(phase.word().to_owned());
+        return Some(phase.as_str().to_owned());
     }
     if run.forgotten() {
         return Some("lost: its node does not know it; neroman abort gives it up".to_owned());

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use nero_format::{Edit, Edited, Edits, Override};
+use nero_format::{AppliedEdit, Edit, Edits, Override};
 use nero_model::ExperimentId;
 
 use super::add::{self, Read};
@@ -17,7 +17,7 @@ use crate::fold::state::State;
 
 /// What a person typed and no experiment has yet.
 #[derive(Clone, Debug, Default)]
-pub struct Pending {
+pub struct PendingEdits {
     /// Whose it is.
     pub of: HashSet<ExperimentId>,
     /// Keys with their values.
@@ -28,7 +28,7 @@ pub struct Pending {
     pub copy: Option<String>,
 }
 
-impl Pending {
+impl PendingEdits {
     /// The overrides of an experiment that has these.
     fn over(&self, stored: &[Override]) -> Vec<Override> {
         let is_kept = |one: &&Override| {
@@ -106,12 +106,12 @@ pub(crate) fn copies(state: &State) -> HashMap<ExperimentId, Vec<&Experiment>> {
 }
 
 /// Whether an experiment differs from its source, or will.
-pub fn any(state: &State, pending: &Pending) -> bool {
+pub fn any(state: &State, pending: &PendingEdits) -> bool {
     !pending.of.is_empty() || state.edited().next().is_some()
 }
 
 /// The edits for the definitions of a source that was read without them.
-pub fn edits(state: &State, read: &Read, missing: &HashSet<u64>, pending: &Pending) -> Edits {
+pub fn edits(state: &State, read: &Read, missing: &HashSet<u64>, pending: &PendingEdits) -> Edits {
     let mut edits = Edits::new();
     let Some(origin) = add::origin_of(state, read, missing, &HashSet::new()) else {
         return edits;
@@ -138,8 +138,8 @@ pub fn edits(state: &State, read: &Read, missing: &HashSet<u64>, pending: &Pendi
 
 /// What people changed of the experiments of a source, by experiment.
 pub(crate) struct EditedOnes<'a> {
-    of: HashMap<u64, &'a Edited>,
-    new: Vec<&'a Edited>,
+    of: HashMap<u64, &'a AppliedEdit>,
+    new: Vec<&'a AppliedEdit>,
 }
 
 impl<'a> EditedOnes<'a> {
@@ -152,12 +152,12 @@ impl<'a> EditedOnes<'a> {
         }
     }
 
-    pub(crate) fn of_experiment(&self, id: ExperimentId) -> Option<&'a Edited> {
+    pub(crate) fn of_experiment(&self, id: ExperimentId) -> Option<&'a AppliedEdit> {
         self.of.get(&id.0).copied()
     }
 
     /// The copies that are made of what a definition describes.
-    pub(crate) fn new_copies(&self, definition: usize) -> impl Iterator<Item = &'a Edited> {
+    pub(crate) fn new_copies(&self, definition: usize) -> impl Iterator<Item = &'a AppliedEdit> {
         let new = self.new.iter().copied();
         new.filter(move |one| one.of == definition)
     }

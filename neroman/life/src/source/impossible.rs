@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nero_format::{Definition, EditMistake, experiment_number};
 use nero_model::ExperimentId;
 
-use crate::fold::change::{Change, Described};
+use crate::fold::change::{Change, ExperimentRecord};
 use crate::fold::experiment::Experiment;
 use crate::fold::groups::{groups, is_meant, is_present, members, named, names, names_a_number};
 use crate::fold::state::State;
@@ -29,13 +29,13 @@ pub(crate) fn impossible(state: &State, changes: &[Change]) -> Vec<(String, Edit
     // number in it, and any of its members may close it.
     let has_number = !described.is_empty() && state.has_numbered()
         || (described.iter()).any(|one| names_a_number(&one.definition.precedence));
-    let set_now = |one: &Described| {
+    let set_now = |one: &ExperimentRecord| {
         let before = state.experiment(one.id);
         let known = before.map_or(&[][..], |before| &before.by_hand.overrides);
         let precedence = before.map(|before| &before.definition.precedence);
         one.by_hand.overrides != known && precedence != Some(&one.definition.precedence)
     };
-    let is_looked_at = |one: &&Arc<Described>| has_number || set_now(one);
+    let is_looked_at = |one: &&Arc<ExperimentRecord>| has_number || set_now(one);
     let described = described.into_iter().filter(is_looked_at);
     let described: Vec<(ExperimentId, bool)> =
         described.map(|one| (one.id, set_now(one))).collect();

@@ -7,7 +7,7 @@ use nero_expr::NameKind;
 use nero_model::ExperimentId;
 use nero_selector::Catalogue;
 
-use crate::facts::now::Now;
+use crate::facts::now::PresentTime;
 use crate::fold::experiment::Experiment;
 use crate::fold::run::Run;
 use crate::fold::scope::Sight;
@@ -20,12 +20,12 @@ pub struct Rows<'a> {
     rows: Cow<'a, [ExperimentId]>,
     removed: bool,
     other_code: Option<&'a HashSet<ExperimentId>>,
-    now: &'a Now,
+    now: &'a PresentTime,
 }
 
 impl<'a> Rows<'a> {
     /// The experiments that are not hidden.
-    pub fn of(state: &'a State, now: &'a Now) -> Self {
+    pub fn of(state: &'a State, now: &'a PresentTime) -> Self {
         Self {
             state,
             rows: Cow::Borrowed(state.listed()),
@@ -36,7 +36,7 @@ impl<'a> Rows<'a> {
     }
 
     /// The hidden experiments.
-    pub fn removed(state: &'a State, now: &'a Now) -> Self {
+    pub fn removed(state: &'a State, now: &'a PresentTime) -> Self {
         let all = state.experiments.iter();
         let hidden = all.filter(|one| one.hidden_ms.is_some());
         Self {
@@ -97,7 +97,7 @@ impl<'a> Catalogue for Rows<'a> {
     }
 
     fn state(&self, row: usize) -> &str {
-        self.at(row).state().word()
+        self.at(row).state().as_str()
     }
 
     fn scope(&self, row: usize) -> Sight<'a> {

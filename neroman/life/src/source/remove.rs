@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nero_model::ExperimentId;
 use nero_model::safe::quoted;
 
-use crate::fold::change::{Change, Described};
+use crate::fold::change::{Change, ExperimentRecord};
 use crate::fold::experiment::Experiment;
 use crate::fold::state::State;
 
@@ -30,9 +30,9 @@ pub fn remove(
     for experiment in ids.iter().filter_map(|id| state.experiment(*id)) {
         let refusal = refusal(state, experiment, undo);
         if refusal.is_none() {
-            changes.push(Change::Experiment(Arc::new(Described {
+            changes.push(Change::Experiment(Arc::new(ExperimentRecord {
                 hidden_ms: (!undo).then_some(now_ms),
-                ..Described::of(experiment)
+                ..ExperimentRecord::of(experiment)
             })));
             let text = if undo { "brought back" } else { "removed" };
             changes.push(Change::Event {
@@ -54,7 +54,7 @@ pub fn remove(
 fn refusal(state: &State, experiment: &Experiment, undo: bool) -> Option<(&'static str, String)> {
     let mut runs = experiment.runs.iter();
     if let Some(run) = runs.find(|run| run.phase().is_live() || run.in_doubt()) {
-        let (id, label) = (run.made.id, run.phase().word());
+        let (id, label) = (run.made.id, run.phase().as_str());
         let why = if run.in_doubt() {
             format!("{label}: {id} may still run on {}", run.node_word())
         } else {

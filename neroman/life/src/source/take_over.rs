@@ -9,9 +9,9 @@ use nero_format::{Definition, SharedPart, Source, SourceKind};
 use nero_model::safe::Safe;
 use nero_model::{ExperimentId, RunId, RunToken};
 
-use crate::fold::change::{Change, Described, NewRun, Rule};
+use crate::fold::change::{Change, ExperimentRecord, NewRun, Rule};
 use crate::fold::experiment::{Experiment, Origin, Stamp};
-use crate::fold::run::{Dispatch, Made, Run, RunDemands, UNREAD};
+use crate::fold::run::{Dispatch, Run, RunDemands, RunRecord, UNREAD};
 use crate::fold::state::State;
 
 /// Limit of experiment numbers: specs from a node are not trusted, and each
@@ -27,7 +27,7 @@ const ELSEWHERE_MAX: usize = 1_000_000;
 /// A run as its spec on the node tells of it.
 #[derive(Clone, Debug)]
 pub struct FoundRun {
-    pub made: Made,
+    pub made: RunRecord,
     /// The name of its experiment.
     pub name: String,
     /// The number of the hand-over that brought the spec; 0: not stated.
@@ -90,7 +90,7 @@ pub fn take_over(
         };
         if work.experiment(id).is_none() {
             let definition = Arc::new(definition(newest));
-            let described = Described {
+            let described = ExperimentRecord {
                 id,
                 fingerprint: definition.fingerprint().into(),
                 definition,
@@ -233,7 +233,7 @@ impl TakeOver {
 
 /// A placeholder run for a number that another node has, or no node any more.
 fn elsewhere(id: RunId, now_ms: i64) -> Change {
-    let made = Made {
+    let made = RunRecord {
         token: RunToken::random(),
         id,
         node: UNREAD.to_owned(),

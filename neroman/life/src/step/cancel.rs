@@ -1,6 +1,6 @@
 //! A cancel request for one run, and its node's answer.
 
-use super::late::{Late, StepResult};
+use super::late::{LateInput, StepResult};
 use super::lost;
 use crate::facts::dispatch::Cancel;
 use crate::facts::stage::{Stage, Verdict};
@@ -25,7 +25,7 @@ pub fn comes_to(run: &Run) -> CancelOutcome {
     if run.forgotten() || run.elsewhere().is_some() {
         CancelOutcome::GivenUp
     } else if run.phase().is_end() {
-        CancelOutcome::Skipped(run.phase().word().to_owned())
+        CancelOutcome::Skipped(run.phase().as_str().to_owned())
     } else if is_known_here_alone(run) {
         CancelOutcome::TakenAway
     } else {
@@ -52,7 +52,7 @@ pub(crate) fn cancel(run: &Run, cancel: &Cancel) -> StepResult {
         CancelOutcome::GivenUp => {
             return Ok(lost::given_up(run, &cancel.author, cancel.asked_ms));
         }
-        CancelOutcome::Skipped(_) => return Err(Late),
+        CancelOutcome::Skipped(_) => return Err(LateInput),
         CancelOutcome::TakenAway => dispatch_changed(run, |dispatch| {
             dispatch.cancel = Some(cancel.clone());
             dispatch.stage.end(Verdict::TakenAway {

@@ -2,12 +2,12 @@
 //! node's answer. A run that is elsewhere meanwhile, or that has ended, does not
 //! change.
 
-use super::late::{Late, StepResult};
+use super::late::{LateInput, StepResult};
 use super::report::{self, Report};
 use super::{deferred, needs, refusal};
 use crate::facts::leaving::Refusal;
 use crate::facts::now::Moment;
-use crate::facts::reason::Why;
+use crate::facts::reason::WaitReason;
 use crate::facts::stage::{HandOverStage, Stage};
 use crate::facts::text::bounded;
 use crate::fold::change::dispatch_changed;
@@ -52,12 +52,12 @@ pub enum SendState {
 /// Records the result of sending a run.
 pub(crate) fn sending(run: &Run, node: &str, sending: &SendState, now: &Moment) -> StepResult {
     if !is_due(run, node) {
-        return Err(Late);
+        return Err(LateInput);
     }
     let change = dispatch_changed(run, |dispatch| match sending {
         SendState::FilesGo => {
             dispatch.stage.advance(HandOverStage::Staging);
-            dispatch.why = Why::Unknown;
+            dispatch.why = WaitReason::Unknown;
         }
         SendState::Waits(why) => dispatch.why = bounded(why).into(),
         // Its node has the run, and reports itself what the run lacks there.
@@ -81,7 +81,7 @@ pub(crate) fn sending(run: &Run, node: &str, sending: &SendState, now: &Moment) 
 /// it; synced before the run is sent. A run that was held while its files went stays.
 pub(crate) fn offered(run: &Run, node: &str) -> StepResult {
     if !run.movable() || !is_due(run, node) {
-        return Err(Late);
+        return Err(LateInput);
     }
     let change = dispatch_changed(run, |dispatch| {
         if let Stage::Chosen { node, sending } = &mut dispatch.stage {

@@ -1,6 +1,6 @@
 //! Holds of a run, its wait for other experiments, and their ends.
 
-use super::late::{Late, StepResult};
+use super::late::{LateInput, StepResult};
 use crate::facts::hold::{Hold, HoldCause};
 use crate::fold::change::{Change, dispatch_changed};
 use crate::fold::run::Run;
@@ -14,7 +14,7 @@ pub(crate) fn may_be_held(run: &Run) -> bool {
 /// Holds a run.
 pub(crate) fn hold(run: &Run, cause: HoldCause) -> StepResult {
     if !may_be_held(run) {
-        return Err(Late);
+        return Err(LateInput);
     }
     let told = false;
     let change = dispatch_changed(run, |dispatch| {
@@ -27,7 +27,7 @@ pub(crate) fn hold(run: &Run, cause: HoldCause) -> StepResult {
 pub(crate) fn lifted(run: &Run) -> StepResult {
     let cause = run.hold_cause();
     if cause.is_none() && !run.awaits_nodes() {
-        return Err(Late);
+        return Err(LateInput);
     }
     let may_be_told = run.dispatch.stage.is_accepted();
     let change = dispatch_changed(run, |dispatch| match cause {
@@ -58,7 +58,7 @@ pub(crate) fn answered(run: &Run, holds: bool) -> StepResult {
 /// Records that a run needs no other experiment now.
 pub(crate) fn met(run: &Run, now_ms: i64) -> StepResult {
     if !run.waits_for_others() {
-        return Err(Late);
+        return Err(LateInput);
     }
     let id = run.made.id;
     let event = Change::Event {

@@ -1,7 +1,7 @@
 //! How the results of a run come home, as far as it is kept: begun, complete, given
 //! up; and that its folder on the node was taken away.
 
-use super::late::{Late, StepResult};
+use super::late::{LateInput, StepResult};
 use super::needs;
 use crate::facts::results::Results;
 use crate::facts::stage::Stage;
@@ -24,7 +24,7 @@ pub(crate) fn waits(run: &Run, why: &str) -> StepResult {
     let known = match &run.dispatch.results {
         Results::Fetching { why, .. } => why,
         Results::Open => "",
-        Results::Done { .. } | Results::Nothing | Results::Failed { .. } => return Err(Late),
+        Results::Done { .. } | Results::Nothing | Results::Failed { .. } => return Err(LateInput),
     };
     if known == why {
         return Ok(Vec::new());
@@ -60,7 +60,7 @@ pub(crate) fn given_up(run: &Run, why: &str) -> Option<Change> {
 /// Records that a person wants the run cleaned before all of it was home.
 pub(crate) fn forgone(run: &Run) -> StepResult {
     if !needs::of(run).results {
-        return Err(Late);
+        return Err(LateInput);
     }
     let change = given_up(run, "cleaned before all of it was home");
     Ok(change.into_iter().collect())

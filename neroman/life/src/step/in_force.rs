@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nero_model::paths::run::RULES_VERSION_MAX;
 
-use super::late::{Late, StepResult};
+use super::late::{LateInput, StepResult};
 use crate::facts::peers::PeersNumber;
 use crate::fold::change::{Change, Rule, dispatch_changed};
 use crate::fold::experiment::Experiment;
@@ -27,7 +27,7 @@ pub(crate) fn delivered(run: &Run, version: u64, kept: u64) -> Option<Change> {
 /// Puts new aggregates over its peers in force, with the next version of its rules.
 pub(crate) fn folded(run: &Run, numbers: &Arc<[PeersNumber]>) -> StepResult {
     if !run.takes_peers() {
-        return Err(Late);
+        return Err(LateInput);
     }
     let changed = dispatch_changed(run, |dispatch| {
         dispatch.rules_version = run.rules_version().saturating_add(1);

@@ -81,7 +81,7 @@ pub enum Input {
     /// Its node's answer to the recall.
     RecallAnswered {
         at: Placement,
-        said: recall::Said,
+        said: recall::RecallAnswer,
         tick: Tick,
     },
     /// Its node knows no recall.
@@ -163,7 +163,7 @@ impl Input {
     }
 
     /// The input, as a message names it after "takes no".
-    pub(crate) fn word(&self) -> &'static str {
+    pub(crate) fn label(&self) -> &'static str {
         match self {
             Self::Choice(_) => "choice of a node",
             Self::NodeAway { .. } => "news that its node is away",

@@ -26,7 +26,7 @@ impl std::error::Error for LateInputError {}
 
 /// An input came too late; [`step`](crate::step()) adds the run and both names.
 #[derive(Debug)]
-pub(crate) struct Late;
+pub(crate) struct LateInput;
 
 /// The changes of a step.
-pub(crate) type StepResult = Result<Vec<Change>, Late>;
+pub(crate) type StepResult = Result<Vec<Change>, LateInput>;

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::late::{Late, StepResult};
+use super::late::{LateInput, StepResult};
 use super::needs;
 use crate::facts::dispatch::Dispatch;
 use crate::facts::results::Results;
@@ -14,7 +14,7 @@ use crate::fold::run::Run;
 
 /// Result for one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gone {
+pub enum LossOutcome {
     /// It was never started and goes to another node.
     Moved,
     /// It was being cancelled, and was never started.
@@ -25,7 +25,7 @@ pub enum Gone {
     ResultsLost,
 }
 
-impl fmt::Display for Gone {
+impl fmt::Display for LossOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Moved => "moved",
@@ -77,7 +77,7 @@ pub(crate) fn ended_there(run: &Run, node: &str) -> Option<Change> {
 /// Records that a run needs nothing more of its node, and forgets its positions.
 pub(crate) fn closed(run: &Run) -> StepResult {
     if !needs::of(run).close {
-        return Err(Late);
+        return Err(LateInput);
     }
     let dispatch = dispatch_changed(run, |dispatch| dispatch.stage.close());
     let changes = dispatch.into_iter().chain([forgets_positions(run)]);
@@ -120,25 +120,25 @@ fn lose(dispatch: &mut Dispatch, run: &Run, node: &str, who: &str, now_ms: i64) 
 
 /// What becomes of a run whose node is gone; `None`: it had ended, and all of it
 /// is home. `others`: whether the word that was asked for has other nodes, too.
-pub(crate) fn comes_to(run: &Run, others: bool) -> Option<Gone> {
+pub(crate) fn comes_to(run: &Run, others: bool) -> Option<LossOutcome> {
     if !run.phase().is_live() && !run.in_doubt() {
         let lost = !run.dispatch.results.settled() && run.has_results();
-        return lost.then_some(Gone::ResultsLost);
+        return lost.then_some(LossOutcome::ResultsLost);
     }
     if run.in_doubt() || !run.dispatch.stage.is_before_start() {
-        return Some(Gone::Lost);
+        return Some(LossOutcome::Lost);
     }
     Some(match run.dispatch.cancel {
-        Some(_) => Gone::TakenAway,
-        None if run.made.placing && others => Gone::Moved,
-        None => Gone::Lost,
+        Some(_) => LossOutcome::TakenAway,
+        None if run.made.placing && others => LossOutcome::Moved,
+        None => LossOutcome::Lost,
     })
 }
 
 /// The changes of a run whose node is gone.
 pub(crate) fn gone(run: &Run, node: &str, who: &str, others: bool, now_ms: i64) -> StepResult {
     if run.node() != Some(node) {
-        return Err(Late);
+        return Err(LateInput);
     }
     let mut dispatch = run.dispatch.clone();
     // If the node comes back after all, it is told to end the run.
@@ -149,16 +149,16 @@ pub(crate) fn gone(run: &Run, node: &str, who: &str, others: bool, now_ms: i64) 
     let outcome = comes_to(run, others);
     match outcome {
         None => dispatch.stage.close(),
-        Some(Gone::ResultsLost) => {
+        Some(LossOutcome::ResultsLost) => {
             dispatch.stage.close();
             dispatch.results = lost_results(&dispatch, node);
         }
-        Some(Gone::Lost) => lose(&mut dispatch, run, node, who, now_ms),
-        Some(Gone::TakenAway) => {
+        Some(LossOutcome::Lost) => lose(&mut dispatch, run, node, who, now_ms),
+        Some(LossOutcome::TakenAway) => {
             dispatch.take_away(now_ms);
             dispatch.stage.close();
         }
-        Some(Gone::Moved) => dispatch.leave_node(),
+        Some(LossOutcome::Moved) => dispatch.leave_node(),
     }
     let id = run.made.id;
     let event = outcome.map(|outcome| Change::Event {

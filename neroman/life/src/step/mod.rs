@@ -22,7 +22,7 @@ use nero_model::RunId;
 
 use self::input::Input;
 pub use self::late::LateInputError;
-use self::late::{Late, StepResult};
+use self::late::{LateInput, StepResult};
 use crate::facts::now::{Moment, Tick};
 use crate::fold::change::{Change, dispatch_changed};
 use crate::fold::run::Run;
@@ -33,10 +33,10 @@ use crate::fold::state::State;
 /// # Errors
 /// When the input does not fit where the run stands.
 pub fn step(run: &Run, input: &Input, now_ms: i64) -> Result<Vec<Change>, LateInputError> {
-    stepped(run, input, now_ms).map_err(|Late| LateInputError {
+    stepped(run, input, now_ms).map_err(|LateInput| LateInputError {
         run: run.made.id,
-        stage: run.dispatch.stage.word(),
-        input: input.word(),
+        stage: run.dispatch.stage.label(),
+        input: input.label(),
     })
 }
 
@@ -47,7 +47,7 @@ fn stepped(run: &Run, input: &Input, now_ms: i64) -> StepResult {
     };
     let one = |change: Option<Change>| Ok(change.into_iter().collect());
     if !input.is_of(run) {
-        return Err(Late);
+        return Err(LateInput);
     }
     match input {
         Input::Choice(choice) => placed::decided(run, choice, now_ms),

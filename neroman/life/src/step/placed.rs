@@ -1,8 +1,8 @@
 //! The changes from a decision about a run's node.
 
-use super::late::{Late, StepResult};
+use super::late::{LateInput, StepResult};
 use super::{deferred, refusal};
-use crate::facts::reason::{NoNode, Why};
+use crate::facts::reason::{NoNode, WaitReason};
 use crate::facts::stage::Stage;
 use crate::facts::text::bounded;
 use crate::fold::change::{Change, dispatch_changed};
@@ -11,7 +11,7 @@ use crate::fold::run::Run;
 /// The change of a run whose earlier run is over.
 pub(crate) fn released(run: &Run) -> StepResult {
     let Stage::Behind { node, .. } = &run.dispatch.stage else {
-        return Err(Late);
+        return Err(LateInput);
     };
     let stage = match node.clone() {
         Some(node) => Stage::Chosen {
@@ -27,7 +27,7 @@ pub(crate) fn released(run: &Run) -> StepResult {
 /// The changes from a choice, if the run still waits for one.
 pub(crate) fn decided(run: &Run, choice: &Choice, now_ms: i64) -> StepResult {
     if !run.unplaced() {
-        return Err(Late);
+        return Err(LateInput);
     }
     let id = run.made.id;
     let event = match choice {
@@ -45,17 +45,17 @@ pub(crate) fn decided(run: &Run, choice: &Choice, now_ms: i64) -> StepResult {
                 node: name.clone(),
                 sending: false,
             };
-            dispatch.why = Why::Unknown;
+            dispatch.why = WaitReason::Unknown;
             // It goes on there if the node has it still.
             dispatch.left_behind.retain(|other| other != name);
         }
-        Choice::Later { .. } => dispatch.why = Why::Said(run.made.why_later()),
-        Choice::Nowhere(why) => dispatch.why = Why::NoNode(why.clone()),
+        Choice::Later { .. } => dispatch.why = WaitReason::Said(run.made.why_later()),
+        Choice::Nowhere(why) => dispatch.why = WaitReason::NoNode(why.clone()),
         Choice::Never(why) => {
             let why = bounded(&why.to_string());
             let why = refusal::with_hint(&why, &refusal::hints(&dispatch.refused));
             dispatch.never_starts(why, now_ms);
-            dispatch.why = Why::Unknown;
+            dispatch.why = WaitReason::Unknown;
             // No node has anything of the run.
             dispatch.stage.close();
         }
@@ -67,7 +67,7 @@ pub(crate) fn decided(run: &Run, choice: &Choice, now_ms: i64) -> StepResult {
 /// The changes of a run that waits for the placer again, if its node still never got it.
 pub(crate) fn unplaced(run: &Run, node: &str, why: &str, now_ms: i64) -> StepResult {
     if run.node() != Some(node) || !run.movable() {
-        return Err(Late);
+        return Err(LateInput);
     }
     let id = run.made.id;
     let change = dispatch_changed(run, |dispatch| {

@@ -4,21 +4,21 @@
 //! and answers the same.
 
 use super::deferred;
-use super::late::{Late, StepResult};
+use super::late::{LateInput, StepResult};
 use super::refusal::{self, DepartureKind, become_so};
 use crate::facts::dispatch::Dispatch;
 pub(crate) use crate::facts::leaving::Cause;
 pub use crate::facts::leaving::Recall;
 use crate::facts::leaving::Refusal;
 use crate::facts::now::Moment;
-use crate::facts::reason::Why;
+use crate::facts::reason::WaitReason;
 use crate::facts::stage::{HandOverStage, Stage};
 use crate::fold::change::{Change, dispatch_changed};
 use crate::fold::run::Run;
 
 /// The node's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum RecallAnswer {
     /// The node has nothing of the run, and will not get it.
     Nothing,
     /// The run lies there, was not started and never will be.
@@ -35,7 +35,7 @@ pub(crate) fn refused(run: &Run, dispatch: &mut Dispatch, why: String, at_ms: i6
         return;
     }
     let node = run.node_word().to_owned();
-    dispatch.why = Why::RefusedBy {
+    dispatch.why = WaitReason::RefusedBy {
         node: node.clone(),
         why: why.clone(),
     };
@@ -59,7 +59,7 @@ pub(crate) fn refused(run: &Run, dispatch: &mut Dispatch, why: String, at_ms: i6
 
 /// Recalls a run that its node cannot take for now.
 pub(crate) fn deferred(run: &Run, now: &Moment) -> StepResult {
-    let deferred = run.deferred().ok_or(Late)?;
+    let deferred = run.deferred().ok_or(LateInput)?;
     let refusal = Refusal {
         node: deferred.node.clone(),
         why: deferred.why.clone(),
@@ -101,7 +101,7 @@ pub fn is_leaving(run: &Run, node: &str) -> bool {
 /// Records that the node may have been asked for its promise.
 pub(crate) fn asked(run: &Run) -> StepResult {
     if !run.dispatch.leaves() {
-        return Err(Late);
+        return Err(LateInput);
     }
     let change = dispatch_changed(run, |dispatch| {
         if let Stage::Recalled { recall, .. } = &mut dispatch.stage {
@@ -112,16 +112,16 @@ pub(crate) fn asked(run: &Run) -> StepResult {
 }
 
 /// The changes from the node's answer.
-pub(crate) fn answered(run: &Run, said: Said, now: &Moment) -> StepResult {
-    let recall = run.dispatch.recall().ok_or(Late)?;
-    if said == Said::Begun {
+pub(crate) fn answered(run: &Run, said: RecallAnswer, now: &Moment) -> StepResult {
+    let recall = run.dispatch.recall().ok_or(LateInput)?;
+    if said == RecallAnswer::Begun {
         return Ok(stays(run, String::new()));
     }
     let mut refusal = recall.refusal.clone();
     refusal.at_ms = now.ms;
     // If a folder of it lies there, with a cancel request, it never starts there
     // again.
-    let comes_back = said == Said::Nothing;
+    let comes_back = said == RecallAnswer::Nothing;
     let how = match recall.cause() {
         Cause::NoRoomNow if comes_back => DepartureKind::ForNow(now),
         Cause::CannotStart | Cause::NoRoomNow => DepartureKind::Refused,
@@ -135,7 +135,7 @@ pub(crate) fn answered(run: &Run, said: Said, now: &Moment) -> StepResult {
 /// ends.
 pub(crate) fn cannot(run: &Run) -> StepResult {
     let leaves = run.dispatch.leaves();
-    let recall = run.dispatch.recall().filter(|_| leaves).ok_or(Late)?;
+    let recall = run.dispatch.recall().filter(|_| leaves).ok_or(LateInput)?;
     let why = recall.refusal.why.clone();
     match recall.cause() {
         Cause::NoRoomNow => return Ok(stays(run, why)),
@@ -180,7 +180,7 @@ pub fn waits_freely(run: &Run) -> bool {
 /// The changes that recall a run for a node with room.
 pub(crate) fn for_room(run: &Run, node: &str, to: &str, now: &Moment) -> StepResult {
     if run.node() != Some(node) || !waits_freely(run) {
-        return Err(Late);
+        return Err(LateInput);
     }
     let refusal = Refusal {
         node: node.to_owned(),
@@ -196,7 +196,7 @@ pub(crate) fn for_room(run: &Run, node: &str, to: &str, now: &Moment) -> StepRes
         ));
     }
     let mut dispatch = run.dispatch.clone();
-    dispatch.why = Why::GoesTo {
+    dispatch.why = WaitReason::GoesTo {
         to: to.to_owned(),
         from: node.to_owned(),
     };

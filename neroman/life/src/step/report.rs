@@ -1,17 +1,17 @@
 //! Reports of a node about a run that it has, and the changes that follow here.
 //! Records of its journal come separately and count more.
 
-use super::late::{Late, StepResult};
+use super::late::{LateInput, StepResult};
 use super::{deferred, recall};
-use crate::facts::dispatch::{Dispatch, Sent, Unreadable};
-use crate::facts::reason::Why;
+use crate::facts::dispatch::{Dispatch, RecordsSent, Unreadable};
+use crate::facts::reason::WaitReason;
 use crate::facts::stage::{HandOverStage, Stage};
 use crate::fold::change::{Change, dispatch_changed};
 use crate::fold::run::Run;
 
 /// The stage of a run on its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum ReportedStage {
     /// The run lies there and cannot be read now.
     Held,
     Waiting,
@@ -29,7 +29,7 @@ pub enum Standing {
     Unknown,
 }
 
-impl Standing {
+impl ReportedStage {
     /// Whether nothing more of a closed run comes, whose points were asked for again.
     fn has_sent_all(self) -> bool {
         match self {
@@ -42,7 +42,7 @@ impl Standing {
 /// A node's report about one run; its texts are bounded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    pub standing: Standing,
+    pub standing: ReportedStage,
     /// The reason why it waits, was refused or given back, or the records of it
     /// that are gone.
     pub why: String,
@@ -74,7 +74,7 @@ impl Report {
     /// The report that the node does not know the run.
     pub(crate) fn unknown() -> Self {
         Self {
-            standing: Standing::Unknown,
+            standing: ReportedStage::Unknown,
             why: String::new(),
             needs_person: false,
             waits_again: false,
@@ -107,17 +107,20 @@ pub enum Contradiction {
 
 /// Records a node's report about a run.
 fn heard(run: &Run, dispatch: &mut Dispatch, report: &Report, now_ms: i64) {
-    if report.standing != Standing::Unknown {
+    if report.standing != ReportedStage::Unknown {
         dispatch.stage.know();
     }
     dispatch.send_spec = report.send_spec;
     dispatch.unreadable.clone_from(&report.unreadable);
-    if report.standing == Standing::Held {
+    if report.standing == ReportedStage::Held {
         // A held run cannot be read now: the report has no other news.
         dispatch.why = report.why.clone().into();
         return;
     }
-    let is_gone = matches!(report.standing, Standing::TakenAway | Standing::Refused);
+    let is_gone = matches!(
+        report.standing,
+        ReportedStage::TakenAway | ReportedStage::Refused
+    );
     if is_gone && run.awaits_nodes() {
         // It may have gone to another node after the backup was made: that is no end. The node
         // tells it again over its next connection.
@@ -131,36 +134,36 @@ fn heard(run: &Run, dispatch: &mut Dispatch, report: &Report, now_ms: i64) {
     dispatch.far_host.clone_from(&report.host);
     dispatch.made_checkpoint = report.made_checkpoint.or(dispatch.made_checkpoint);
     match report.standing {
-        Standing::Waiting | Standing::Starting => {
+        ReportedStage::Waiting | ReportedStage::Starting => {
             dispatch.stage.advance(HandOverStage::Pending);
             dispatch.why = if report.needs_person {
-                Why::NeedsPerson(report.why.clone())
+                WaitReason::NeedsPerson(report.why.clone())
             } else {
                 report.why.clone().into()
             };
             deferred::taken(dispatch, run.node_word());
         }
-        Standing::Running => {
+        ReportedStage::Running => {
             dispatch.stage.keep();
             dispatch.stage.advance(HandOverStage::Pending);
             // A scheduler may have suspended it.
             dispatch.why = report.why.clone().into();
         }
-        Standing::Ended => {
+        ReportedStage::Ended => {
             dispatch.sent.ended(report.made_nothing);
             dispatch.stage.keep();
         }
-        Standing::Settled => {
+        ReportedStage::Settled => {
             dispatch.stage.keep();
             dispatch.stage.advance(HandOverStage::Pending);
-            dispatch.sent = Sent::All {
+            dispatch.sent = RecordsSent::All {
                 made_nothing: report.made_nothing,
                 missing: report.why.clone(),
             };
         }
         // The node is asked for its promise, which is more precise.
-        Standing::Unknown | Standing::TakenAway if dispatch.leaves() => {}
-        Standing::Unknown => {
+        ReportedStage::Unknown | ReportedStage::TakenAway if dispatch.leaves() => {}
+        ReportedStage::Unknown => {
             // A node that lost the run lost the cancel with it.
             if let Some(cancel) = &mut dispatch.cancel {
                 cancel.delivered = false;
@@ -191,17 +194,17 @@ fn heard(run: &Run, dispatch: &mut Dispatch, report: &Report, now_ms: i64) {
             }
         }
         // The run's journal counts more than any report.
-        Standing::TakenAway | Standing::Refused if run.journal.has_run() => {}
-        Standing::TakenAway => dispatch.taken_away(&report.why, now_ms),
-        Standing::Refused => recall::refused(run, dispatch, report.why.clone(), now_ms),
-        Standing::Held => {}
+        ReportedStage::TakenAway | ReportedStage::Refused if run.journal.has_run() => {}
+        ReportedStage::TakenAway => dispatch.taken_away(&report.why, now_ms),
+        ReportedStage::Refused => recall::refused(run, dispatch, report.why.clone(), now_ms),
+        ReportedStage::Held => {}
     }
 }
 
 /// What a node's report changes of a run that is on it still.
 pub(crate) fn reported(run: &Run, node: &str, report: &Report, now_ms: i64) -> StepResult {
     if !run.open() || run.node() != Some(node) {
-        return Err(Late);
+        return Err(LateInput);
     }
     let closed = run.is_closed();
     let mut goes_again = false;
@@ -214,7 +217,7 @@ pub(crate) fn reported(run: &Run, node: &str, report: &Report, now_ms: i64) -> S
         }
     });
     let (id, why) = (run.made.id, &report.why);
-    let given_back = report.standing == Standing::Unknown && !why.is_empty();
+    let given_back = report.standing == ReportedStage::Unknown && !why.is_empty();
     let event = (!closed && given_back).then(|| Change::Event {
         experiment: id.experiment,
         run: Some(id.number),
@@ -229,23 +232,27 @@ pub(crate) fn reported(run: &Run, node: &str, report: &Report, now_ms: i64) -> S
 }
 
 /// How a report contradicts what is known of an open run, if it does.
-pub fn contradiction(run: &Run, standing: Standing) -> Option<Contradiction> {
+pub fn contradiction(run: &Run, standing: ReportedStage) -> Option<Contradiction> {
     match standing {
-        Standing::Unknown if run.phase().is_live() && !run.dispatch.stage.is_before_start() => {
+        ReportedStage::Unknown
+            if run.phase().is_live() && !run.dispatch.stage.is_before_start() =>
+        {
             Some(Contradiction::Forgotten)
         }
-        Standing::TakenAway | Standing::Refused if run.journal.has_run() && !run.is_closed() => {
+        ReportedStage::TakenAway | ReportedStage::Refused
+            if run.journal.has_run() && !run.is_closed() =>
+        {
             Some(Contradiction::NeverStarted)
         }
-        Standing::Held
-        | Standing::Waiting
-        | Standing::Starting
-        | Standing::Running
-        | Standing::Ended
-        | Standing::Settled
-        | Standing::TakenAway
-        | Standing::Refused
-        | Standing::Unknown => None,
+        ReportedStage::Held
+        | ReportedStage::Waiting
+        | ReportedStage::Starting
+        | ReportedStage::Running
+        | ReportedStage::Ended
+        | ReportedStage::Settled
+        | ReportedStage::TakenAway
+        | ReportedStage::Refused
+        | ReportedStage::Unknown => None,
     }
 }
 
@@ -261,33 +268,33 @@ pub enum Stray {
 
 /// The meaning of a report for a run that is ended or closed here, or elsewhere
 /// now.
-pub fn stray(run: &Run, node: &str, standing: Standing) -> Option<Stray> {
+pub fn stray(run: &Run, node: &str, standing: ReportedStage) -> Option<Stray> {
     let elsewhere = run.node() != Some(node);
     if run.awaits_nodes() {
         // A restored home is told here what it does not know.
         return None;
     }
     match standing {
-        Standing::Settled | Standing::TakenAway | Standing::Refused
+        ReportedStage::Settled | ReportedStage::TakenAway | ReportedStage::Refused
             if elsewhere || run.is_closed() =>
         {
             Some(Stray::Over)
         }
         // If only its records ended the run, the report may be older than they
         // are.
-        Standing::Waiting | Standing::Starting | Standing::Running
+        ReportedStage::Waiting | ReportedStage::Starting | ReportedStage::Running
             if elsewhere || run.dispatch.stage.verdict().is_some() =>
         {
             Some(Stray::Live)
         }
-        Standing::Waiting
-        | Standing::Starting
-        | Standing::Running
-        | Standing::Ended
-        | Standing::Settled
-        | Standing::TakenAway
-        | Standing::Refused
-        | Standing::Unknown
-        | Standing::Held => None,
+        ReportedStage::Waiting
+        | ReportedStage::Starting
+        | ReportedStage::Running
+        | ReportedStage::Ended
+        | ReportedStage::Settled
+        | ReportedStage::TakenAway
+        | ReportedStage::Refused
+        | ReportedStage::Unknown
+        | ReportedStage::Held => None,
     }
 }

@@ -63,9 +63,9 @@ proptest! {
                 .map(|run| (run.made.id, run.phase()))
                 .collect();
             match step {
-                Step::Start(id) => { lab.start(&[id], Wanted::default()); }
+                Step::Start(id) => { lab.start(&[id], StartOptions::default()); }
                 Step::Restart(id) => { lab.start(&[id], RESTART); }
-                Step::Abandon(id) => { lab.start(&[id], Wanted { abandon: true, ..RESTART }); }
+                Step::Abandon(id) => { lab.start(&[id], StartOptions { abandon: true, ..RESTART }); }
                 Step::Cancel(id) => if let Some(id) = sent(&lab, id) { lab.cancel(id); },
                 Step::Abort(id) => {
                     let experiment = Arc::clone(lab.state.experiment(ExperimentId(id)).unwrap());
@@ -78,7 +78,7 @@ proptest! {
                 Step::End(id, code) => if let Some(id) = sent(&lab, id) { lab.say(id, ended(code)); },
                 Step::TakeAway(id) => if let Some(id) = sent(&lab, id) {
 
-                    let report = Report { standing: Standing::TakenAway, ..Report::unknown() };
+                    let report = Report { standing: ReportedStage::TakenAway, ..Report::unknown() };
                     let node = "local".to_owned();
                     lab.happens(id, &Input::Reported { node, report });
                 },

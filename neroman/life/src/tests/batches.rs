@@ -5,7 +5,7 @@ use nero_format::RetryOn;
 use super::*;
 use crate::facts::hold::HoldCause;
 use crate::facts::stage::Stage;
-use crate::place::held::Held;
+use crate::place::held::HoldReason;
 use crate::step::recall::waits_freely;
 
 /// A batch of these experiments, each with a run on its node.
@@ -20,13 +20,13 @@ fn started(experiments: u64, pilot: bool) -> Lab {
 
 fn held(lab: &Lab) -> Vec<u64> {
     let runs = lab.state.experiments.iter().flat_map(|one| one.runs.iter());
-    let held = runs.filter(|run| Held::of(&lab.state, run).is_some());
+    let held = runs.filter(|run| HoldReason::of(&lab.state, run).is_some());
     held.map(|run| run.made.id.experiment.0).collect()
 }
 
 fn why(lab: &Lab, id: RunId) -> String {
     let run = lab.state.run(id).unwrap();
-    Held::of(&lab.state, run).unwrap().to_string()
+    HoldReason::of(&lab.state, run).unwrap().to_string()
 }
 
 fn crashed(code: i32, line: &str, run_ms: u64) -> Incarnation {
@@ -60,11 +60,11 @@ fn the_others_stay_held_when_the_pilot_crashed_until_a_person_acts() {
         "its pilot 1.1 crashed: exit code 3, No module named x"
     );
     let two = lab.state.run(run(2, 1)).unwrap();
-    assert!(Held::of(&lab.state, two).unwrap().needs_person());
+    assert!(HoldReason::of(&lab.state, two).unwrap().needs_person());
     lab.happens(run(2, 1), &Input::HoldLifted);
     assert_eq!(held(&lab), [3]);
     // A start makes runs anew of the crashed one and of the held one, which is taken away.
-    let plans = lab.start(&[1, 2, 3], Wanted::default());
+    let plans = lab.start(&[1, 2, 3], StartOptions::default());
     assert_eq!(skipped(&plans), ["queued"]);
     assert_eq!(lab.phase(run(3, 1)), Phase::Aborted);
     assert_eq!(lab.phase(run(3, 2)), Phase::Queued);
@@ -74,7 +74,7 @@ fn the_others_stay_held_when_the_pilot_crashed_until_a_person_acts() {
 #[test]
 fn a_start_skips_what_waits_for_a_pilot_that_runs() {
     let mut lab = started(2, true);
-    let plans = lab.start(&[1, 2], Wanted::default());
+    let plans = lab.start(&[1, 2], StartOptions::default());
     assert_eq!(skipped(&plans), ["queued", "queued"]);
 }
 
@@ -176,13 +176,13 @@ fn the_retries_of_one_experiment_hold_no_other() {
 fn a_hold_is_stored_and_a_run_of_an_earlier_build_has_none() {
     let lab = started(2, true);
     let two = lab.state.run(run(2, 1)).unwrap();
-    let stored = serde_json::to_string(&crate::fold::kept::Kept::of(two)).unwrap();
+    let stored = serde_json::to_string(&crate::fold::kept::StoredRun::of(two)).unwrap();
     assert!(
         stored.contains(r#""hold":{"on":{"cause":"pilot","told":false}}"#),
         "{stored}"
     );
-    let read = |row: &str, made: &Made| {
-        let kept: crate::fold::kept::Kept = serde_json::from_str(row).unwrap();
+    let read = |row: &str, made: &RunRecord| {
+        let kept: crate::fold::kept::StoredRun = serde_json::from_str(row).unwrap();
         kept.run(made.clone(), Arc::default(), Arc::default())
     };
     let again = read(&stored, &two.made);
@@ -190,7 +190,7 @@ fn a_hold_is_stored_and_a_run_of_an_earlier_build_has_none() {
     let made = serde_json::to_string(&*two.made).unwrap();
     assert!(made.contains(r#""batch":"#), "{made}");
     let one = lab.state.run(run(1, 1)).unwrap();
-    let stored = serde_json::to_string(&crate::fold::kept::Kept::of(one)).unwrap();
+    let stored = serde_json::to_string(&crate::fold::kept::StoredRun::of(one)).unwrap();
     assert!(!stored.contains("hold"), "{stored}");
 }
 
@@ -249,7 +249,7 @@ fn the_next_of_a_start_goes_on_when_one_has_ended_whatever_its_end() {
     let why = why(&lab, run(4, 1));
     assert_eq!(why, "its turn: at most 2 of its start run at once");
     let three = lab.state.run(run(3, 1)).unwrap();
-    assert!(!Held::of(&lab.state, three).unwrap().needs_person());
+    assert!(!HoldReason::of(&lab.state, three).unwrap().needs_person());
     assert!(three.node().is_none() && !three.unplaced());
     lab.say(run(2, 1), running());
     assert_eq!(held(&lab), [3, 4, 5]);
@@ -279,10 +279,10 @@ fn a_pilot_goes_alone_and_the_others_take_turns_when_it_has_finished() {
 fn a_run_in_line_is_stored_as_earlier_programs_read_it_and_comes_back_in_line() {
     let lab = in_line(2, 1, false);
     let two = lab.state.run(run(2, 1)).unwrap();
-    let stored = serde_json::to_value(crate::fold::kept::Kept::of(two)).unwrap();
+    let stored = serde_json::to_value(crate::fold::kept::StoredRun::of(two)).unwrap();
     assert_eq!(stored["in_line"], true);
     assert!(stored["hold"].is_null(), "no cause that they do not know");
-    let kept: crate::fold::kept::Kept = serde_json::from_value(stored).unwrap();
+    let kept: crate::fold::kept::StoredRun = serde_json::from_value(stored).unwrap();
     let again = kept.run((*two.made).clone(), Arc::default(), Arc::default());
     assert_eq!(again.hold_cause(), Some(HoldCause::AtMost));
     let made = serde_json::to_value(&*two.made).unwrap();
@@ -291,7 +291,7 @@ fn a_run_in_line_is_stored_as_earlier_programs_read_it_and_comes_back_in_line() 
     for word in ["line", "priority", "rank"] {
         earlier.as_object_mut().unwrap().remove(word);
     }
-    let earlier: Made = serde_json::from_value(earlier).unwrap();
+    let earlier: RunRecord = serde_json::from_value(earlier).unwrap();
     assert_eq!((earlier.line, earlier.priority, earlier.rank), (None, 0, 0));
 }
 

@@ -36,7 +36,7 @@ impl Lab {
             });
         lab.add("/lab", named.collect());
         let ids: Vec<u64> = (1..=rows.len() as u64).collect();
-        lab.start(&ids, Wanted::default());
+        lab.start(&ids, StartOptions::default());
         for id in ids {
             lab.say(run(id, 1), running());
         }
@@ -89,7 +89,7 @@ impl Lab {
             };
             pasts.add(self.state.run(id).unwrap(), "loss", point, 5);
         }
-        let mut now = Now::wall(now_ms);
+        let mut now = PresentTime::wall(now_ms);
         now.pasts = Arc::new(pasts);
         let folded = cohorts.fold(&self.state, &now);
         let mut told = Vec::new();
@@ -149,7 +149,7 @@ fn a_run_gets_new_numbers_every_ten_seconds_at_most_and_none_after_its_end() {
     assert_eq!(told[0].1[1].value, Some(0.0), "which is known");
     lab.prints(run(2, 1), 1.0, 4.0);
     assert_eq!(lab.look(&mut cohorts, 1_500, &[]), []);
-    let now = Now::wall(1_500);
+    let now = PresentTime::wall(1_500);
     assert_eq!(
         cohorts.fold(&lab.state, &now).due_ms,
         Some(1_000 + EVERY_MS)
@@ -218,7 +218,7 @@ proptest! {
             if !looks {
                 continue;
             }
-            let now = Now::wall(at as i64 * 60_000);
+            let now = PresentTime::wall(at as i64 * 60_000);
             let fresh = {
                 let mut all = Cohorts::default();
                 all.wanted(&lab.state);

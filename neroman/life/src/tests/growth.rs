@@ -8,7 +8,7 @@ use nero_selector::Selector;
 use super::*;
 use crate::fold::shelf::WALKED;
 use crate::place::outlook::Outlook;
-use crate::source::edits::{self, Pending};
+use crate::source::edits::{self, PendingEdits};
 use crate::source::pick::Rows;
 
 /// The rows that this walks over.
@@ -29,7 +29,7 @@ fn what_concerns_one_experiment_walks_over_no_others() {
     lab.add("/lab", names.collect());
     lab.start_batch(&[7, 8], false);
     lab.say(run(8, 1), ended(0));
-    let (state, now) = (&lab.state, Now::at(&moment(1000)));
+    let (state, now) = (&lab.state, PresentTime::at(&moment(1000)));
     let pick = |text: &str| {
         let selector = Selector::parse(text, &ParseContext::utc(0)).unwrap();
         selector.pick(&Rows::of(state, &now)).unwrap().ids
@@ -40,7 +40,7 @@ fn what_concerns_one_experiment_walks_over_no_others() {
     let live = || assert_eq!(state.live_runs().count(), 1);
     let outlook = || assert_eq!(Outlook::of(state, run(7, 1), &now).ended, 1);
     let unfinished = || assert_eq!(Outlook::unfinished(state, &now).len(), 1);
-    let edited = || assert!(!edits::any(state, &Pending::default()));
+    let edited = || assert!(!edits::any(state, &PendingEdits::default()));
     let all = walked(live) + walked(outlook) + walked(unfinished) + walked(edited);
     assert_eq!(all, 0);
     // The list of what is not hidden is made anew when that changes, not when a run does.

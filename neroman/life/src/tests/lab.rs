@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nero_format::{Definition, Loaded, Param, Place, SharedPart, Source, SourceKind, Value};
+use nero_format::{Definition, LoadedSource, Param, Place, SharedPart, Source, SourceKind, Value};
 use nero_model::{ExperimentId, Phase, RunId, RunToken};
 
 use crate::facts::journal::{Exit, Incarnation, Key, TreeEnd};
@@ -12,11 +12,11 @@ use crate::facts::now::{Moment, Tick};
 use crate::fold::change::{Change, NewRun};
 use crate::fold::experiment::Stamp;
 use crate::fold::groups;
-use crate::fold::run::{Cancel, Dispatch, Line, Made, Results, RunDemands};
+use crate::fold::run::{Cancel, Dispatch, Line, Results, RunDemands, RunRecord};
 use crate::fold::state::State;
 use crate::place::batch;
-use crate::place::start::{self, Plan, Wanted};
-use crate::place::waits::Waits;
+use crate::place::start::{self, Plan, StartOptions};
+use crate::place::waits::WaitIndex;
 use crate::source::abort::{self, CancelOutcome};
 use crate::source::add::{self, MergeOutcome, Read};
 use crate::step::input::Input;
@@ -43,7 +43,7 @@ pub(crate) fn definition(name: &str, lr: &str) -> Definition {
 
 pub(crate) fn source(path: &str, definitions: Vec<Definition>) -> Read {
     Read {
-        loaded: Loaded {
+        loaded: LoadedSource {
             source: Source {
                 path: PathBuf::from(path),
                 kind: SourceKind::Folder,
@@ -67,8 +67,8 @@ pub(crate) fn source(path: &str, definitions: Vec<Definition>) -> Read {
 }
 
 /// A run that was started for this node or group, and asks for nothing else.
-pub(crate) fn made(id: RunId, node: &str) -> Made {
-    Made {
+pub(crate) fn made(id: RunId, node: &str) -> RunRecord {
+    RunRecord {
         token: RunToken::from_slice(&[id.number as u8; 16]).unwrap(),
         id,
         node: node.to_owned(),
@@ -96,7 +96,7 @@ pub(crate) fn made(id: RunId, node: &str) -> Made {
 }
 
 /// The change that adds a run.
-pub(crate) fn new_run(made: Made, dispatch: Dispatch) -> Change {
+pub(crate) fn new_run(made: RunRecord, dispatch: Dispatch) -> Change {
     Change::Run(Arc::new(NewRun {
         made: Arc::new(made),
         dispatch,
@@ -136,7 +136,7 @@ pub(crate) struct Lab {
     pub now_ms: i64,
     /// Of the runs of the next batches so many go on at once.
     pub at_most: Option<u32>,
-    pub waits: Waits,
+    pub waits: WaitIndex,
     /// The state in which waiting runs were let go last; `None`: experiments changed since.
     pub looked: Option<State>,
 }
@@ -178,7 +178,7 @@ impl Lab {
         let described = looked.is_none();
         let (waits, state) = (&mut self.waits, &self.state);
         let changes = waits.release(state, &changed, described, self.now_ms);
-        let found = Waits::default().release(state, &[], true, self.now_ms);
+        let found = WaitIndex::default().release(state, &[], true, self.now_ms);
         let runs = |changes: &[Change]| changes.iter().map(Change::run).collect::<Vec<_>>();
         assert_eq!(runs(&changes), runs(&found));
         self.take(changes);
@@ -186,24 +186,24 @@ impl Lab {
     }
 
     /// Starts the picked experiments; returns the plans.
-    pub(crate) fn start(&mut self, ids: &[u64], wanted: Wanted) -> Vec<Plan> {
+    pub(crate) fn start(&mut self, ids: &[u64], wanted: StartOptions) -> Vec<Plan> {
         self.start_as(ids, wanted, None, false)
     }
 
     /// Starts the picked experiments as a batch.
     pub(crate) fn start_batch(&mut self, ids: &[u64], pilot: bool) {
-        self.start_as(ids, Wanted::default(), Some(run(ids[0], 1)), pilot);
+        self.start_as(ids, StartOptions::default(), Some(run(ids[0], 1)), pilot);
     }
 
     /// Starts the picked experiments as further runs of a batch.
     pub(crate) fn start_in_batch(&mut self, ids: &[u64], batch: Option<RunId>) {
-        self.start_as(ids, Wanted::default(), batch, false);
+        self.start_as(ids, StartOptions::default(), batch, false);
     }
 
     fn start_as(
         &mut self,
         ids: &[u64],
-        wanted: Wanted,
+        wanted: StartOptions,
         batch: Option<RunId>,
         pilot: bool,
     ) -> Vec<Plan> {
@@ -229,7 +229,7 @@ impl Lab {
                 .runs
                 .iter()
                 .any(|run| run.phase().is_live());
-            let made = Made {
+            let made = RunRecord {
                 token: RunToken::random(),
                 created_ms: self.now_ms,
                 fingerprint: experiment.fingerprint.to_string(),
@@ -414,7 +414,7 @@ pub(crate) fn skipped(plans: &[Plan]) -> Vec<String> {
         .collect()
 }
 
-pub(crate) const RESTART: Wanted = Wanted {
+pub(crate) const RESTART: StartOptions = StartOptions {
     restart: true,
     abandon: false,
     resume: false,

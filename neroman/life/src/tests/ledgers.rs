@@ -45,7 +45,7 @@ fn lab() -> Lab {
     let all = ["a", "b", "c"].map(|name| definition(name, "1"));
     lab.add("/lab", all.to_vec());
     greeted(&mut lab, 1, &[]);
-    lab.start(&[1, 2, 3], Wanted::default());
+    lab.start(&[1, 2, 3], StartOptions::default());
     accepted(&mut lab, run(1, 1));
     lab
 }
@@ -91,9 +91,9 @@ fn a_run_in_another_root_is_given_up_by_a_person_alone() {
     greeted(&mut lab, 2, &[]);
     lab.start(
         &[1],
-        Wanted {
+        StartOptions {
             restart: true,
-            ..Wanted::default()
+            ..StartOptions::default()
         },
     );
     let behind = lab.state.run(run(1, 2)).unwrap();

@@ -3,8 +3,8 @@
 use nero_format::{Dependency, DependsUntil, NodeChoice, Precedence, RunLock};
 
 use super::*;
-use crate::facts::reason::{NoNode, Obstacle, Why};
-use crate::place::fit::{Candidate, Standing};
+use crate::facts::reason::{NoNode, Obstacle, WaitReason};
+use crate::place::fit::{Candidate, NodeAvailability};
 use crate::place::locks::Locks;
 use crate::step::placed::Choice;
 
@@ -77,20 +77,20 @@ fn unplaced(definitions: Vec<Definition>) -> Lab {
     lab
 }
 
-fn now(ms: i64) -> Now {
-    Now::at(&moment(ms))
+fn now(ms: i64) -> PresentTime {
+    PresentTime::at(&moment(ms))
 }
 
 /// Whether a run that may have this node alone is told that it never gets one.
 fn is_elsewhere(lab: &Lab, id: RunId, node: &str) -> bool {
     let only = Candidate {
         name: node.to_owned(),
-        standing: Standing::Asked,
+        standing: NodeAvailability::Asked,
     };
     let locks = Locks::of(&lab.state, &now(9));
     let all = locks.without_taken(lab.state.run(id).unwrap(), &[only]);
     let taken = all.into_iter().filter_map(|one| match one.standing {
-        Standing::Taken(obstacle) => Some((one.name, obstacle)),
+        NodeAvailability::Taken(obstacle) => Some((one.name, obstacle)),
         _ => None,
     });
     let taken: Vec<_> = taken.collect();
@@ -101,19 +101,19 @@ fn is_elsewhere(lab: &Lab, id: RunId, node: &str) -> bool {
 fn may_have(lab: &Lab, id: RunId, at_ms: i64) -> (Vec<String>, String) {
     let candidates = ["a", "b"].map(|name| Candidate {
         name: name.to_owned(),
-        standing: Standing::Asked,
+        standing: NodeAvailability::Asked,
     });
     let locks = Locks::of(&lab.state, &now(at_ms));
     let run = lab.state.run(id).unwrap();
     let (mut free, mut taken) = (Vec::new(), Vec::new());
     for one in locks.without_taken(run, &candidates) {
         match one.standing {
-            Standing::Taken(obstacle) => taken.push((one.name, obstacle)),
+            NodeAvailability::Taken(obstacle) => taken.push((one.name, obstacle)),
             _ => free.push(one.name),
         }
     }
     let mut told = lab.clone();
-    let stored = Why::NoNode(NoNode::Each(taken));
+    let stored = WaitReason::NoNode(NoNode::Each(taken));
     told.dispatch(id, |dispatch| dispatch.why = stored);
     let run = told.state.run(id).unwrap();
     (free, locks.why(run).to_string())
@@ -155,7 +155,7 @@ fn one_run_at_a_time_has_a_lock_on_each_node_until_its_end_is_evident() {
     for (other, is_told) in [(held(true), true), (held(false), false)] {
         let nodes = vec![("a".to_owned(), held(true)), ("b".to_owned(), other)];
         silent.dispatch(run(2, 1), |dispatch| {
-            dispatch.why = Why::NoNode(NoNode::Each(nodes))
+            dispatch.why = WaitReason::NoNode(NoNode::Each(nodes))
         });
         let told = silent.state.run(run(2, 1)).unwrap().locked_by_lost();
         let is_needed = told.is_some_and(|told| told.contains(remedy));
@@ -163,7 +163,7 @@ fn one_run_at_a_time_has_a_lock_on_each_node_until_its_end_is_evident() {
     }
     silent.start(
         &[1],
-        Wanted {
+        StartOptions {
             abandon: true,
             ..RESTART
         },
@@ -229,14 +229,17 @@ fn runs_of_a_block_that_are_kept_apart_share_no_node() {
     assert_eq!(lab.state.apart, 2);
     let candidates = ["a", "b"].map(|name| Candidate {
         name: name.to_owned(),
-        standing: Standing::Asked,
+        standing: NodeAvailability::Asked,
     });
     let mut locks = Locks::of(&lab.state, &now(9));
     let other = lab.state.run(run(2, 1)).unwrap();
     // In one look of the placer, too.
     locks.take(lab.state.run(run(1, 1)).unwrap(), "a", &now(9));
     let free = locks.without_taken(other, &candidates);
-    assert!(matches!(free[0].standing, Standing::Taken(_)), "{free:?}");
+    assert!(
+        matches!(free[0].standing, NodeAvailability::Taken(_)),
+        "{free:?}"
+    );
     goes_to(&mut lab, run(1, 1), "a");
     assert_eq!(lab.state.apart, 1);
     let (free, why) = may_have(&lab, run(2, 1), 9);

@@ -1,7 +1,7 @@
 //! How far batches have come, over whole states.
 
 use super::*;
-use crate::facts::journal::{Paused, Progress};
+use crate::facts::journal::{Progress, StartPause};
 use crate::place::outlook::Outlook;
 
 /// A batch of so many experiments.
@@ -16,7 +16,7 @@ fn started(experiments: u64) -> Lab {
 
 /// The outlook at this time of the batch of the first experiment.
 fn told(lab: &Lab, now_ms: i64) -> String {
-    Outlook::of(&lab.state, run(1, 1), &Now::wall(now_ms)).to_string()
+    Outlook::of(&lab.state, run(1, 1), &PresentTime::wall(now_ms)).to_string()
 }
 
 fn finished(run_ms: u64) -> Incarnation {
@@ -66,7 +66,7 @@ fn a_batch_tells_how_far_it_has_come_and_how_long_it_may_take() {
         lab.say(run(id, 1), finished(2 * HOUR));
     }
     assert_eq!(told(&lab, 5), "10 of 10 done");
-    assert_eq!(Outlook::unfinished(&lab.state, &Now::wall(5)), []);
+    assert_eq!(Outlook::unfinished(&lab.state, &PresentTime::wall(5)), []);
 }
 
 #[test]
@@ -78,11 +78,11 @@ fn progress_tells_the_time_of_a_batch_from_its_first_runs_on() {
     let now_ms = 5 + 600_000;
     assert_eq!(told(&lab, now_ms), "0 of 4 done, about 70 min left");
     let one = lab.state.run(run(1, 1)).unwrap();
-    let eta = |passed_ms: i64| one.eta_s(one.runtime_s(&Now::wall(now_ms + passed_ms)));
+    let eta = |passed_ms: i64| one.eta_s(one.runtime_s(&PresentTime::wall(now_ms + passed_ms)));
     assert_eq!(eta(0), Some(600.0));
     assert_eq!(eta(60_000), Some(540.0));
     assert_eq!(eta(600_000), None, "the expected time is over");
-    let unfinished = Outlook::unfinished(&lab.state, &Now::wall(now_ms));
+    let unfinished = Outlook::unfinished(&lab.state, &PresentTime::wall(now_ms));
     let [(batch, outlook)] = unfinished[..] else {
         panic!("one batch: {unfinished:?}");
     };
@@ -105,7 +105,7 @@ fn a_batch_waits_behind_what_was_started_earlier_on_its_node() {
     lab.start_batch(&[3, 4, 5], false);
     lab.say(run(3, 1), finished(2 * HOUR));
     let second = |lab: &Lab| {
-        let now = Now::wall(5 + 600_000);
+        let now = PresentTime::wall(5 + 600_000);
         Outlook::of(&lab.state, run(3, 1), &now).to_string()
     };
     assert_eq!(second(&lab), "1 of 3 done", "nothing runs there");
@@ -124,7 +124,7 @@ fn a_paused_run_has_no_end_in_sight() {
     progress(&mut lab, run(1, 1), 0.5, 0, 600_000);
     assert_eq!(told(&lab, 5), "0 of 2 done, about 20 min left");
     let paused = Incarnation {
-        paused: Some(Paused {
+        paused: Some(StartPause {
             key: Key::default(),
             request: 1,
             at_ms: 5,

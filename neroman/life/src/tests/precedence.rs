@@ -4,9 +4,9 @@ use nero_format::{Dependency, DependsUntil, InStage, Precedence};
 
 use super::*;
 use crate::facts::hold::HoldCause;
-use crate::fold::change::Described;
+use crate::fold::change::ExperimentRecord;
 use crate::fold::experiment::PersonalMarks;
-use crate::place::held::Held;
+use crate::place::held::HoldReason;
 use crate::place::precedence::Precedents;
 
 fn needing(name: &str, until: DependsUntil, on: &[&str]) -> Definition {
@@ -54,12 +54,12 @@ fn chain() -> Lab {
 
 /// What a run waits for; empty if it does not.
 fn why(lab: &Lab, id: RunId) -> String {
-    let held = Held::of(&lab.state, lab.state.run(id).unwrap());
+    let held = HoldReason::of(&lab.state, lab.state.run(id).unwrap());
     held.map_or_else(String::new, |held| held.to_string())
 }
 
 fn needs_person(lab: &Lab, id: RunId) -> bool {
-    let held = Held::of(&lab.state, lab.state.run(id).unwrap());
+    let held = HoldReason::of(&lab.state, lab.state.run(id).unwrap());
     held.is_some_and(|held| held.needs_person())
 }
 
@@ -206,12 +206,12 @@ fn a_waiting_run_comes_back_waiting() {
     let mut lab = chain();
     lab.start_batch(&[1, 2], false);
     let two = lab.state.run(run(2, 1)).unwrap();
-    let stored = serde_json::to_value(crate::fold::kept::Kept::of(two)).unwrap();
+    let stored = serde_json::to_value(crate::fold::kept::StoredRun::of(two)).unwrap();
     assert_eq!(stored["needs"], true);
-    let kept: crate::fold::kept::Kept = serde_json::from_value(stored).unwrap();
+    let kept: crate::fold::kept::StoredRun = serde_json::from_value(stored).unwrap();
     let made = serde_json::to_value(&*two.made).unwrap();
     assert_eq!(made["precedence"]["needs"][0]["on"], "init");
-    let made: Made = serde_json::from_value(made).unwrap();
+    let made: RunRecord = serde_json::from_value(made).unwrap();
     let again = kept.run(made, Arc::default(), Arc::default());
     assert_eq!(again.hold_cause(), Some(HoldCause::Others));
     assert_eq!(again.made.precedence, two.made.precedence);
@@ -268,8 +268,8 @@ fn a_pilot_needs_nothing_now_and_none_that_start_with_it() {
 }
 
 /// What a person changed of an experiment.
-fn by_hand(lab: &mut Lab, id: u64, change: impl FnOnce(&mut Described)) -> Vec<String> {
-    let mut described = Described::of(lab.state.experiment(ExperimentId(id)).unwrap());
+fn by_hand(lab: &mut Lab, id: u64, change: impl FnOnce(&mut ExperimentRecord)) -> Vec<String> {
+    let mut described = ExperimentRecord::of(lab.state.experiment(ExperimentId(id)).unwrap());
     change(&mut described);
     let changes = vec![Change::Experiment(Arc::new(described))];
     let refused = crate::source::impossible::impossible(&lab.state, &changes);

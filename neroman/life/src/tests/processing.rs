@@ -1,13 +1,13 @@
 //! What is made of a run's outputs, and when it is made anew.
 
-use nero_format::{Definition, ProcessedOutput, ProcessedUnit, Processing, PythonCall};
+use nero_format::{Definition, OutputProcessing, ProcessedOutput, ProcessedUnit, PythonCall};
 
 use nero_expr::{Expr, ParseContext};
 
 use super::*;
 use crate::after::processed;
 use crate::facts::journal::{Key, Metric};
-use crate::facts::now::Now;
+use crate::facts::now::PresentTime;
 use crate::facts::processed::ProcessedOutputs;
 use crate::fold::scope::Sight;
 
@@ -29,7 +29,7 @@ fn ended_run() -> Lab {
         },
     };
     let definition = Definition {
-        processing: Processing {
+        processing: OutputProcessing {
             outputs: vec![output],
             plots: Vec::new(),
         }
@@ -37,7 +37,7 @@ fn ended_run() -> Lab {
         ..definition("a", "1")
     };
     lab.add("/lab", vec![definition]);
-    lab.start(&[1], Wanted::default());
+    lab.start(&[1], StartOptions::default());
     lab.say(RUN, running());
     lab.say(RUN, ended(0));
     lab
@@ -144,7 +144,7 @@ fn aggregates_see_series_that_were_made_of_outputs() {
     let mut lab = ended_run();
     home(&mut lab);
     record(&mut lab, 1);
-    let now = Now::default();
+    let now = PresentTime::default();
     let holds = |text: &str| {
         let expr = Expr::parse(text, &ParseContext::utc(0)).unwrap();
         let experiment = lab.state.experiment(RUN.experiment).unwrap();

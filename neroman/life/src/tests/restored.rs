@@ -4,7 +4,7 @@ use crate::facts::nodes::RestoreState;
 use crate::place::fit::Candidate;
 use crate::place::locks::Locks;
 use crate::place::restored::{self, OnNode};
-use crate::step::report::{Report, Standing, Stray, reported, stray};
+use crate::step::report::{Report, ReportedStage, Stray, reported, stray};
 
 use super::*;
 
@@ -12,7 +12,7 @@ use super::*;
 fn restored(nodes: &[&str], other_host: &str) -> Lab {
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1"), definition("b", "1")]);
-    lab.start(&[1, 2], Wanted::default());
+    lab.start(&[1, 2], StartOptions::default());
     let changes = restored::begin(
         &lab.state,
         RestoreState {
@@ -46,12 +46,12 @@ fn goes_on(lab: &Lab, id: RunId) -> bool {
 fn what_waited_starts_when_every_node_that_may_have_it_told() {
     let mut lab = restored(&["local", "beta"], "");
     assert!(!goes_on(&lab, run(1, 1)));
-    lab.take(restored::told(&lab.state, "local", &[], true));
+    lab.take(restored::reconcile(&lab.state, "local", &[], true));
     assert!(restored::release(&lab.state, both).is_empty());
     // What it cannot read may be the run.
-    lab.take(restored::told(&lab.state, "beta", &[], false));
+    lab.take(restored::reconcile(&lab.state, "beta", &[], false));
     assert!(restored::release(&lab.state, both).is_empty());
-    lab.take(restored::told(&lab.state, "beta", &[], true));
+    lab.take(restored::reconcile(&lab.state, "beta", &[], true));
     let changes = restored::release(&lab.state, both);
     lab.take(changes);
     assert!(goes_on(&lab, run(1, 1)) && goes_on(&lab, run(2, 1)));
@@ -62,17 +62,20 @@ fn a_run_that_lies_on_another_node_is_that_nodes_and_is_not_ended_there() {
     let mut lab = restored(&["local", "beta"], "");
     let id = run(1, 1);
     let waiting = lab.state.run(id).unwrap();
-    assert_eq!(stray(waiting, "beta", Standing::Running), None);
+    assert_eq!(stray(waiting, "beta", ReportedStage::Running), None);
     let found = [there(&lab, id)];
-    lab.take(restored::told(&lab.state, "beta", &found, true));
-    lab.take(restored::told(&lab.state, "local", &[], true));
+    lab.take(restored::reconcile(&lab.state, "beta", &found, true));
+    lab.take(restored::reconcile(&lab.state, "local", &[], true));
     let changes = restored::release(&lab.state, both);
     lab.take(changes);
     let moved = lab.state.run(id).unwrap();
     assert_eq!(moved.node(), Some("beta"));
     assert_eq!(moved.generation(), 3);
     assert!(!goes_on(&lab, id), "it is there");
-    assert_eq!(stray(moved, "local", Standing::Running), Some(Stray::Live));
+    assert_eq!(
+        stray(moved, "local", ReportedStage::Running),
+        Some(Stray::Live)
+    );
 }
 
 #[test]
@@ -86,7 +89,7 @@ fn a_node_that_gave_a_run_away_does_not_end_it() {
         };
     });
     let report = Report {
-        standing: Standing::TakenAway,
+        standing: ReportedStage::TakenAway,
         ..Report::unknown()
     };
     let changes = reported(lab.state.run(id).unwrap(), "local", &report, 5).unwrap();
@@ -107,7 +110,7 @@ fn a_lock_of_all_nodes_waits_for_the_word_of_each() {
         one
     };
     lab.add("/lab", vec![locked("a", true), locked("b", false)]);
-    lab.start(&[1, 2], Wanted::default());
+    lab.start(&[1, 2], StartOptions::default());
     let restored = RestoreState {
         made_ms: 1,
         nodes: ["local", "beta"].map(str::to_owned).into(),
@@ -115,7 +118,7 @@ fn a_lock_of_all_nodes_waits_for_the_word_of_each() {
     };
     lab.take(restored::begin(&lab.state, restored));
     let local = |_: &str| vec!["local".to_owned()];
-    lab.take(restored::told(&lab.state, "local", &[], true));
+    lab.take(restored::reconcile(&lab.state, "local", &[], true));
     let changes = restored::release(&lab.state, local);
     lab.take(changes);
     let waits = |lab: &Lab, id| lab.state.run(id).unwrap().awaits_nodes();
@@ -124,15 +127,18 @@ fn a_lock_of_all_nodes_waits_for_the_word_of_each() {
     let mut other = locked("c", true);
     other.precedence.lock.as_mut().unwrap().name = "other".to_owned();
     lab.add("/other", vec![other]);
-    lab.start(&[3], Wanted::default());
+    lab.start(&[3], StartOptions::default());
     let kept = |lab: &Lab| {
-        let all = Locks::of(&lab.state, &crate::facts::now::Now::default());
+        let all = Locks::of(&lab.state, &crate::facts::now::PresentTime::default());
         let candidate = Candidate {
             name: "local".to_owned(),
-            standing: crate::place::fit::Standing::Asked,
+            standing: crate::place::fit::NodeAvailability::Asked,
         };
         let free = all.without_taken(lab.state.run(run(3, 1)).unwrap(), &[candidate]);
-        matches!(free[0].standing, crate::place::fit::Standing::Taken(_))
+        matches!(
+            free[0].standing,
+            crate::place::fit::NodeAvailability::Taken(_)
+        )
     };
     assert!(kept(&lab), "what is started now is no exception");
     // A person gave the node up.
@@ -147,7 +153,7 @@ fn a_lock_of_all_nodes_waits_for_the_word_of_each() {
 #[test]
 fn what_may_have_been_on_another_machine_waits_for_a_person() {
     let mut lab = restored(&["beta"], "desk");
-    lab.take(restored::told(&lab.state, "beta", &[], true));
+    lab.take(restored::reconcile(&lab.state, "beta", &[], true));
     assert!(restored::release(&lab.state, both).is_empty());
     let why = restored::awaited(&lab.state, lab.state.run(run(1, 1)).unwrap());
     assert!(why.unwrap().contains("neroman resume 1"));
@@ -159,12 +165,12 @@ fn what_may_have_been_on_another_machine_waits_for_a_person() {
 fn a_run_is_not_closed_before_its_points_came_again() {
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);
-    lab.start(&[1], Wanted::default());
+    lab.start(&[1], StartOptions::default());
     lab.say(run(1, 1), ended(0));
     let settled = Input::Reported {
         node: "local".to_owned(),
         report: Report {
-            standing: Standing::Settled,
+            standing: ReportedStage::Settled,
             made_nothing: true,
             ..Report::unknown()
         },

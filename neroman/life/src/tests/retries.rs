@@ -8,7 +8,7 @@ use nero_journal::v1::{StopCause, lost};
 use super::*;
 use crate::after::acts::{self, CommandOf};
 use crate::after::retry::{self, Next};
-use crate::facts::journal::{Lost, Ran, Stop};
+use crate::facts::journal::{CommandEnd, Lost, Stop};
 use crate::facts::now::Tick;
 use crate::facts::reason::NoNode;
 use crate::facts::stage::Stage;
@@ -34,7 +34,7 @@ impl Lab {
             ..definition("a", "1")
         };
         lab.add("/lab", vec![definition]);
-        lab.start(&[1], Wanted::default());
+        lab.start(&[1], StartOptions::default());
         (lab, run(1, 1))
     }
 
@@ -157,7 +157,7 @@ fn a_retry_has_more_of_what_its_node_alone_gives() {
     };
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition]);
-    lab.start(&[1], Wanted::default());
+    lab.start(&[1], StartOptions::default());
     lab.say(run(1, 1), out_of_memory());
     lab.follow(run(1, 1)).unwrap();
     let takes = &lab.last().made.takes;
@@ -290,7 +290,7 @@ fn a_time_limit_is_requeued_while_new_checkpoints_are_left() {
     let report = |made_checkpoint| Input::Reported {
         node: "local".to_owned(),
         report: Report {
-            standing: Standing::Ended,
+            standing: ReportedStage::Ended,
             made_checkpoint,
             ..Report::unknown()
         },
@@ -447,7 +447,7 @@ fn the_first_item_of_a_list_that_fits_an_end_decides_with_its_own_count() {
     // The second item keeps it from the third.
     assert_eq!(lab.follow(fourth), None);
     let made = serde_json::to_value(&*lab.last().made).unwrap();
-    let again: Made = serde_json::from_value(made).unwrap();
+    let again: RunRecord = serde_json::from_value(made).unwrap();
     assert_eq!(again, *lab.last().made);
 }
 
@@ -541,7 +541,7 @@ fn nothing_follows_an_error_before_its_response_has_ended() {
         ]),
         ..FollowUp::default()
     };
-    let ran = Ran {
+    let ran = CommandEnd {
         at_ms: 90,
         how: "exit code 1".to_owned(),
         output: "no file\n".to_owned(),
@@ -563,10 +563,10 @@ fn nothing_follows_an_error_before_its_response_has_ended() {
         assert!(lab.state.unacted.is_empty());
         // The rows of an earlier and a later start of the daemon.
         let run = lab.state.run(id).unwrap();
-        let stored = serde_json::to_string(&crate::fold::kept::Kept::of(run)).unwrap();
+        let stored = serde_json::to_string(&crate::fold::kept::StoredRun::of(run)).unwrap();
         let sample = r#""responded":{"incarnation":1,"ran":{"at_ms":90,"how":"exit code 1","output":"no file\n"}}"#;
         assert!(stored.contains(sample), "{stored}");
-        let kept: crate::fold::kept::Kept = serde_json::from_str(&stored).unwrap();
+        let kept: crate::fold::kept::StoredRun = serde_json::from_str(&stored).unwrap();
         let read = kept.run((*run.made).clone(), run.journal.clone(), run.rules.clone());
         assert_eq!(read.phase(), then);
         assert_eq!(lab.follow(id).is_some(), code == 4);

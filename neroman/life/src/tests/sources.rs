@@ -8,12 +8,12 @@ use nero_format::Edits;
 use nero_model::{ExperimentId, RunToken};
 
 use super::{Lab, definition, moment, source};
-use crate::fold::change::{Change, Described};
+use crate::fold::change::{Change, ExperimentRecord};
 use crate::fold::experiment::Stamp;
 use crate::fold::run::Results;
-use crate::place::start::Wanted;
-use crate::source::add::{self, MergeOutcome, Read, What};
-use crate::source::edits::{self, Pending};
+use crate::place::start::StartOptions;
+use crate::source::add::{self, DiffKind, MergeOutcome, Read};
+use crate::source::edits::{self, PendingEdits};
 use crate::source::pick::Rows;
 
 /// Folders with sources, and the results of reading them.
@@ -42,17 +42,17 @@ impl Desk {
     /// Reads a folder and applies the changes; a source that is not on the disk
     /// any more is missing.
     fn read(&mut self, folder: &str) -> MergeOutcome {
-        self.read_pending(folder, &Pending::default())
+        self.read_pending(folder, &PendingEdits::default())
     }
 
     /// The same with what a person typed of its experiments.
-    fn read_pending(&mut self, folder: &str, pending: &Pending) -> MergeOutcome {
+    fn read_pending(&mut self, folder: &str, pending: &PendingEdits) -> MergeOutcome {
         let merged = self.merged(folder, pending);
         self.lab.take(merged.changes.clone());
         merged
     }
 
-    fn merged(&self, folder: &str, pending: &Pending) -> MergeOutcome {
+    fn merged(&self, folder: &str, pending: &PendingEdits) -> MergeOutcome {
         let first = self.loaded(folder, Edits::new());
         let missing = self.missing();
         let edits = edits::edits(&self.lab.state, &first, &missing, pending);
@@ -92,10 +92,10 @@ impl Desk {
 
     /// `set 1 k=v`.
     fn set(&mut self, folder: &str, id: u64, key: &str, text: &str) -> MergeOutcome {
-        let pending = Pending {
+        let pending = PendingEdits {
             of: HashSet::from([ExperimentId(id)]),
             set: vec![(key.to_owned(), text.to_owned())],
-            ..Pending::default()
+            ..PendingEdits::default()
         };
         self.read_pending(folder, &pending)
     }
@@ -123,14 +123,14 @@ impl Desk {
         selector
             .pick(&Rows::of(
                 &self.lab.state,
-                &crate::facts::now::Now::default(),
+                &crate::facts::now::PresentTime::default(),
             ))
             .unwrap()
             .ids
     }
 }
 
-fn count(merged: &MergeOutcome, what: What) -> usize {
+fn count(merged: &MergeOutcome, what: DiffKind) -> usize {
     merged.seen.iter().filter(|seen| seen.what == what).count()
 }
 
@@ -146,10 +146,10 @@ fn a_value_that_was_set_stays_when_its_source_is_read_again_and_its_name_changes
     let other = PRODUCT.replace("seed: 1", "seed: 7");
     assert_eq!(desk.add("exp", &other).lines(), ["1-4: seed 1 → 7"]);
     assert_eq!(desk.command(1), "prog 0.5 1 7");
-    let unset = Pending {
+    let unset = PendingEdits {
         of: HashSet::from([ExperimentId(1)]),
         unset: vec!["lr".to_owned()],
-        ..Pending::default()
+        ..PendingEdits::default()
     };
     let unset = desk.read_pending("exp", &unset);
     assert_eq!(unset.lines(), ["1: lr 0.5 → 0.1"]);
@@ -175,18 +175,18 @@ fn a_value_that_was_set_gives_way_to_a_new_value_of_its_source() {
 fn a_copy_has_a_number_of_its_own_and_follows_the_source_of_its_original() {
     let mut desk = Desk::new();
     desk.add("exp", PRODUCT);
-    let copy = Pending {
+    let copy = PendingEdits {
         of: HashSet::from([ExperimentId(2)]),
         set: vec![("n".to_owned(), "9".to_owned())],
         copy: Some("slow".to_owned()),
-        ..Pending::default()
+        ..PendingEdits::default()
     };
     let merged = desk.read_pending("exp", &copy);
-    assert_eq!(count(&merged, What::Added), 1);
+    assert_eq!(count(&merged, DiffKind::Added), 1);
     assert_eq!(desk.command(5), "prog 0.1 9 1");
     assert_eq!(desk.picked("slow"), [5]);
     let again = desk.read("exp");
-    assert_eq!(count(&again, What::Same), 5);
+    assert_eq!(count(&again, DiffKind::Same), 5);
     let other = PRODUCT.replace("seed: 1", "seed: 7");
     assert_eq!(desk.add("exp", &other).lines(), ["1-5: seed 1 → 7"]);
     assert_eq!(desk.command(5), "prog 0.1 9 7");
@@ -194,7 +194,7 @@ fn a_copy_has_a_number_of_its_own_and_follows_the_source_of_its_original() {
     // Without its original it has no source.
     let fewer = PRODUCT.replace("n: [1, 2]", "n: [1]");
     let gone = desk.add("exp", &fewer);
-    assert_eq!(count(&gone, What::Gone), 3);
+    assert_eq!(count(&gone, DiffKind::Gone), 3);
     assert_eq!(desk.picked("gone"), [2, 4, 5]);
 }
 
@@ -202,15 +202,15 @@ fn a_copy_has_a_number_of_its_own_and_follows_the_source_of_its_original() {
 fn a_source_cannot_take_the_name_of_a_copy() {
     let mut desk = Desk::new();
     desk.add("exp", PRODUCT);
-    let mut copy = Pending {
+    let mut copy = PendingEdits {
         of: HashSet::from([ExperimentId(2)]),
         copy: Some("slow".to_owned()),
-        ..Pending::default()
+        ..PendingEdits::default()
     };
     desk.read_pending("exp", &copy);
     let taking = format!("{PRODUCT}+slow: {{parameters: {{lr: 1, n: 1, seed: 1}}}}\n");
     desk.write("exp", &taking);
-    let merged = desk.merged("exp", &Pending::default());
+    let merged = desk.merged("exp", &PendingEdits::default());
     let [(place, mistake)] = &merged.refused[..] else {
         panic!("{:?}", merged.refused);
     };
@@ -225,13 +225,13 @@ fn a_source_cannot_take_the_name_of_a_copy() {
     // A copy that was removed has no claim, and what has its name already is no mistake.
     desk.write("exp", &taking);
     let copy = desk.lab.state.experiment(ExperimentId(5)).unwrap();
-    let removed = Described {
+    let removed = ExperimentRecord {
         hidden_ms: Some(5),
-        ..Described::of(copy)
+        ..ExperimentRecord::of(copy)
     };
     let removed = Change::Experiment(std::sync::Arc::new(removed));
     desk.lab.take(vec![removed]);
-    assert_eq!(count(&desk.read("exp"), What::Added), 1);
+    assert_eq!(count(&desk.read("exp"), DiffKind::Added), 1);
     assert_eq!(desk.picked("slow"), [6]);
     assert_eq!(desk.read("exp").refused, []);
 }
@@ -277,7 +277,10 @@ fn a_product_that_gains_values_or_an_axis_keeps_every_number() {
     desk.add("exp", PRODUCT);
     let values = desk.add("exp", &PRODUCT.replace("[0.1, 0.2]", "[0.05, 0.1, 0.2]"));
     assert_eq!(
-        (count(&values, What::Same), count(&values, What::Added)),
+        (
+            count(&values, DiffKind::Same),
+            count(&values, DiffKind::Added)
+        ),
         (4, 2)
     );
     let axis = desk.add(
@@ -286,15 +289,18 @@ fn a_product_that_gains_values_or_an_axis_keeps_every_number() {
             .replace("[0.1, 0.2]", "[0.05, 0.1, 0.2]")
             .replace("seed: 1", "seed: [1, 2]"),
     );
-    assert_eq!(count(&axis, What::Added), 6);
-    assert_eq!(count(&axis, What::Gone), 0);
+    assert_eq!(count(&axis, DiffKind::Added), 6);
+    assert_eq!(count(&axis, DiffKind::Gone), 0);
     let names = desk.names();
     assert_eq!(names[3], (4, "fib_lr-0.2_n-2_seed-1".to_owned()));
     assert_eq!(names[4], (5, "fib_lr-0.05_n-1_seed-1".to_owned()));
     // And back: the experiments of the axis are gone, and the rest is as
     // before.
     let back = desk.add("exp", PRODUCT);
-    assert_eq!((count(&back, What::Same), count(&back, What::Gone)), (4, 8));
+    assert_eq!(
+        (count(&back, DiffKind::Same), count(&back, DiffKind::Gone)),
+        (4, 8)
+    );
 }
 
 #[test]
@@ -308,13 +314,21 @@ fn a_block_that_is_renamed_keeps_its_numbers() {
             PRODUCT.replace("+fib", "+grid")
         ),
     );
-    assert_eq!(count(&renamed, What::Changed), 5, "{:?}", renamed.lines());
+    assert_eq!(
+        count(&renamed, DiffKind::Changed),
+        5,
+        "{:?}",
+        renamed.lines()
+    );
     assert!(renamed.lines().contains(&"5: name one → two".to_owned()));
     assert_eq!(desk.names()[0], (1, "grid_lr-0.1_n-1_seed-1".to_owned()));
     // An experiment that replaces a deleted one is new.
     let replaced = desk.add("exp", "+three:\n  command: other --differently\n");
     assert_eq!(
-        (count(&replaced, What::Added), count(&replaced, What::Gone)),
+        (
+            count(&replaced, DiffKind::Added),
+            count(&replaced, DiffKind::Gone)
+        ),
         (1, 5)
     );
 }
@@ -325,16 +339,16 @@ fn a_copied_folder_is_a_source_of_its_own() {
     let yaml = "collection: lang\n+small:\n  command: prog\n";
     desk.add("exp", yaml);
     let copy = desk.add("exp2", yaml);
-    assert_eq!(count(&copy, What::Added), 1);
+    assert_eq!(count(&copy, DiffKind::Added), 1);
     assert!(copy.notes.is_empty(), "{:?}", copy.notes);
     assert_eq!(desk.picked("small"), [1, 2]);
     assert_eq!(desk.picked("lang/small"), [1, 2]);
     let same_name = desk.add("other/exp", "+small:\n  command: prog\n");
-    assert_eq!(count(&same_name, What::Added), 1);
+    assert_eq!(count(&same_name, DiffKind::Added), 1);
     // The copy loses a row: the original's row is not taken for it.
     desk.add("exp", "collection: lang\n+big:\n  command: prog --big\n");
     let again = desk.read("exp2");
-    assert_eq!(count(&again, What::Same), 1);
+    assert_eq!(count(&again, DiffKind::Same), 1);
 }
 
 #[test]
@@ -342,7 +356,7 @@ fn all_paths_follow_a_folder_that_was_moved() {
     let mut desk = Desk::new();
     let yaml = "+a:\n  command: prog a\n+b:\n  command: prog b\n+c:\n  command: prog c\n";
     desk.add("exp", yaml);
-    desk.lab.start(&[1], Wanted::default());
+    desk.lab.start(&[1], StartOptions::default());
     let run = desk
         .lab
         .state
@@ -371,7 +385,7 @@ fn all_paths_follow_a_folder_that_was_moved() {
         &yaml.replace("+c:\n  command: prog c\n", "+d:\n  command: prog d\n"),
     );
     assert!(moved.notes[0].contains("moved from"), "{:?}", moved.notes);
-    assert_eq!(count(&moved, What::Added), 1);
+    assert_eq!(count(&moved, DiffKind::Added), 1);
     for one in desk.lab.state.experiments.iter() {
         assert_eq!(one.definition.folder, desk.folder("better"), "{}", one.id);
     }
@@ -394,7 +408,7 @@ fn a_folder_that_cannot_be_recognised_is_new_and_that_is_told() {
     desk.add("exp", "+a:\n  command: prog\n");
     fs::remove_dir_all(desk.folder("exp")).unwrap();
     let other = desk.add("other", "+x:\n  command: else\n+y:\n  command: else y\n");
-    assert_eq!(count(&other, What::Added), 2);
+    assert_eq!(count(&other, DiffKind::Added), 2);
     assert!(
         other.notes[0].contains("from which 1 came, is not there any more"),
         "{:?}",
@@ -421,7 +435,7 @@ fn an_experiment_gone_from_its_source_is_picked_by_number_name_and_gone_alone() 
     assert_eq!(desk.picked("3-4"), [3, 4]);
     assert_eq!(desk.picked("4 || 1"), [1, 4]);
     // A running experiment is not missed.
-    desk.lab.start(&[5], Wanted::default());
+    desk.lab.start(&[5], StartOptions::default());
     assert_eq!(desk.picked("all"), [1, 2, 3, 5]);
     assert_eq!(desk.picked("live"), [5]);
 }
@@ -436,13 +450,13 @@ fn a_removed_experiment_stays_removed_when_its_source_is_read() {
         .state
         .experiment(nero_model::ExperimentId(1))
         .unwrap();
-    let hidden = crate::fold::change::Described {
+    let hidden = crate::fold::change::ExperimentRecord {
         hidden_ms: Some(5),
-        ..crate::fold::change::Described::of(one)
+        ..crate::fold::change::ExperimentRecord::of(one)
     };
     desk.lab.take(vec![Change::Experiment(hidden.into())]);
     let again = desk.add("exp", &yaml.replace("prog a", "prog a more"));
-    assert_eq!(count(&again, What::Hidden), 1);
+    assert_eq!(count(&again, DiffKind::Hidden), 1);
     assert_eq!(again.range(), "2");
     assert_eq!(desk.picked("all"), [2]);
 }
@@ -468,7 +482,7 @@ fn experiments_of_an_earlier_version_find_their_block() {
         &HashSet::new(),
         &moment(9),
     );
-    assert_eq!(count(&merged, What::Changed), 1, "{:?}", merged.seen);
+    assert_eq!(count(&merged, DiffKind::Changed), 1, "{:?}", merged.seen);
     assert_eq!(merged.seen[0].id.0, 1);
 }
 
@@ -498,8 +512,8 @@ fn the_number_of_a_row_is_its_identity_whatever_else_it_holds() {
         "/plan",
         numbered(&[(20, "a", "0.1"), (15, "c", "0.2"), (10, "b", "0.3")]),
     );
-    assert_eq!(count(&merged, What::Added), 1);
-    assert_eq!(count(&merged, What::Changed), 2, "{:?}", merged.seen);
+    assert_eq!(count(&merged, DiffKind::Added), 1);
+    assert_eq!(count(&merged, DiffKind::Changed), 2, "{:?}", merged.seen);
     let want = [(10, "b"), (15, "c"), (20, "a")];
     assert_eq!(
         present(&lab),

@@ -4,8 +4,8 @@ use nero_model::EndReason;
 
 use super::*;
 use crate::after::acts::{self, CommandOf, LocalCommand};
-use crate::after::standing::{self, Fired};
-use crate::facts::journal::{AskedStep, Ran, RuleFacts};
+use crate::after::standing::{self, RuleEffects};
+use crate::facts::journal::{AskedStep, CommandEnd, RuleFacts};
 use crate::facts::mail::notice::NoticeKind;
 use crate::fold::change::Rule;
 use crate::fold::state::State;
@@ -37,7 +37,8 @@ impl Lab {
     /// What the writer does after a change.
     fn look_at_rules(&mut self, id: RunId, before: Option<&State>, at_ms: i64) -> Vec<String> {
         let before = before.and_then(|state| state.run(id));
-        let Fired { changes, notices } = standing::look(&self.state, id, before, &moment(at_ms));
+        let RuleEffects { changes, notices } =
+            standing::evaluate(&self.state, id, before, &moment(at_ms));
         self.take(changes);
         let told = notices.into_iter().map(|(_, _, kind)| match kind {
             NoticeKind::Fired { rule, values, .. } => format!("{rule}: {values}"),
@@ -72,7 +73,7 @@ fn a_rule_over_an_end_fires_once_with_the_change_to_it() {
     );
     let before = lab.state.clone();
     assert!(lab.look_at_rules(id, Some(&before), 40).is_empty());
-    let stored = crate::fold::kept::Kept::of(lab.state.run(id).unwrap());
+    let stored = crate::fold::kept::StoredRun::of(lab.state.run(id).unwrap());
     let json = serde_json::to_string(&stored).unwrap();
     assert!(json.contains(r#""text":"crashed""#), "{json}");
 }
@@ -167,7 +168,7 @@ fn a_command_of_this_machine_is_wanted_until_its_end_is_recorded() {
         values: "state = 'crashed'".to_owned(),
     };
     assert_eq!(command.of, wanted);
-    let ran = Ran {
+    let ran = CommandEnd {
         at_ms: 30,
         how: "exit code 0".to_owned(),
         output: "told\n\n".to_owned(),
@@ -180,9 +181,11 @@ fn a_command_of_this_machine_is_wanted_until_its_end_is_recorded() {
         "exit code 0: told"
     );
     // The rows of an earlier and a later start of the daemon.
-    let stored =
-        serde_json::to_string(&crate::fold::kept::Kept::of(lab.state.run(id).unwrap())).unwrap();
-    let kept: crate::fold::kept::Kept = serde_json::from_str(&stored).unwrap();
+    let stored = serde_json::to_string(&crate::fold::kept::StoredRun::of(
+        lab.state.run(id).unwrap(),
+    ))
+    .unwrap();
+    let kept: crate::fold::kept::StoredRun = serde_json::from_str(&stored).unwrap();
     let run = lab.state.run(id).unwrap();
     let again = kept.run((*run.made).clone(), run.journal.clone(), run.rules.clone());
     assert!(again.unacted(&lab.state.rules).next().is_none());
@@ -263,7 +266,7 @@ fn a_local_step_is_wanted_once_and_its_end_is_told_until_the_node_has_it() {
     assert_eq!(command.of, step);
     let waits = |lab: &Lab| lab.state.run(id).unwrap().waits_for_step();
     assert_eq!(waits(&lab).as_deref(), Some("local step 2"));
-    let ran = Ran {
+    let ran = CommandEnd {
         at_ms: 30,
         how: "exit code 3".to_owned(),
         output: "no such host\n".to_owned(),
@@ -280,7 +283,7 @@ fn a_local_step_is_wanted_once_and_its_end_is_told_until_the_node_has_it() {
     assert!(answers(&lab));
     // The rows of an earlier and a later start of the daemon.
     let run = lab.state.run(id).unwrap();
-    let stored = serde_json::to_string(&crate::fold::kept::Kept::of(run)).unwrap();
+    let stored = serde_json::to_string(&crate::fold::kept::StoredRun::of(run)).unwrap();
     let sample = r#""stepped":{"of":[1,2],"ran":{"at_ms":30,"how":"exit code 3","output":"no such host\n"},"delivered":false}"#;
     assert!(stored.contains(sample), "{stored}");
     let asked = serde_json::to_string(&*run.journal).unwrap();
@@ -288,7 +291,7 @@ fn a_local_step_is_wanted_once_and_its_end_is_told_until_the_node_has_it() {
         asked.contains(r#""step":{"of":[1,2],"at_ms":20}"#),
         "{asked}"
     );
-    let kept: crate::fold::kept::Kept = serde_json::from_str(&stored).unwrap();
+    let kept: crate::fold::kept::StoredRun = serde_json::from_str(&stored).unwrap();
     let again = kept.run((*run.made).clone(), run.journal.clone(), run.rules.clone());
     assert_eq!(again.step_to_tell(), run.step_to_tell());
     let other = acts::answered(&lab.state, id, (1, 1));
@@ -307,7 +310,7 @@ fn each_end_of_a_step_is_told_and_one_of_an_earlier_start_is_not() {
     let (mut lab, id) = Lab::ruled(&[]);
     lab.say(id, running());
     let command = |lab: &Lab| acts::commands(&lab.state, id).pop().unwrap();
-    let ran = Ran::default();
+    let ran = CommandEnd::default();
     ask(&mut lab, id, (1, 1));
     let old = command(&lab);
     ask(&mut lab, id, (2, 1));

@@ -1,14 +1,14 @@
 //! Verdicts of nodes and people beside the journal of a run.
 
 use super::*;
-use crate::facts::reason::Why;
+use crate::facts::reason::WaitReason;
 use crate::facts::stage::Stage;
-use crate::fold::kept::Kept;
+use crate::fold::kept::StoredRun;
 use crate::fold::run::Run;
 use crate::step::hand_over::{Answer, SendState};
 use crate::step::input::Placement;
 use crate::step::placed::Choice;
-use crate::step::recall::Said;
+use crate::step::recall::RecallAnswer;
 
 const GROUP: &str = "lab";
 const NODE: &str = "a";
@@ -53,7 +53,7 @@ fn happens(run: &mut Run, input: &Input) {
     }
 }
 
-fn reports(run: &mut Run, standing: Standing) {
+fn reports(run: &mut Run, standing: ReportedStage) {
     let report = Report {
         standing,
         ..Report::unknown()
@@ -75,8 +75,8 @@ fn refuses(run: &mut Run) {
 
 /// The run after a restart of the daemon.
 fn restarted(run: &Run) -> Run {
-    let stored = serde_json::to_string(&Kept::of(run)).unwrap();
-    let kept: Kept = serde_json::from_str(&stored).unwrap();
+    let stored = serde_json::to_string(&StoredRun::of(run)).unwrap();
+    let kept: StoredRun = serde_json::from_str(&stored).unwrap();
     kept.run(
         (*run.made).clone(),
         Arc::clone(&run.journal),
@@ -124,9 +124,9 @@ fn a_run_that_runs_by_its_journal_is_not_closed_whatever_its_node_said() {
 fn a_cancelled_run_stays_aborted_whatever_its_node_reports_and_after_a_restart() {
     let mut run = offered();
     happens(&mut run, &cancel());
-    reports(&mut run, Standing::TakenAway);
+    reports(&mut run, ReportedStage::TakenAway);
     assert_eq!(run.phase(), Phase::Aborted);
-    reports(&mut run, Standing::Refused);
+    reports(&mut run, ReportedStage::Refused);
     assert_eq!(restarted(&run).phase(), Phase::Aborted, "{run:?}");
 }
 
@@ -134,7 +134,7 @@ fn a_cancelled_run_stays_aborted_whatever_its_node_reports_and_after_a_restart()
 fn a_run_that_was_cancelled_at_its_scheduler_names_it_and_who_did_also_after_a_restart() {
     let mut run = offered();
     let report = Report {
-        standing: Standing::TakenAway,
+        standing: ReportedStage::TakenAway,
         why: "SLURM by root".to_owned(),
         ..Report::unknown()
     };
@@ -170,7 +170,7 @@ fn a_begun_run_is_lost_if_its_node_forgets_it_while_its_journal_is_folded_anew()
     let mut run = offered();
     folds(&mut run, [running()]);
     folds(&mut run, []);
-    reports(&mut run, Standing::Unknown);
+    reports(&mut run, ReportedStage::Unknown);
     for mut run in [restarted(&run), run] {
         assert_eq!(run.phase(), Phase::Lost, "{run:?}");
         assert_eq!(run.outcome.ended_ms, Some(1000));
@@ -184,8 +184,8 @@ fn a_begun_run_is_lost_if_its_node_forgets_it_while_its_journal_is_folded_anew()
 fn a_run_that_was_given_up_is_not_warned_about_any_more() {
     let mut run = offered();
     folds(&mut run, [lost(3)]);
-    reports(&mut run, Standing::Unknown);
-    let warned = |run: &Run| run.doubt_text(&Now::wall(1000)).is_some();
+    reports(&mut run, ReportedStage::Unknown);
+    let warned = |run: &Run| run.doubt_text(&PresentTime::wall(1000)).is_some();
     assert!(warned(&run));
     let input = Input::NodeGone {
         node: NODE.to_owned(),
@@ -268,7 +268,7 @@ fn what_belongs_to_another_hand_over_of_a_run_changes_nothing() {
     let tick = || moment(1000).tick;
     let of = |at: Placement| {
         let at = || at.clone();
-        let (asked_ms, said) = (Some(7), crate::step::recall::Said::Never);
+        let (asked_ms, said) = (Some(7), crate::step::recall::RecallAnswer::Never);
         let cancelled = |answer| Input::CancelAnswered {
             at: at(),
             answer,
@@ -332,7 +332,7 @@ fn a_late_report_that_a_run_was_given_back_counts_for_no_later_hand_over() {
 fn two_answers_about_one_run_count_one_after_the_other() {
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);
-    lab.start(&[1], Wanted::default());
+    lab.start(&[1], StartOptions::default());
     let at = lab.state.run(run(1, 1)).unwrap().placement().unwrap();
     let answer = |answer| Input::HandOver {
         at: at.clone(),
@@ -362,19 +362,25 @@ fn a_run_that_starts_before_its_node_gives_it_back_shows_no_reason_to_wait() {
     let tick = moment(1000).tick;
     let (from, to) = (NODE.to_owned(), "b".to_owned());
     happens(&mut run, &Input::Balance { from, to, tick });
-    let goes = matches!(run.why(), Why::GoesTo { to, .. } if to == "b");
+    let goes = matches!(run.why(), WaitReason::GoesTo { to, .. } if to == "b");
     assert!(goes, "{}", run.why());
-    let stored = serde_json::to_string(&Kept::of(&run)).unwrap();
+    let stored = serde_json::to_string(&StoredRun::of(&run)).unwrap();
     folds(&mut run, [Incarnation::default()]);
-    assert_eq!((run.phase(), run.why()), (Phase::Pending, &Why::Unknown));
+    assert_eq!(
+        (run.phase(), run.why()),
+        (Phase::Pending, &WaitReason::Unknown)
+    );
     // The daemon dies before it stores more than the record of the start.
-    let kept: Kept = serde_json::from_str(&stored).unwrap();
+    let kept: StoredRun = serde_json::from_str(&stored).unwrap();
     let read = kept.run(
         (*run.made).clone(),
         Arc::clone(&run.journal),
         Arc::default(),
     );
-    assert_eq!((read.phase(), read.why()), (Phase::Pending, &Why::Unknown));
+    assert_eq!(
+        (read.phase(), read.why()),
+        (Phase::Pending, &WaitReason::Unknown)
+    );
 }
 
 #[test]
@@ -385,7 +391,7 @@ fn a_run_that_left_its_node_for_a_free_one_never_goes_back_there_for_room() {
     happens(&mut run, &Input::Balance { from, to, tick });
     assert!(!balance::left(&run, NODE));
     let (at, tick) = (run.placement().unwrap(), moment(1000).tick);
-    let said = Said::Never;
+    let said = RecallAnswer::Never;
     happens(&mut run, &Input::RecallAnswered { at, said, tick });
     assert!(balance::left(&run, NODE) && !balance::left(&run, "b"));
     assert!(balance::left(&restarted(&run), NODE));
@@ -417,7 +423,7 @@ fn a_run_that_its_node_may_have_and_that_cannot_be_sent_says_that_the_node_is_as
     let mut run = offered();
     happens(&mut run, &cannot_be_sent());
     let why = "its files are gone; node a is asked whether it has the run";
-    assert_eq!(run.dispatch.why, Why::from(why.to_owned()));
+    assert_eq!(run.dispatch.why, WaitReason::from(why.to_owned()));
     let input = Input::HandOver {
         at: run.placement().unwrap(),
         answer: Answer::CannotTell {
@@ -427,7 +433,10 @@ fn a_run_that_its_node_may_have_and_that_cannot_be_sent_says_that_the_node_is_as
     };
     happens(&mut run, &input);
     assert_eq!(run.phase(), Phase::Queued);
-    assert_eq!(run.dispatch.why, Why::from("replace its agent".to_owned()));
+    assert_eq!(
+        run.dispatch.why,
+        WaitReason::from("replace its agent".to_owned())
+    );
 }
 
 /// A requeued run that waits has no process: its job is cancelled at the scheduler.

@@ -106,7 +106,7 @@ proptest! {
         }
         for (what, id) in steps {
             happens(&mut lab, what, id);
-            lab.start(&[], Wanted::default());
+            lab.start(&[], StartOptions::default());
         }
     }
 }

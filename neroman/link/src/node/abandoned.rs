@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tonic::transport::Channel;
 
 use nero_home::failure::{Failure, cannot_now};
-use nero_home::ledger::{Late, Ledger};
+use nero_home::ledger::{LatePolicy, Ledger};
 use nero_home::spec::run_ref;
 use nero_life::input::Input;
 use nero_life::state::State;
@@ -63,7 +63,7 @@ pub(super) async fn end(
             node: node.to_owned(),
         };
         let inputs = ids.into_iter().map(|id| (id, ended.clone())).collect();
-        ledger.happened(false, inputs, Late::Never).await?;
+        ledger.happened(false, inputs, LatePolicy::Never).await?;
     }
     Ok(true)
 }

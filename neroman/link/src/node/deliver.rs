@@ -24,7 +24,7 @@ use super::hand_over::{Gate, rule_set};
 use super::inbox::{Inbox, News};
 use super::{Settings, open_runs};
 use nero_home::failure::{Failure, cannot_now};
-use nero_home::ledger::{Late, Ledger};
+use nero_home::ledger::{LatePolicy, Ledger};
 use nero_home::spec::run_ref;
 use nero_life::abort::Answer;
 use nero_life::change::Change;
@@ -105,7 +105,7 @@ impl Deliver {
         loop {
             let again = self.again.unwrap_or_else(Instant::now);
             let done = tokio::select! {
-                () = self.inbox.rung() => self.look().await,
+                () = self.inbox.rung() => self.take_changes().await,
                 () = tokio::time::sleep_until(again), if self.again.is_some() => {
                     self.again = None;
                     self.resent.clear();
@@ -121,7 +121,7 @@ impl Deliver {
     }
 
     /// Takes the changed runs and does what they need.
-    async fn look(&mut self) -> Result<(), Failure> {
+    async fn take_changes(&mut self) -> Result<(), Failure> {
         let Some(news) = self.inbox.take() else {
             return Ok(());
         };
@@ -328,7 +328,9 @@ impl Deliver {
             };
             inputs.push((id, Input::RulesDelivered { version, kept }));
         }
-        self.ledger.happened(false, inputs, Late::Never).await?;
+        self.ledger
+            .happened(false, inputs, LatePolicy::Never)
+            .await?;
         for status in refused {
             let failure = Failure::node_does("does not take rules");
             self.refused(failure.status(&status), &status)?;
@@ -355,7 +357,7 @@ impl Deliver {
     async fn close(&mut self) -> Result<(), Failure> {
         let runs: Vec<RunId> = self.to_close.drain().collect();
         let inputs = runs.iter().map(|id| (*id, Input::MayForget)).collect();
-        let late = Late::Passes("it was closed, or needs its node again");
+        let late = LatePolicy::Passes("it was closed, or needs its node again");
         self.ledger.happened(true, inputs, late).await?;
         let state = self.ledger.state();
         let closed = runs.iter().filter_map(|id| state.run(*id));
@@ -395,7 +397,7 @@ fn cancelled(
         Some((id, answered))
     });
     let inputs: Vec<(RunId, Input)> = inputs.collect();
-    Late::Passes("it left its node meanwhile").steps(state, &inputs, now_ms)
+    LatePolicy::Passes("it left its node meanwhile").steps(state, &inputs, now_ms)
 }
 
 fn answer(one: &v1::cancel_reply::One) -> Answer {

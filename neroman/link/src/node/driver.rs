@@ -22,7 +22,7 @@ use super::described;
 use super::follow::Replication;
 use super::hand_over::HandOver;
 use super::inbox::{Inbox, RetryCause};
-use super::now::{self, Described, StatePublisher};
+use super::now::{self, ReceivedDescription, StatePublisher};
 use super::way::Way;
 use super::{Settings, open_runs, wake};
 use crate::connect::{ConnectFailure, Link, mum_client};
@@ -351,7 +351,7 @@ impl Driver {
         // All open runs are looked at anew: this session knows nothing of an
         // earlier connection.
         self.inbox.look_at_all();
-        let hearer = now::shown(self.tell.clone());
+        let hearer = now::progress_hearer(self.tell.clone());
         let fetcher = results::Fetcher::new(
             self.settings.name.clone(),
             self.settings.results.clone(),
@@ -441,7 +441,7 @@ impl Driver {
         &self,
         mut client: MumClient<Channel>,
         patience: Duration,
-    ) -> Result<Described, Failure> {
+    ) -> Result<ReceivedDescription, Failure> {
         let request = tonic::Request::new(v1::DescribeRequest {});
         let (asked, asked_ms) = (Instant::now(), self.settings.clock.now_ms());
         let asked_boot_ms = self.settings.clock.boot_ms();
@@ -459,7 +459,7 @@ impl Driver {
         // One kernel has one wall clock, however it was set meanwhile.
         let is_here = description.boot_id == self.settings.clock.tick().boot;
         let there_ms = description.clock_ms;
-        Ok(Described {
+        Ok(ReceivedDescription {
             clock_offset_ms: if is_here {
                 0
             } else {

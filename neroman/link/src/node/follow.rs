@@ -25,11 +25,11 @@ use super::now::StatePublisher;
 use super::{Settings, open_runs};
 use nero_home::failure::Failure;
 use nero_home::folding::OwnedPart;
-use nero_home::ledger::{Late, Ledger};
+use nero_home::ledger::{LatePolicy, Ledger};
 use nero_home::spec::run_ref;
 use nero_life::change::Change;
 use nero_life::input::Input;
-use nero_life::report::{self, Contradiction, Report, Standing, Stray};
+use nero_life::report::{self, Contradiction, Report, ReportedStage, Stray};
 use nero_life::reports;
 use nero_life::run::{Run, Unreadable};
 use nero_life::state::State;
@@ -193,7 +193,9 @@ impl Replication {
         );
         let stray = Input::Stray { node };
         let inputs = runs.into_iter().map(|id| (id, stray.clone())).collect();
-        self.ledger.happened(false, inputs, Late::Never).await?;
+        self.ledger
+            .happened(false, inputs, LatePolicy::Never)
+            .await?;
         self.inbox.look_at_all();
         Ok(())
     }
@@ -371,7 +373,7 @@ fn said(state: &State, node: &str, states: &[v1::RunState], now_ms: i64) -> Vec<
         }
         Some((id, report))
     };
-    let late = Late::Passes("the run is elsewhere or closed, which its node is told");
+    let late = LatePolicy::Passes("the run is elsewhere or closed, which its node is told");
     let reports = states.iter().filter_map(report);
     reports::said(state, node, reports, now_ms, |error| late.log(&error))
 }
@@ -408,17 +410,17 @@ fn reported(word: &v1::RunState) -> Report {
     }
 }
 
-fn standing(word: &v1::RunState) -> Standing {
+fn standing(word: &v1::RunState) -> ReportedStage {
     match word.stage() {
-        Stage::Unspecified => Standing::Held,
-        Stage::Waiting => Standing::Waiting,
-        Stage::Starting => Standing::Starting,
-        Stage::Running => Standing::Running,
-        Stage::Ended => Standing::Ended,
-        Stage::Settled => Standing::Settled,
-        Stage::TakenAway => Standing::TakenAway,
-        Stage::Refused => Standing::Refused,
-        Stage::UnknownRun => Standing::Unknown,
+        Stage::Unspecified => ReportedStage::Held,
+        Stage::Waiting => ReportedStage::Waiting,
+        Stage::Starting => ReportedStage::Starting,
+        Stage::Running => ReportedStage::Running,
+        Stage::Ended => ReportedStage::Ended,
+        Stage::Settled => ReportedStage::Settled,
+        Stage::TakenAway => ReportedStage::TakenAway,
+        Stage::Refused => ReportedStage::Refused,
+        Stage::UnknownRun => ReportedStage::Unknown,
     }
 }
 

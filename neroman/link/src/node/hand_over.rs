@@ -23,7 +23,7 @@ use super::resume::CheckpointState;
 use super::stage::{MissingBlobs, StageError, Stager};
 use crate::transfer::Hearer;
 use nero_home::failure::Failure;
-use nero_home::ledger::{Late, Ledger};
+use nero_home::ledger::{LatePolicy, Ledger};
 use nero_home::spec;
 use nero_life::hand_over::{self, SendState};
 use nero_life::input::Input;
@@ -314,7 +314,8 @@ impl HandOver {
             sending,
             tick: self.settings.clock.moment().tick,
         };
-        let late = Late::Passes("it was ended, held or placed elsewhere while its files were sent");
+        let late =
+            LatePolicy::Passes("it was ended, held or placed elsewhere while its files were sent");
         let inputs = self.each(&tokens, &input);
         self.ledger.happened(false, inputs, late).await
     }
@@ -336,7 +337,8 @@ impl HandOver {
         let mut inputs = self.each(&tokens(batch.iter()), &offer);
         inputs.retain(|(id, _)| state.run(*id).is_some_and(Run::movable));
         if !inputs.is_empty() {
-            let late = Late::Passes("it was ended, held or placed elsewhere while its files went");
+            let late =
+                LatePolicy::Passes("it was ended, held or placed elsewhere while its files went");
             self.ledger.happened(true, inputs, late).await?;
         }
         let state = self.ledger.state();

@@ -25,6 +25,6 @@ mod way;
 pub use described::{BYTES_MAX, checked_usage};
 pub use handle::NodeHandle;
 pub use inbox::{Inboxes, RetryCause};
-pub use now::{Described, NodeNow, NodeStates};
+pub use now::{NodeNow, NodeStates, ReceivedDescription};
 pub use registry::{Nodes, Setup, not_configured};
 pub use settings::{Settings, open_runs};

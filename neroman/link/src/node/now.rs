@@ -13,7 +13,7 @@ use super::contacts::Contact;
 use crate::transfer::Hearer;
 use nero_home::clock::Clock;
 use nero_home::failure::Failure;
-use nero_life::now::{Moment, Now, Tick};
+use nero_life::now::{Moment, PresentTime, Tick};
 
 /// The present state of a node.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +41,7 @@ pub struct NodeNow {
     /// The transfer to the node that is under way.
     pub transfer: Option<v1::Progress>,
     /// The newest description.
-    pub about: Option<Arc<Described>>,
+    pub about: Option<Arc<ReceivedDescription>>,
     /// The greeting of its agent.
     pub hello: Option<Arc<v1::Hello>>,
     /// The ssh connection to another machine.
@@ -59,7 +59,7 @@ pub struct NodeNow {
 
 /// A node's description, and its time.
 #[derive(Clone, Debug, Default)]
-pub struct Described {
+pub struct ReceivedDescription {
     pub description: v1::NodeDescription,
     /// Our boot clock when the node's showed `description.boot_ms`.
     pub boot_ms: i64,
@@ -257,7 +257,7 @@ pub struct NodeStates {
 impl NodeStates {
     /// The present moment, also on the boot clocks of nodes that reported
     /// theirs.
-    pub fn now(&self, clock: Clock) -> Now {
+    pub fn now(&self, clock: Clock) -> PresentTime {
         let here = clock.tick();
         let boot_ms = clock.boot_ms();
         let told = self.nodes.values().filter_map(|node| node.about.as_ref());
@@ -271,10 +271,10 @@ impl NodeStates {
             .collect();
         // Our own clock needs no node's report.
         boots.insert(here.boot, here.ms);
-        Now {
+        PresentTime {
             ms: clock.now_ms(),
             boots: Arc::new(boots),
-            ..Now::default()
+            ..PresentTime::default()
         }
     }
 
@@ -293,7 +293,7 @@ impl NodeStates {
 }
 
 /// Shows transfers beside the state of a node.
-pub(super) fn shown(tell: StatePublisher) -> Hearer {
+pub(super) fn progress_hearer(tell: StatePublisher) -> Hearer {
     Arc::new(move |progress| {
         // Progress wakes no task that waits for news of the node.
         tell.quietly(|now| now.transfer.clone_from(&progress));

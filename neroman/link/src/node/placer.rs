@@ -18,12 +18,12 @@ use super::described::figures;
 use super::now::NodeNow;
 use super::registry::Nodes;
 use crate::restored;
-use nero_home::ledger::Late;
+use nero_home::ledger::LatePolicy;
 use nero_life::choose::{choose, count, is_alike};
 use nero_life::input::Input;
 use nero_life::locks::Locks;
-use nero_life::place::{Candidate, Choice, Figures, Standing};
-use nero_life::reason::Why;
+use nero_life::place::{Candidate, Choice, Figures, NodeAvailability};
+use nero_life::reason::WaitReason;
 use nero_life::run::{Run, Turn};
 use nero_life::state::State;
 
@@ -53,7 +53,7 @@ pub(super) async fn run(nodes: Nodes) {
     let mut known = placer.nodes.watch();
     loop {
         known.borrow_and_update();
-        let pause = placer.look().await;
+        let pause = placer.place_runs().await;
         let Placer { nodes, probes, .. } = &mut placer;
         let news = async {
             tokio::select! {
@@ -109,7 +109,7 @@ impl DescriptionRequest {
 impl Placer {
     /// Places the runs that can be placed; returns how soon to look again, if
     /// any is left.
-    async fn look(&mut self) -> Option<Duration> {
+    async fn place_runs(&mut self) -> Option<Duration> {
         let state = self.nodes.ledger().state();
         if state.restored.made_ms != 0 {
             let config = self.nodes.usable_config();
@@ -234,9 +234,9 @@ impl Placer {
             .collect()
     }
 
-    fn standing(&mut self, state: &State, name: &str) -> Standing {
+    fn standing(&mut self, state: &State, name: &str) -> NodeAvailability {
         let Some(node) = self.nodes.node(name) else {
-            return Standing::Away("not configured any more".to_owned());
+            return NodeAvailability::Away("not configured any more".to_owned());
         };
         let now = node.now();
         if let (true, Some(about)) = (now.connected(), &now.about)
@@ -248,10 +248,10 @@ impl Placer {
                 probes: self.probes.answers(name),
                 ..figures(state, &config, name, &about.description)
             };
-            return Standing::Known(Box::new(figures));
+            return NodeAvailability::Known(Box::new(figures));
         }
         if now.needs_person {
-            return Standing::Away(away(&now));
+            return NodeAvailability::Away(away(&now));
         }
         // The answer gets its full time after the connection is made.
         let known = self.asked.get(name).copied();
@@ -279,12 +279,12 @@ impl Placer {
         }
         if on_its_way(&now, asked.at.elapsed()) {
             return if asked.first.elapsed() < PATIENCE {
-                Standing::Asked
+                NodeAvailability::Asked
             } else {
-                Standing::Late
+                NodeAvailability::Late
             };
         }
-        Standing::Away(away(&now))
+        NodeAvailability::Away(away(&now))
     }
 
     /// The time until the first of the awaited answers is late.
@@ -303,7 +303,7 @@ impl Placer {
         }
         let input = |(id, choice)| (id, Input::Choice(choice));
         let choices: Vec<_> = choices.into_iter().map(input).collect();
-        let late = Late::Passes("it was cancelled or placed meanwhile");
+        let late = LatePolicy::Passes("it was cancelled or placed meanwhile");
         let ledger = self.nodes.ledger();
         let written = ledger.happened(durable, choices, late).await;
         if let Err(failure) = written {
@@ -355,7 +355,7 @@ impl Placer {
         if taken.is_empty() {
             return due;
         }
-        let late = Late::Passes("it was offered to its node or cancelled meanwhile");
+        let late = LatePolicy::Passes("it was offered to its node or cancelled meanwhile");
         let ledger = self.nodes.ledger();
         let written = ledger.happened(false, taken, late).await;
         if let Err(failure) = written {
@@ -372,7 +372,7 @@ fn without_answers(candidates: &mut [Candidate], nodes: &[String]) {
         .iter_mut()
         .filter(|one| nodes.contains(&one.name))
     {
-        if let Standing::Known(figures) = &mut one.standing {
+        if let NodeAvailability::Known(figures) = &mut one.standing {
             figures.probes.clear();
         }
     }
@@ -381,7 +381,7 @@ fn without_answers(candidates: &mut [Candidate], nodes: &[String]) {
 /// A choice that says something new about a run.
 fn news(run: &Run, choice: Choice) -> Option<(RunId, Choice)> {
     let is_known = match (&choice, run.why()) {
-        (Choice::Nowhere(why), Why::NoNode(known)) => why == known,
+        (Choice::Nowhere(why), WaitReason::NoNode(known)) => why == known,
         (Choice::Wait, _) => true,
         _ => false,
     };

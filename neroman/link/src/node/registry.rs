@@ -45,7 +45,7 @@ struct Entry {
     node: NodeHandle,
     way: Way,
     configured: nero_config::Node,
-    asks: watch::Sender<nero_format::Scheduling>,
+    asks: watch::Sender<nero_format::SchedulerOptions>,
     stop: watch::Sender<DriverStop>,
 }
 

@@ -11,7 +11,7 @@ use super::Settings;
 use crate::snapshot::{self, SnapshotError};
 use nero_home::failure::Failure;
 use nero_home::keep::unhex;
-use nero_home::ledger::{Late, Ledger};
+use nero_home::ledger::{LatePolicy, Ledger};
 use nero_home::spec::run_ref;
 use nero_life::input::Input;
 use nero_life::run::{Results, Run};
@@ -94,9 +94,12 @@ async fn freeze(
     );
     let came = matches!(earlier.results(), Results::Done { .. });
     let (globs, store) = (spec.checkpoint.clone(), settings.store.clone());
-    let frozen = tokio::task::spawn_blocking(move || match folder.is_dir() {
-        true => Ok(Some(snapshot::gather(&folder, &globs, &store)?)),
-        false => Ok::<_, SnapshotError>(None),
+    let frozen = tokio::task::spawn_blocking(move || {
+        if folder.is_dir() {
+            snapshot::gather(&folder, &globs, &store).map(Some)
+        } else {
+            Ok::<_, SnapshotError>(None)
+        }
     });
     let why = |error: &(dyn std::error::Error + 'static)| {
         let failure = Failure::failed("the checkpoints that came home cannot be frozen");
@@ -116,5 +119,5 @@ async fn freeze(
 async fn remember(ledger: &Ledger, id: RunId, overlay: String) -> Result<(), Failure> {
     let checkpoints = Input::Checkpoints { overlay };
     let inputs = vec![(id, checkpoints)];
-    ledger.happened(false, inputs, Late::Never).await
+    ledger.happened(false, inputs, LatePolicy::Never).await
 }

@@ -29,7 +29,7 @@ pub struct Settings {
     /// Turns of connections, which all nodes share.
     pub turns: Arc<ConnectionTurns>,
     /// What runs ask of its scheduler where their experiments ask nothing else.
-    pub asks: watch::Receiver<nero_format::Scheduling>,
+    pub asks: watch::Receiver<nero_format::SchedulerOptions>,
 }
 
 /// The runs of a node that may still get records.

@@ -204,7 +204,7 @@ impl Freezer {
         &self,
         runs: T,
         dry_run: bool,
-    ) -> Result<nero_blobs::Freed, snapshot::UnreadableList>
+    ) -> Result<nero_blobs::SweepTotals, snapshot::UnreadableList>
     where
         T: FnOnce() -> (I, Vec<String>),
         I: Iterator<Item = String>,
@@ -219,10 +219,10 @@ impl Freezer {
 
     /// The hash of the tree that a freeze would make now, in hexadecimal;
     /// `None` if it cannot be computed. Blocks.
-    pub fn look(&self, wanted: &FolderToFreeze) -> Option<String> {
+    pub fn tree_hash(&self, wanted: &FolderToFreeze) -> Option<String> {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         let what = self.without_written(wanted, &mut cache);
-        let tree = snapshot::look(&wanted.folder, &what, &mut cache);
+        let tree = snapshot::tree_hash(&wanted.folder, &what, &mut cache);
         tree.map(|tree| nero_model::ids::hex(&tree)).ok()
     }
 
@@ -309,9 +309,9 @@ mod tests {
                 ..snapshot::FileSelection::default()
             },
         };
-        let look = |folder| freezer.look(&wanted(folder, None)).unwrap();
+        let look = |folder| freezer.tree_hash(&wanted(folder, None)).unwrap();
         let before = look(&folder);
-        let picked = freezer.look(&wanted(&folder, Some("*")));
+        let picked = freezer.tree_hash(&wanted(&folder, Some("*")));
         for name in ["results.csv", "plots/loss.svg"] {
             let file = folder.join(name);
             fs::write(&file, "ours").unwrap();
@@ -322,7 +322,7 @@ mod tests {
             let frozen = freezer.freeze(&wanted(&folder, None), false).unwrap();
             assert_eq!(nero_model::ids::hex(&frozen.tree), before, "{name}");
         }
-        assert_ne!(freezer.look(&wanted(&folder, Some("*"))), picked);
+        assert_ne!(freezer.tree_hash(&wanted(&folder, Some("*"))), picked);
         fs::write(folder.join("results.csv"), "edited").unwrap();
         assert_ne!(look(&folder), before);
     }

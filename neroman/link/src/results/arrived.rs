@@ -12,7 +12,7 @@ use rustix::fs::syncfs;
 
 use super::trouble::Trouble;
 use super::way;
-use nero_home::ledger::{Late, Ledger};
+use nero_home::ledger::{LatePolicy, Ledger};
 use nero_life::input::Input;
 
 /// The complete results of a run.
@@ -30,7 +30,7 @@ pub(super) async fn record(ledger: &Ledger, arrived: Vec<CompleteResults>) -> Re
     way::blocking(move || sync(folders)).await??;
     let inputs = arrived.into_iter().map(|one| (one.run, one.home));
     let inputs = inputs.collect();
-    ledger.happened(false, inputs, Late::Never).await?;
+    ledger.happened(false, inputs, LatePolicy::Never).await?;
     Ok(())
 }
 

@@ -121,7 +121,7 @@ pub(super) async fn files(way: &Way, ask: &FileRequest, last: bool) -> Result<Ou
 }
 
 /// The result that `files` would have, without fetching.
-pub(super) async fn look(way: &Way, ask: &FileRequest) -> Result<Outcome, Trouble> {
+pub(super) async fn preview(way: &Way, ask: &FileRequest) -> Result<Outcome, Trouble> {
     let Some(list) = list(way, ask).await? else {
         return Ok(nothing_there(ask));
     };

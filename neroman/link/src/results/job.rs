@@ -17,13 +17,13 @@ use super::logs::{self, LOG_BYTES, LogToFetch};
 use super::queue::Pace;
 use super::request::{FileRequest, Glob, UnnamedFiles};
 use super::trouble::{MAKE_ROOM, Trouble};
-use super::wanted::{UnfetchedFile, Whose};
+use super::wanted::{RunOnNode, UnfetchedFile};
 use super::way::{self, Way};
 use super::{FetchKind, missed, place};
 use crate::outside::FolderToFreeze;
 use crate::transfer::Hearer;
 use nero_home::failure::Failure;
-use nero_home::ledger::{Late, Ledger};
+use nero_home::ledger::{LatePolicy, Ledger};
 use nero_life::input::Input;
 use nero_life::journal::Incarnation;
 use nero_life::run::{Results, Run};
@@ -145,7 +145,7 @@ impl FetchJob {
                 number: id.number,
             },
             start: 0,
-            whose: Whose {
+            whose: RunOnNode {
                 run: id,
                 node: run.node_word().to_owned(),
             },
@@ -389,11 +389,11 @@ impl FetchJob {
                     outcome.files += 1;
                 }
                 if way.start > 0 {
-                    outcome.add(fetch::look(way, &self.ask(asked)).await?);
+                    outcome.add(fetch::preview(way, &self.ask(asked)).await?);
                 }
             }
         }
-        outcome.add(fetch::look(&self.way, &self.ask(asked)).await?);
+        outcome.add(fetch::preview(&self.way, &self.ask(asked)).await?);
         Ok(outcome)
     }
 
@@ -625,7 +625,9 @@ fn is_live(output: &v1::Output) -> bool {
 async fn begun(ledger: &Ledger, id: RunId, folder: PathBuf) -> Result<(), Failure> {
     let folder = folder.display().to_string();
     let begun = Input::ResultsBegun { folder };
-    ledger.happened(false, vec![(id, begun)], Late::Never).await
+    ledger
+        .happened(false, vec![(id, begun)], LatePolicy::Never)
+        .await
 }
 
 /// The outputs in the run's spec, whatever its experiment defines now.

@@ -36,7 +36,7 @@ use tokio::time::Instant;
 use tonic::transport::Channel;
 
 use crate::transfer::Hearer;
-use nero_home::ledger::{Late, Ledger};
+use nero_home::ledger::{LatePolicy, Ledger};
 use nero_life::input::Input;
 use nero_life::needs;
 
@@ -238,7 +238,7 @@ impl Fetcher {
 
     /// Records what happens to a run, if that changes anything.
     async fn note(&self, id: RunId, input: Input) {
-        let late = Late::Passes("its results were complete or given up before");
+        let late = LatePolicy::Passes("its results were complete or given up before");
         let inputs = vec![(id, input)];
         if late.steps(&self.ledger.state(), &inputs, 0).is_empty() {
             return;

@@ -68,7 +68,7 @@ pub(super) struct Choice {
 
 /// The run and the node, for texts.
 #[derive(Clone, Debug)]
-pub(super) struct Whose {
+pub(super) struct RunOnNode {
     pub(super) run: RunId,
     pub(super) node: String,
 }
@@ -78,12 +78,12 @@ pub(super) struct Whose {
 pub(super) fn choose(
     list: &v1::ListFilesReply,
     ask: &FileRequest,
-    whose: &Whose,
+    whose: &RunOnNode,
     folder: &mut Folder,
     known: &Known,
     room: u64,
 ) -> Choice {
-    let mut choice = Choice::told(list, ask, whose);
+    let mut choice = Choice::of_list(list, ask, whose);
     let names = Names::of(list, folder);
     let leads = LinkTargets::of(list);
     let loose = coming(list, ask.unnamed);
@@ -101,10 +101,12 @@ pub(super) fn choose(
             choice.unnamed.push(stays());
             continue;
         }
-        let most = match is_named {
-            true => most(entry, &ask.globs),
-            false if loose.contains(entry.path.as_str()) => u64::MAX,
-            false => 0,
+        let most = if is_named {
+            most(entry, &ask.globs)
+        } else if loose.contains(entry.path.as_str()) {
+            u64::MAX
+        } else {
+            0
         };
         if entry.size > most {
             choice.left.push(stays());
@@ -165,7 +167,7 @@ pub(super) fn choose(
 
 impl Choice {
     /// Nothing chosen yet: what a list tells besides its files.
-    fn told(list: &v1::ListFilesReply, ask: &FileRequest, whose: &Whose) -> Self {
+    fn of_list(list: &v1::ListFilesReply, ask: &FileRequest, whose: &RunOnNode) -> Self {
         let mut choice = Choice {
             unkept: unlisted(list),
             ..Choice::default()
@@ -204,7 +206,7 @@ impl Choice {
         choice
     }
 
-    fn link(&mut self, link: &v1::LinkEntry, work: &str, whose: &Whose) {
+    fn link(&mut self, link: &v1::LinkEntry, work: &str, whose: &RunOnNode) {
         let shown = Safe::line(&link.path).to_string();
         let path = safe_path(&link.path).filter(|path| path == Path::new(&link.path));
         let leads = path.and_then(|path| Some((link_target(&path, &link.target, work)?, path)));

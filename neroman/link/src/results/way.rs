@@ -8,7 +8,7 @@ use nero_wire::v1::mum_client::MumClient;
 use tonic::transport::Channel;
 
 use super::trouble::Trouble;
-use super::wanted::Whose;
+use super::wanted::RunOnNode;
 use crate::transfer::Hearer;
 use nero_home::failure::Failure;
 
@@ -22,7 +22,7 @@ pub(super) struct Way {
     pub(super) run: v1::RunRef,
     /// The start of the run; 0: the newest one.
     pub(super) start: u32,
-    pub(super) whose: Whose,
+    pub(super) whose: RunOnNode,
     pub(super) folder: PathBuf,
     /// The file that records what came already.
     pub(super) known: PathBuf,

@@ -58,7 +58,7 @@ pub(super) fn marks(folder: &Path) -> Option<Marks> {
 }
 
 /// Runs git.
-pub(super) fn look(folder: &Path) -> Option<GitState> {
+pub(super) fn git_state(folder: &Path) -> Option<GitState> {
     let until = Instant::now() + PATIENCE;
     let commit = ask(folder, &["rev-parse", "--verify", "HEAD"], 1000, until)?;
     let commit = String::from_utf8(commit).ok()?.trim().to_owned();

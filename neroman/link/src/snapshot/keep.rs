@@ -355,7 +355,7 @@ fn hash_to(file: &File, reached: impl Iterator<Item = u64>) -> io::Result<[u8; 3
 }
 
 /// The result of keeping a file, without keeping it.
-pub(super) fn look(path: &Path, cache: &mut Cache) -> Result<StoredFile, SnapshotError> {
+pub(super) fn preview(path: &Path, cache: &mut Cache) -> Result<StoredFile, SnapshotError> {
     let unreadable = |source| SnapshotError::Read {
         path: path.to_path_buf(),
         source,

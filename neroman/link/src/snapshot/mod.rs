@@ -102,7 +102,7 @@ pub(crate) fn freeze(
     }
     frozen.tree_hash = keeper.keep_bytes(&frozen.tree.encode_to_vec())?;
     frozen.git = cache.git(folder, &frozen.tree_hash, |folder| {
-        let found = git::look(folder)?;
+        let found = git::git_state(folder)?;
         // Best effort: a commit without its diff is worth recording.
         let diff = found.diff.and_then(|diff| keeper.keep_bytes(&diff).ok());
         Some(match diff {
@@ -119,13 +119,15 @@ pub(crate) fn freeze(
 ///
 /// # Errors
 /// When a file cannot be read, or keeps changing.
-pub(crate) fn look(
+pub(crate) fn tree_hash(
     folder: &Path,
     wanted: &FileSelection,
     cache: &mut Cache,
 ) -> Result<[u8; 32], SnapshotError> {
     let found = walk::walk(folder, wanted)?;
-    let tree = tree(folder, wanted, found.files, |path| keep::look(path, cache))?;
+    let tree = tree(folder, wanted, found.files, |path| {
+        keep::preview(path, cache)
+    })?;
     Ok(*blake3::hash(&tree.encode_to_vec()).as_bytes())
 }
 
@@ -134,7 +136,7 @@ pub(crate) fn look(
 /// # Errors
 /// When it cannot be read, or keeps changing.
 pub(crate) fn hash(path: &Path, cache: &mut Cache) -> Result<[u8; 32], SnapshotError> {
-    keep::look(path, cache).map(|file| file.hash)
+    keep::preview(path, cache).map(|file| file.hash)
 }
 
 /// A survey of the files that would travel, by names and sizes alone. Blocks.

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use nero_blobs::{Freed, Hash, Sweeper};
+use nero_blobs::{Hash, SweepTotals, Sweeper};
 use nero_wire::v1::Tree;
 use prost::Message as _;
 
@@ -53,12 +53,12 @@ pub(crate) fn named(
 
 /// Sweeps the store; returns what was removed, or would be. Blocks. Files that
 /// cannot be looked at stay.
-pub(crate) fn sweep(store: &Path, named: &HashSet<Hash>, dry_run: bool) -> Freed {
+pub(crate) fn sweep(store: &Path, named: &HashSet<Hash>, dry_run: bool) -> SweepTotals {
     let mut sweep = Sweep {
         named,
         dry_run,
         now: SystemTime::now(),
-        freed: Freed::default(),
+        freed: SweepTotals::default(),
     };
     for (path, found) in nero_blobs::leftovers(store, PRIVATE) {
         if dry_run || fs::remove_file(path).is_ok() {
@@ -77,7 +77,7 @@ struct Sweep<'a> {
     named: &'a HashSet<Hash>,
     dry_run: bool,
     now: SystemTime,
-    freed: Freed,
+    freed: SweepTotals,
 }
 
 impl Sweeper for Sweep<'_> {
@@ -99,7 +99,7 @@ impl Sweeper for Sweep<'_> {
         Ok(remove().is_ok())
     }
 
-    fn gone(&mut self, _: &HashSet<Hash>, freed: Freed) {
+    fn gone(&mut self, _: &HashSet<Hash>, freed: SweepTotals) {
         self.freed.files += freed.files;
         self.freed.bytes += freed.bytes;
     }

@@ -91,7 +91,7 @@ pub(super) fn predicate(event: &LetterEvent, zone: &TimeZone) -> String {
     match &event.kind {
         EventKind::Started => format!("started{on}, {}", time(event.at_ms, zone)),
         EventKind::Finished { runtime_ms, values } => {
-            format!("finished{}{on}{}", after(runtime_ms), told(values))
+            format!("finished{}{on}{}", after(runtime_ms), values_text(values))
         }
         EventKind::Crashed {
             how, runtime_ms, ..
@@ -99,7 +99,11 @@ pub(super) fn predicate(event: &LetterEvent, zone: &TimeZone) -> String {
             format!("crashed{}{on}: {}", after(runtime_ms), line(how))
         }
         EventKind::Aborted { rule, values } => {
-            format!("aborted{on} by the rule `{}`{}", line(rule), told(values))
+            format!(
+                "aborted{on} by the rule `{}`{}",
+                line(rule),
+                values_text(values)
+            )
         }
         EventKind::Cancelled { by } => format!("aborted{on} by {}", line(by)),
         EventKind::TimedOut { limit_ms } => match limit_ms {
@@ -108,7 +112,11 @@ pub(super) fn predicate(event: &LetterEvent, zone: &TimeZone) -> String {
         },
         EventKind::Lost { why } => format!("lost{on}: {}", line(why)),
         EventKind::Warned { rule, values } => {
-            format!("warning{on} by the rule `{}`{}", line(rule), told(values))
+            format!(
+                "warning{on} by the rule `{}`{}",
+                line(rule),
+                values_text(values)
+            )
         }
         EventKind::Remarked { text } => format!("warning{on}: {}", line(text)),
         EventKind::Stalled { silent_ms } => {
@@ -164,7 +172,7 @@ pub(super) fn short(event: &LetterEvent) -> String {
 }
 
 /// `: loss 23.1, step 400`, or nothing.
-fn told(values: &[(String, String)]) -> String {
+fn values_text(values: &[(String, String)]) -> String {
     const VALUES_MAX: usize = 6;
     let shown = values.iter().take(VALUES_MAX);
     let shown: Vec<String> = shown

@@ -1,7 +1,7 @@
 //! Events for a program of the owner.
 
 use super::deadlines::Deadlines;
-use super::outcome::shown;
+use super::outcome::safe_line;
 use super::{SendResult, child};
 
 /// The exit code that asks to be tried again (`EX_TEMPFAIL` of `sysexits.h`).
@@ -13,13 +13,14 @@ pub(crate) async fn hand_to(command: &[String], event: &[u8], deadlines: &Deadli
     };
     match child::run(program.as_ref(), arguments, event, deadlines.program).await {
         Ok(ended) if ended.status.success() => SendResult::Accepted("exit code 0".to_owned()),
-        Ok(ended) if ended.status.code() == Some(TRY_AGAIN) => SendResult::Later(shown(&format!(
-            "exit code {TRY_AGAIN}: {}",
+        Ok(ended) if ended.status.code() == Some(TRY_AGAIN) => SendResult::Later(safe_line(
+            &format!("exit code {TRY_AGAIN}: {}", ended.last_words()),
+        )),
+        Ok(ended) => SendResult::Refused(safe_line(&format!(
+            "{}: {}",
+            ended.status,
             ended.last_words()
         ))),
-        Ok(ended) => {
-            SendResult::Refused(shown(&format!("{}: {}", ended.status, ended.last_words())))
-        }
-        Err(why) => SendResult::Later(shown(&why)),
+        Err(why) => SendResult::Later(safe_line(&why)),
     }
 }

@@ -6,7 +6,7 @@ use nero_model::safe::Safe;
 const CHARS_MAX: usize = 400;
 
 /// Words of a server or a program, in one safe line of bounded length.
-pub(crate) fn shown(words: &str) -> String {
+pub(crate) fn safe_line(words: &str) -> String {
     let line = words.split_whitespace().collect::<Vec<_>>().join(" ");
     let safe = Safe::line(&line).to_string();
     match safe.char_indices().nth(CHARS_MAX) {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::command::TRY_AGAIN;
 use super::deadlines::Deadlines;
-use super::outcome::shown;
+use super::outcome::safe_line;
 use super::{Envelope, SendResult, child};
 
 /// Exit codes of `sysexits.h` by which the program refuses this message for good: wrong data,
@@ -27,11 +27,11 @@ pub(crate) async fn send(
     let ran = child::run(program.as_os_str(), &arguments, &input, deadlines.program).await;
     let ended = match ran {
         Ok(ended) => ended,
-        Err(why) => return SendResult::Later(shown(&why)),
+        Err(why) => return SendResult::Later(safe_line(&why)),
     };
-    let words = shown(&format!("{}: {}", program.display(), ended.last_words()));
+    let words = safe_line(&format!("{}: {}", program.display(), ended.last_words()));
     match ended.status.code() {
-        Some(0) => SendResult::Accepted(shown(&format!("taken by {}", program.display()))),
+        Some(0) => SendResult::Accepted(safe_line(&format!("taken by {}", program.display()))),
         Some(code) if REFUSED.contains(&code) => SendResult::Refused(words),
         Some(code) if NOT_FOR_US.contains(&code) => SendResult::LoginRefused(words),
         Some(TRY_AGAIN) | Some(_) | None => SendResult::Later(words),

@@ -28,7 +28,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::deadlines::Deadlines;
-use super::outcome::shown;
+use super::outcome::safe_line;
 use super::tls::{self, TlsFault};
 use super::{Envelope, SendResult, child};
 
@@ -159,12 +159,12 @@ impl Attempt<'_> {
         let stream = self.step(SmtpStep::Connect, connect).await?;
         let peer = stream.peer_addr();
         let peer = peer.map_err(|error| self.failed(SmtpStep::Connect, &error, None))?;
-        let stream = Bounded::boxed(stream, peer);
+        let stream = BoundedStream::boxed(stream, peer);
         let (stream, upgrade) = match trust {
             Trust::Tls(config) => {
                 let handshake = tls::encrypt(stream, host, config);
                 let encrypted = self.step(SmtpStep::Handshake, handshake).await?;
-                (Bounded::boxed(encrypted, peer), None)
+                (BoundedStream::boxed(encrypted, peer), None)
             }
             Trust::StartTls(parameters) => (stream, Some(parameters)),
             Trust::Open => (stream, None),
@@ -221,7 +221,7 @@ impl Attempt<'_> {
             .ask(SmtpStep::Message, connection.message(message))
             .await?;
         let words: Vec<&str> = answer.message().collect();
-        Ok(shown(&format!("{} {}", answer.code(), words.join(" "))))
+        Ok(safe_line(&format!("{} {}", answer.code(), words.join(" "))))
     }
 
     /// A step of the network.
@@ -284,16 +284,16 @@ impl Attempt<'_> {
                 None => "; set `mail.login` and `mail.password_command`",
                 Some(_) => "",
             };
-            return SendResult::LoginRefused(shown(&format!("{said}{hint}")));
+            return SendResult::LoginRefused(safe_line(&format!("{said}{hint}")));
         }
         match step {
             SmtpStep::Recipient | SmtpStep::Data | SmtpStep::Message => {
-                SendResult::Refused(shown(&said))
+                SendResult::Refused(safe_line(&said))
             }
-            SmtpStep::Login => SendResult::LoginRefused(shown(&said)),
+            SmtpStep::Login => SendResult::LoginRefused(safe_line(&said)),
             SmtpStep::Sender => {
                 let words = format!("{said} (about the sender, `mail.from`)");
-                SendResult::LoginRefused(shown(&words))
+                SendResult::LoginRefused(safe_line(&words))
             }
             // A server in trouble greets with 554.
             SmtpStep::Connect | SmtpStep::Handshake | SmtpStep::Greeting | SmtpStep::StartTls => {
@@ -376,22 +376,22 @@ impl Attempt<'_> {
 const MECHANISMS: &[Mechanism] = &[Mechanism::Plain, Mechanism::Login];
 
 fn later(words: impl AsRef<str>) -> SendResult {
-    SendResult::Later(shown(words.as_ref()))
+    SendResult::Later(safe_line(words.as_ref()))
 }
 
 fn address(text: &str) -> Result<Address, SendResult> {
-    let wrong = |_| SendResult::Refused(shown(&format!("{text:?} is no address of mail")));
+    let wrong = |_| SendResult::Refused(safe_line(&format!("{text:?} is no address of mail")));
     text.parse().map_err(wrong)
 }
 
 /// A connection that gives a bounded number of bytes.
-struct Bounded<S> {
+struct BoundedStream<S> {
     stream: S,
     peer: SocketAddr,
     bytes_left: usize,
 }
 
-impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin + 'static> Bounded<S> {
+impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin + 'static> BoundedStream<S> {
     fn boxed(stream: S, peer: SocketAddr) -> Box<dyn AsyncTokioStream> {
         Box::new(Self {
             stream,
@@ -401,19 +401,19 @@ impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin + 'static> Bounded<S> {
     }
 }
 
-impl<S> fmt::Debug for Bounded<S> {
+impl<S> fmt::Debug for BoundedStream<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Bounded").field("peer", &self.peer).finish()
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin> AsyncTokioStream for Bounded<S> {
+impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin> AsyncTokioStream for BoundedStream<S> {
     fn peer_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.peer)
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Bounded<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for BoundedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -431,7 +431,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Bounded<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Bounded<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for BoundedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

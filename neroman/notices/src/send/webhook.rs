@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::deadlines::Deadlines;
-use super::outcome::shown;
+use super::outcome::safe_line;
 use super::tls::{self, TlsFault};
 use super::{SendResult, child};
 
@@ -36,7 +36,7 @@ pub(crate) async fn post(
             Ok(secret) => Some(hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes())),
             Err(why) => {
                 let words = format!("no key for the webhook: {why}");
-                return SendResult::Later(shown(&words));
+                return SendResult::Later(safe_line(&words));
             }
         },
         None => None,
@@ -49,14 +49,14 @@ pub(crate) async fn post(
     };
     let Some((target, request)) = request else {
         let words = format!("{:?} is no address of the web", webhook.url);
-        return SendResult::LoginRefused(shown(&words));
+        return SendResult::LoginRefused(safe_line(&words));
     };
     match target
         .exchange(request, webhook.ca.as_ref(), deadlines)
         .await
     {
         Ok(status) => outcome(status),
-        Err(why) => SendResult::Later(shown(&format!("{}: {why}", target.authority))),
+        Err(why) => SendResult::Later(safe_line(&format!("{}: {why}", target.authority))),
     }
 }
 

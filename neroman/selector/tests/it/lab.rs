@@ -1,7 +1,7 @@
 //! A handful of experiments, or a hundred thousand, in memory.
 
 use nero_expr::{Fact, NameKind, ParseContext, Scope, Value};
-use nero_selector::{Catalogue, Picked, Selector, SelectorError};
+use nero_selector::{Catalogue, PickResult, Selector, SelectorError};
 
 /// 2026-11-20T12:00:00Z.
 pub const NOW_MS: i64 = 1_795_176_000_000;
@@ -86,7 +86,7 @@ impl Lab {
         Lab { experiments, names }
     }
 
-    pub fn pick(&self, text: &str) -> Result<Picked, SelectorError> {
+    pub fn pick(&self, text: &str) -> Result<PickResult, SelectorError> {
         Selector::parse(text, &ParseContext::utc(NOW_MS))?.pick(self)
     }
 

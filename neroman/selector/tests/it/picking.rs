@@ -46,7 +46,7 @@ fn states_and_state_words() {
 
 #[test]
 fn every_state_of_a_run_is_a_word_that_picks_it() {
-    let phases = nero_model::Phase::ALL.map(|phase| phase.word());
+    let phases = nero_model::Phase::ALL.map(|phase| phase.as_str());
     for word in phases.into_iter().chain(["defined", "paused"]) {
         let mut one = experiment(1, "", "x");
         one.state = word;

@@ -63,9 +63,9 @@ impl fmt::Display for KnownHostPlace<'_> {
 }
 
 /// `; the node offers …; tried …`.
-pub(super) struct Tried<'a>(pub(super) &'a str, pub(super) &'a [String]);
+pub(super) struct AuthAttempts<'a>(pub(super) &'a str, pub(super) &'a [String]);
 
-impl fmt::Display for Tried<'_> {
+impl fmt::Display for AuthAttempts<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.0.is_empty() {
             write!(f, "; the node offers {}", Safe::line(self.0))?;

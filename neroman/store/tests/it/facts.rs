@@ -1,11 +1,11 @@
 //! Reading returns what was written; forbidden writes are refused.
 
 use nero_model::{ExperimentId, RequestId};
-use nero_store::{At, Durability, Loaded, RunKey, Store, StoreError};
+use nero_store::{At, Durability, RunKey, Store, StoreError, StoredState};
 
 use crate::rig::{at, bytes, experiment, filled, fold, home, one, run};
 
-fn read(store: &Store) -> Loaded {
+fn read(store: &Store) -> StoredState {
     store.read_all().unwrap()
 }
 

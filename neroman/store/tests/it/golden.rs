@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use nero_store::{Loaded, Store};
+use nero_store::{Store, StoredState};
 
 use crate::rig::{filled, home};
 
@@ -81,7 +81,7 @@ fn is_read(state: &str, series: &str) -> Store {
     let new = filled(&home(&folder.path().join("new")), 2);
     let old = Store::open(&old).unwrap();
     // Files before version 5 have no mail.
-    let without_mail = |store: &Store| Loaded {
+    let without_mail = |store: &Store| StoredState {
         notices: Vec::new(),
         deliveries: Vec::new(),
         ..store.read_all().unwrap()

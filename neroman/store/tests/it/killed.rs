@@ -118,5 +118,8 @@ fn a_transaction_that_is_dropped_never_was() {
         })
     });
     undone.unwrap_err();
-    assert_eq!(store.read_all().unwrap(), nero_store::Loaded::default());
+    assert_eq!(
+        store.read_all().unwrap(),
+        nero_store::StoredState::default()
+    );
 }

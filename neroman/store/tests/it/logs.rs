@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nero_model::Home;
-use nero_store::{Durability, Loaded, RunKey, Store, StoreError};
+use nero_store::{Durability, RunKey, Store, StoreError, StoredState};
 
 use crate::rig::{at, filled, fold, home, one};
 
@@ -29,7 +29,7 @@ fn log(home: &Home, name: &str) -> PathBuf {
 }
 
 /// Everything in both files.
-fn read(home: &Home) -> Result<(Loaded, Vec<usize>), StoreError> {
+fn read(home: &Home) -> Result<(StoredState, Vec<usize>), StoreError> {
     let store = Store::open(home)?;
     let loaded = store.read_all()?;
     let mut points = Vec::new();

@@ -101,7 +101,7 @@ pub(super) fn column(
     };
     let longest = cells
         .clone()
-        .map(|cell| shown(&cell, format))
+        .map(|cell| display_width(&cell, format))
         .max()
         .unwrap_or(0);
     let words = title.split(' ').map(|word| word.chars().count());
@@ -116,7 +116,7 @@ pub(super) fn column(
 }
 
 /// How many characters a cell shows.
-fn shown(cell: &BookCell, format: NumberFormat) -> usize {
+fn display_width(cell: &BookCell, format: NumberFormat) -> usize {
     match cell {
         None => 0,
         Some(CellValue::Number(text)) => match format {

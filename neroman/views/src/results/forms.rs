@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Best, Groups, ResultGroup, Rows, Runs};
+use super::{Groups, Objective, ResultGroup, Rows, Runs};
 use crate::columns::{Column, sheet};
 use crate::object;
 use crate::{Fact, Value as Known, csv, json};
@@ -158,9 +158,9 @@ fn number(value: Option<f64>) -> csv::Cell {
     value.map_or(csv::Cell::Empty, csv::Cell::number)
 }
 
-fn best_json(best: Option<&Best>) -> Value {
+fn best_json(best: Option<&Objective>) -> Value {
     best.map_or(
         Value::Null,
-        |best| json!({"metric": best.name, "is": best.word()}),
+        |best| json!({"metric": best.name, "is": best.direction()}),
     )
 }

@@ -13,16 +13,16 @@ use crate::builder::SheetBuilder;
 use crate::dependents::{Cells, Formula, dependents};
 use crate::error::WorkbookError;
 use crate::formula::{NamedAreas, Reads, Sheets};
-use crate::package::{Changed, Package};
+use crate::package::{ChangedParts, Package};
 use crate::xml::{Elements, XmlError, local, pieces};
-use crate::{CellObstacle, Edited, WantedCells, find_sheet};
+use crate::{CellObstacle, EditResult, WantedCells, find_sheet};
 
 use scan::{FormulaText, Layout, Shape};
 pub use text::paragraphs;
 
 const CONTENT: &str = "content.xml";
 
-pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, WorkbookError> {
+pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<EditResult, WorkbookError> {
     let mut package = Package::open(bytes)?;
     if package.has(|name| name == "META-INF/documentsignatures.xml") {
         return Err(WorkbookError::Signed);
@@ -33,7 +33,7 @@ pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, 
     let chosen = choose(&mut wanted, &layout);
     let outcomes = wanted.outcomes;
     if chosen.is_empty() {
-        return Ok(Edited {
+        return Ok(EditResult {
             bytes: None,
             outcomes,
         });
@@ -51,8 +51,8 @@ pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, 
         let mut splices = scan::without_values(&written, &stale).map_err(damaged())?;
         written = pieces(&written, &mut splices).concat();
     }
-    let changed = Changed::from([(CONTENT.to_owned(), vec![written.as_str()])]);
-    Ok(Edited {
+    let changed = ChangedParts::from([(CONTENT.to_owned(), vec![written.as_str()])]);
+    Ok(EditResult {
         bytes: Some(package.with(&changed)?),
         outcomes,
     })

@@ -143,14 +143,14 @@ fn written(
     if let (Some(style), false) = (&layout.slots[&place].style, has_style) {
         kept.push_str(&format!(" {prefix}style-name=\"{style}\""));
     }
-    let (shown, text) = shown(layout, value);
+    let (shown, text) = attributes_and_text(layout, value);
     let children = cell.map(|cell| cell.kept.as_slice()).unwrap_or_default();
     let children: String = children.iter().map(|at| row.tag.raw(at.clone())).collect();
     format!("<{prefix}table-cell{kept}{shown}>{children}{text}</{prefix}table-cell>")
 }
 
 /// The attributes with a value, and its text.
-fn shown(layout: &Layout<'_>, value: &BookCell) -> (String, String) {
+fn attributes_and_text(layout: &Layout<'_>, value: &BookCell) -> (String, String) {
     let office = &layout.office;
     let typed = |kind: &str, value: String| {
         let again = layout.calcext.as_ref();

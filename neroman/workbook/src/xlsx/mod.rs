@@ -15,15 +15,15 @@ use crate::builder::SheetBuilder;
 use crate::dependents::{Cells, dependents};
 use crate::error::WorkbookError;
 use crate::formula::Sheets;
-use crate::package::{Changed, Package};
+use crate::package::{ChangedParts, Package};
 use crate::place::{Rect, Spot};
 use crate::xml::{Elements, local, pieces};
-use crate::{CellObstacle, Edited, WantedCells};
+use crate::{CellObstacle, EditResult, WantedCells};
 
 use book::Book;
 use scan::{CellContent, CellSources, Layout};
 
-pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, WorkbookError> {
+pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<EditResult, WorkbookError> {
     let mut package = Package::open(bytes)?;
     let book = Book::read(&mut package)?;
     if book.is_signed {
@@ -50,7 +50,7 @@ pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, 
     let chosen = choose(&mut wanted, &layout, &headers, book.has_chain);
     let outcomes = wanted.outcomes;
     if chosen.is_empty() {
-        return Ok(Edited {
+        return Ok(EditResult {
             bytes: None,
             outcomes,
         });
@@ -102,11 +102,11 @@ pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, 
         changes.insert(book.part.clone(), vec![splice]);
         texts.insert(book.part.clone(), book.xml);
     }
-    let written: Changed<'_> = changes
+    let written: ChangedParts<'_> = changes
         .iter_mut()
         .map(|(part, splices)| (part.clone(), pieces(&texts[part], splices)))
         .collect();
-    Ok(Edited {
+    Ok(EditResult {
         bytes: Some(package.with(&written)?),
         outcomes,
     })

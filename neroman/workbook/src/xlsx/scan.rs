@@ -459,7 +459,7 @@ impl<'a, 'b> Scanner<'a, 'b> {
         };
         let kind = tag.attribute("t")?.map_or("", |kind| kind.raw);
         let area = tag.attribute("ref")?.and_then(|area| Rect::read(area.raw));
-        let mut shows = Rect::one(place);
+        let mut shows = Rect::single(place);
         let reads = match kind {
             "shared" => {
                 let number = tag.value("si")?.unwrap_or_default().into_owned();

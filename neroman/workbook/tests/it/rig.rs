@@ -6,7 +6,7 @@ use std::path::Path;
 
 use calamine::{Ods, Reader as _, Xlsx};
 use nero_table::CellValue;
-use nero_workbook::{BookFormat, CellChange, CellOutcome, Edited, TargetSheet, edit};
+use nero_workbook::{BookFormat, CellChange, CellOutcome, EditResult, TargetSheet, edit};
 use zip::write::{SimpleFileOptions, ZipWriter};
 use zip::{CompressionMethod, ZipArchive};
 
@@ -37,7 +37,7 @@ pub fn cell(row: u32, column: u32, value: impl Into<Option<CellValue>>) -> CellC
     }
 }
 
-pub fn write(format: BookFormat, bytes: &[u8], first_row: u32, cells: &[CellChange]) -> Edited {
+pub fn write(format: BookFormat, bytes: &[u8], first_row: u32, cells: &[CellChange]) -> EditResult {
     let sheet = TargetSheet {
         name: None,
         first_row,

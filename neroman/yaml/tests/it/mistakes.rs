@@ -1,6 +1,6 @@
 use std::fmt::Write as _;
 
-use nero_yaml::What;
+use nero_yaml::MistakeKind;
 
 use crate::{LIMITS, read};
 
@@ -95,7 +95,7 @@ fn a_text_never_grows_beyond_its_limits() {
 
     let many = format!("[{}]", "1,".repeat(LIMITS.values));
     let wrong = read(&many).expect_err("too many");
-    assert_eq!(wrong.what, What::TooMany(LIMITS.values));
+    assert_eq!(wrong.what, MistakeKind::TooMany(LIMITS.values));
 
     let mut bomb = String::from("a0: &a0 [x, x, x]\n");
     for i in 1..6 {
@@ -103,5 +103,5 @@ fn a_text_never_grows_beyond_its_limits() {
         writeln!(bomb, "a{i}: &a{i} [{alias}]").expect("a string");
     }
     let wrong = read(&bomb).expect_err("too many");
-    assert_eq!(wrong.what, What::TooManyRepeated(LIMITS.repeated));
+    assert_eq!(wrong.what, MistakeKind::TooManyRepeated(LIMITS.repeated));
 }

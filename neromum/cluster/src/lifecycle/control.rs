@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use nero_model::{RunId, RunToken};
 use nero_node_core::{Core, PauseState};
-use nero_warden::{Listed, State};
+use nero_warden::{QueueRow, State};
 
 use super::{Presence, Submission, Task};
-use crate::submission::Planned;
+use crate::submission::TaskRun;
 
 /// Pause before a task that is still listed is cancelled once more, and before a hold is
 /// asked for once more.
@@ -24,7 +24,7 @@ const MARGIN: Duration = Duration::from_secs(45);
 
 /// A row of a listing for a command, and the index of the task of it that the command is for;
 /// `None`: the whole row.
-pub type RowPart<'a> = (&'a Listed, Option<u32>);
+pub type RowPart<'a> = (&'a QueueRow, Option<u32>);
 
 /// What ends tasks: a command for these rows, and requests for their runs.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ impl Hold {
     }
 
     /// The same after its command was given, if that was due.
-    pub fn told(self, now: Instant) -> Self {
+    pub fn after_command(self, now: Instant) -> Self {
         if self.is_due(now) {
             Self {
                 since: now,
@@ -89,10 +89,10 @@ impl Task {
         let again = self.overdue_at.map_or(AGAIN, |_| AGAIN_OVERDUE);
         let is_due = self.cancelled.is_none_or(|at| now >= at + again);
         let is_overdue = self.is_overdue(now);
-        let ends = |run: &Planned| {
+        let ends = |run: &TaskRun| {
             is_overdue && runs.runs_cancelled(&run.token) || runs.waits_cancelled(&run.token)
         };
-        let is_over = |run: &Planned| runs.is_done(&run.token) || ends(run);
+        let is_over = |run: &TaskRun| runs.is_done(&run.token) || ends(run);
         is_due
             && !matches!(self.seen, Presence::Gone(_))
             && self.runs.iter().all(is_over)
@@ -100,8 +100,8 @@ impl Task {
     }
 
     /// Notes until when it has time, if every run of it is to end and one still runs.
-    fn note_overdue(&mut self, now: Instant, runs: &Core, grace: impl Fn(&Planned) -> Duration) {
-        let is_wanted = |run: &Planned| runs.run(&run.token).is_some_and(|run| run.cancelled);
+    fn note_overdue(&mut self, now: Instant, runs: &Core, grace: impl Fn(&TaskRun) -> Duration) {
+        let is_wanted = |run: &TaskRun| runs.run(&run.token).is_some_and(|run| run.cancelled);
         let open = || {
             let all = self.runs.iter();
             all.filter(|run| !runs.is_done(&run.token))
@@ -137,7 +137,7 @@ impl Submission {
         &mut self,
         now: Instant,
         runs: &Core,
-        grace: impl Fn(&Planned) -> Duration,
+        grace: impl Fn(&TaskRun) -> Duration,
     ) {
         let is_adopted = self.adoption.is_some();
         for task in &mut self.tasks {
@@ -205,7 +205,7 @@ impl Submission {
     /// shows it so, or it began. A task is held when each of its runs is paused or over.
     pub fn row_to_hold(&self, task: &Task, wanted: PauseState, runs: &Core) -> Option<RowPart<'_>> {
         let row = self.row(task)?;
-        let rests = |run: &Planned| {
+        let rests = |run: &TaskRun| {
             let is_paused = runs.run(&run.token).is_some_and(|run| run.paused);
             runs.is_done(&run.token) || is_paused
         };

@@ -1,7 +1,7 @@
 //! A whole listing of the queue, and what it changes about a submission.
 
 use nero_node_core::Core;
-use nero_warden::{JobId, Listed, Queue, Sighting};
+use nero_warden::{AdoptedJobState, JobId, Queue, QueueRow};
 
 use super::{Ms, Submission};
 
@@ -21,7 +21,7 @@ impl Submission {
     pub fn listed(
         &mut self,
         queue: &Queue,
-        adopted: &[Sighting],
+        adopted: &[AdoptedJobState],
         asked_ms: Ms,
         began: Option<JobId>,
         runs: &Core,
@@ -53,9 +53,9 @@ impl Submission {
     }
 
     /// Takes its rows from a listing; whether they changed.
-    fn take_rows(&mut self, queue: &Queue, adopted: &[Sighting]) -> bool {
-        let of_it = |one: &&Sighting| one.row.name == self.name;
-        let rows: Vec<Listed> = if self.adoption.is_some() {
+    fn take_rows(&mut self, queue: &Queue, adopted: &[AdoptedJobState]) -> bool {
+        let of_it = |one: &&AdoptedJobState| one.row.name == self.name;
+        let rows: Vec<QueueRow> = if self.adoption.is_some() {
             let rows = adopted.iter().filter(of_it);
             rows.map(|one| one.row.clone()).collect()
         } else {

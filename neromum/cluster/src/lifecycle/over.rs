@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use nero_model::RunToken;
 use nero_node_core::{Core, Stage};
-use nero_warden::{Ended, Record, Sighting};
+use nero_warden::{AdoptedJobState, Record, SchedulerEnd};
 
 use super::{Adoption, Presence, Submission, Task};
 
@@ -87,7 +87,7 @@ impl Submission {
     fn lacks_a_word(&self, task: &Task, accounts: Accounts) -> bool {
         let lacks_code = |adoption: &Adoption| {
             let exit = adoption.sighting.as_ref().and_then(|one| one.exit);
-            let failed = matches!(task.seen, Presence::Gone(Some(Ended::Failed)));
+            let failed = matches!(task.seen, Presence::Gone(Some(SchedulerEnd::Failed)));
             failed && exit.is_none() && task.asked < ACCOUNTED_MAX
         };
         self.adoption.as_ref().is_some_and(lacks_code)
@@ -102,7 +102,11 @@ impl Submission {
 
     /// Takes in what a listing or the accounting tells of its job, if that was adopted. Returns its
     /// run, and whether its job began, when the claim is to be written: the job began, or is gone.
-    pub fn sighted(&mut self, sightings: &[Sighting], runs: &Core) -> Option<(RunToken, bool)> {
+    pub fn sighted(
+        &mut self,
+        sightings: &[AdoptedJobState],
+        runs: &Core,
+    ) -> Option<(RunToken, bool)> {
         let adoption = self.adoption.as_mut()?;
         // Of several records the last start's is the last.
         if let Some(told) = sightings.iter().rfind(|one| one.row.name == self.name) {
@@ -118,7 +122,7 @@ impl Submission {
         let task = self.tasks.first()?;
         let has_a_claim = match task.seen {
             // It never began, and its run is taken away.
-            Presence::Gone(Some(Ended::Cancelled { .. })) => began,
+            Presence::Gone(Some(SchedulerEnd::Cancelled { .. })) => began,
             Presence::Gone(_) => true,
             Presence::Listed(_) | Presence::Missing { .. } => began,
         };

@@ -23,7 +23,7 @@ const DOUBLINGS_MAX: u32 = 5;
 
 /// Where a submission stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum SubmissionState {
     /// Plan, script and intent are on disk, and no listing shows the submission.
     Intended {
         /// Number of calls so far, each of which may still arrive.
@@ -67,15 +67,15 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    fn standing(self, why: String) -> Standing {
+    fn standing(self, why: String) -> SubmissionState {
         match self {
-            Self::ForGood => Standing::Refused(why),
-            Self::ForNow => Standing::NotNow(why),
+            Self::ForGood => SubmissionState::Refused(why),
+            Self::ForNow => SubmissionState::NotNow(why),
         }
     }
 }
 
-impl Standing {
+impl SubmissionState {
     /// Nothing was asked of the scheduler.
     pub const NEW: Self = Self::Intended {
         calls: 0,
@@ -276,7 +276,7 @@ fn kept(jobs: &[(JobId, Row)]) -> Option<JobId> {
 
 #[cfg(test)]
 mod tests {
-    use nero_warden::{Ended, Listed, Reason};
+    use nero_warden::{QueueRow, Reason, SchedulerEnd};
 
     use super::*;
 
@@ -289,7 +289,7 @@ mod tests {
         Rest,
     }
 
-    impl Standing {
+    impl SubmissionState {
         fn next(&self) -> Step {
             match self {
                 Self::Intended { .. } => Step::Submit,
@@ -313,7 +313,7 @@ mod tests {
     }
 
     fn queue(jobs: &[(u64, State)]) -> Queue {
-        let row = |(job, state): &(u64, State)| Listed {
+        let row = |(job, state): &(u64, State)| QueueRow {
             name: name(),
             job: JobId(*job),
             tasks: None,
@@ -331,8 +331,8 @@ mod tests {
         State::Waiting(Reason::default())
     }
 
-    fn in_doubt() -> Standing {
-        let mut standing = Standing::NEW;
+    fn in_doubt() -> SubmissionState {
+        let mut standing = SubmissionState::NEW;
         standing.sent();
         standing.answered(SubmissionResult::Ambiguous("Socket timed out".to_owned()));
         standing
@@ -345,7 +345,7 @@ mod tests {
         assert_eq!(standing.step(1000, &queue(&[])), Step::List);
         let found = queue(&[(7, waiting())]);
         assert_eq!(standing.step(2000, &found), Step::Rest);
-        assert_eq!(standing, Standing::Accepted(JobId(7)));
+        assert_eq!(standing, SubmissionState::Accepted(JobId(7)));
     }
 
     #[test]
@@ -379,38 +379,42 @@ mod tests {
         let twins = queue(&[(7, waiting()), (9, State::Running), (12, waiting())]);
         let step = standing.step(0, &twins);
         assert_eq!(step, Step::CancelTwins(vec![JobId(7), JobId(12)]));
-        assert_eq!(standing, Standing::Accepted(JobId(9)));
+        assert_eq!(standing, SubmissionState::Accepted(JobId(9)));
         // A twin that arrives after the answer.
-        let mut standing = Standing::Accepted(JobId(7));
+        let mut standing = SubmissionState::Accepted(JobId(7));
         let late = queue(&[(7, waiting()), (9, waiting())]);
         assert_eq!(standing.step(0, &late), Step::CancelTwins(vec![JobId(9)]));
         let begun = queue(&[(7, waiting()), (9, State::Running)]);
         assert_eq!(standing.step(0, &begun), Step::CancelTwins(vec![JobId(7)]));
-        assert_eq!(standing, Standing::Accepted(JobId(9)));
+        assert_eq!(standing, SubmissionState::Accepted(JobId(9)));
         let both = queue(&[(7, State::Running), (9, State::Running)]);
         assert_eq!(standing.step(0, &both), Step::Rest, "claims decide");
     }
 
     #[test]
     fn an_id_that_vanished_is_replaced_by_a_twin_and_never_submitted_again() {
-        let mut standing = Standing::Accepted(JobId(7));
+        let mut standing = SubmissionState::Accepted(JobId(7));
         assert_eq!(standing.step(0, &queue(&[])), Step::Rest);
-        assert_eq!(standing, Standing::Accepted(JobId(7)));
+        assert_eq!(standing, SubmissionState::Accepted(JobId(7)));
         assert_eq!(standing.step(0, &queue(&[(9, waiting())])), Step::Rest);
-        assert_eq!(standing, Standing::Accepted(JobId(9)));
+        assert_eq!(standing, SubmissionState::Accepted(JobId(9)));
     }
 
     #[test]
     fn a_copy_that_ended_does_not_stand_for_a_job_that_vanished() {
         let over = |how| queue(&[(9, State::Ended(how))]);
-        for how in [Ended::Cancelled { by: None }, Ended::Failed] {
-            let mut standing = Standing::Accepted(JobId(7));
+        for how in [SchedulerEnd::Cancelled { by: None }, SchedulerEnd::Failed] {
+            let mut standing = SubmissionState::Accepted(JobId(7));
             standing.step(0, &over(how));
-            assert_eq!(standing, Standing::Accepted(JobId(7)));
+            assert_eq!(standing, SubmissionState::Accepted(JobId(7)));
         }
         let mut standing = in_doubt();
-        standing.step(0, &over(Ended::Failed));
-        assert_eq!(standing, Standing::Accepted(JobId(9)), "it was there");
+        standing.step(0, &over(SchedulerEnd::Failed));
+        assert_eq!(
+            standing,
+            SubmissionState::Accepted(JobId(9)),
+            "it was there"
+        );
     }
 
     #[test]
@@ -425,11 +429,11 @@ mod tests {
         }
         let mut begun = standing.clone();
         begun.began(JobId(7));
-        assert_eq!(begun, Standing::Accepted(JobId(7)));
+        assert_eq!(begun, SubmissionState::Accepted(JobId(7)));
         standing.abandon();
         assert_eq!(standing.next(), Step::Rest);
         begun.abandon();
-        assert_eq!(begun, Standing::Accepted(JobId(7)));
+        assert_eq!(begun, SubmissionState::Accepted(JobId(7)));
     }
 
     #[test]
@@ -449,23 +453,32 @@ mod tests {
         standing.step(APART_MS, &queue(&[]));
         standing.sent();
         standing.answered(SubmissionResult::Refused("job submit limit".to_owned()));
-        assert!(matches!(standing, Standing::InDoubt(_)), "{standing:?}");
+        assert!(
+            matches!(standing, SubmissionState::InDoubt(_)),
+            "{standing:?}"
+        );
         let mut late = standing.clone();
         late.listed(100_000, &queue(&[(7, waiting())]), &name());
-        assert_eq!(late, Standing::Accepted(JobId(7)));
+        assert_eq!(late, SubmissionState::Accepted(JobId(7)));
         standing.step(100_000, &queue(&[]));
         let step = standing.step(100_000 + 2 * APART_MS, &queue(&[]));
         assert_eq!(step, Step::Rest);
-        assert_eq!(standing, Standing::Refused("job submit limit".to_owned()));
+        assert_eq!(
+            standing,
+            SubmissionState::Refused("job submit limit".to_owned())
+        );
     }
 
     #[test]
     fn a_full_queue_is_no_refusal_and_no_doubt_unless_an_earlier_call_may_have_arrived() {
         let full = || SubmissionResult::Full("job submit limit".to_owned());
-        let mut standing = Standing::NEW;
+        let mut standing = SubmissionState::NEW;
         standing.sent();
         standing.answered(full());
-        assert_eq!(standing, Standing::NotNow("job submit limit".to_owned()));
+        assert_eq!(
+            standing,
+            SubmissionState::NotNow("job submit limit".to_owned())
+        );
         assert_eq!(standing.next(), Step::Rest);
         let mut again = in_doubt();
         again.step(0, &queue(&[]));
@@ -479,7 +492,7 @@ mod tests {
 
     #[test]
     fn each_call_of_which_nothing_comes_doubles_the_time_to_the_next() {
-        let mut standing = Standing::NEW;
+        let mut standing = SubmissionState::NEW;
         let mut now_ms = 0;
         let mut pauses = Vec::new();
         for _ in 0..8 {
@@ -496,7 +509,7 @@ mod tests {
 
     #[test]
     fn a_call_that_an_earlier_neromum_left_behind_has_three_minutes_to_arrive() {
-        let mut standing = Standing::recovered();
+        let mut standing = SubmissionState::recovered();
         for asked_ms in [0, 130_000] {
             assert_eq!(standing.step(asked_ms, &queue(&[])), Step::List);
         }
@@ -514,23 +527,27 @@ mod tests {
 
     #[test]
     fn a_twin_of_a_job_that_ended_is_cancelled_while_it_waits_and_followed_once_it_began() {
-        let over = || State::Ended(Ended::TimeLimit);
-        let mut standing = Standing::Accepted(JobId(7));
+        let over = || State::Ended(SchedulerEnd::TimeLimit);
+        let mut standing = SubmissionState::Accepted(JobId(7));
         let waits = queue(&[(7, over()), (9, waiting())]);
         let step = standing.step(0, &waits);
         assert_eq!(step, Step::CancelTwins(vec![JobId(9)]));
-        assert_eq!(standing, Standing::Accepted(JobId(7)));
+        assert_eq!(standing, SubmissionState::Accepted(JobId(7)));
         let runs = queue(&[(7, over()), (9, State::Running)]);
         assert_eq!(standing.step(0, &runs), Step::Rest);
-        assert_eq!(standing, Standing::Accepted(JobId(9)));
+        assert_eq!(standing, SubmissionState::Accepted(JobId(9)));
     }
 
     #[test]
     fn a_job_that_began_ends_a_doubt_though_no_listing_shows_it() {
         let mut standing = in_doubt();
         standing.began(JobId(7));
-        assert_eq!(standing, Standing::Accepted(JobId(7)));
+        assert_eq!(standing, SubmissionState::Accepted(JobId(7)));
         standing.began(JobId(9));
-        assert_eq!(standing, Standing::Accepted(JobId(7)), "the first stays");
+        assert_eq!(
+            standing,
+            SubmissionState::Accepted(JobId(7)),
+            "the first stays"
+        );
     }
 }

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use nero_node_core::decide::TaskWord;
-use nero_warden::{Ended, JobId, Listed, State};
+use nero_warden::{JobId, QueueRow, SchedulerEnd, State};
 
-use crate::submission::Planned;
+use crate::submission::TaskRun;
 
 /// Time between two listings, of which both have to miss a task, in milliseconds.
 const MISSED_MS: u64 = super::APART_MS;
@@ -21,7 +21,7 @@ pub enum Presence {
         since_ms: u64,
     },
     /// It is over; the way, where the scheduler told it.
-    Gone(Option<Ended>),
+    Gone(Option<SchedulerEnd>),
 }
 
 /// One task of a submission.
@@ -30,7 +30,7 @@ pub struct Task {
     /// The scheduler's index; 0 for a job without an array.
     pub index: u32,
     /// Its runs.
-    pub runs: Vec<Planned>,
+    pub runs: Vec<TaskRun>,
     /// The scheduler's word about it.
     pub seen: Presence,
     /// Whether it is over, and no start of it is alive.
@@ -52,7 +52,7 @@ pub struct Task {
 
 impl Task {
     /// A task that was submitted, or is about to be.
-    pub fn new(index: u32, runs: Vec<Planned>) -> Self {
+    pub fn new(index: u32, runs: Vec<TaskRun>) -> Self {
         Self {
             index,
             runs,
@@ -67,8 +67,8 @@ impl Task {
         }
     }
 
-    /// Where it stands, for a decision about its runs.
-    pub fn word(&self) -> TaskWord {
+    /// Whether it is over, for a decision about its runs.
+    pub fn status(&self) -> TaskWord {
         if self.over {
             TaskWord::Over
         } else {
@@ -81,22 +81,22 @@ impl Task {
     /// copy was cancelled while it waited, or left the task to another.
     pub fn row<'a>(
         &self,
-        rows: impl IntoIterator<Item = &'a Listed>,
+        rows: impl IntoIterator<Item = &'a QueueRow>,
         job: JobId,
-    ) -> Option<&'a Listed> {
-        let is_it = |row: &&Listed| match &row.tasks {
+    ) -> Option<&'a QueueRow> {
+        let is_it = |row: &&QueueRow| match &row.tasks {
             None => self.index == 0,
             Some(tasks) => tasks.contains(self.index),
         };
-        let counts = |row: &&Listed| row.job == job || !matches!(row.state, State::Ended(_));
+        let counts = |row: &&QueueRow| row.job == job || !matches!(row.state, State::Ended(_));
         let rows = rows.into_iter().filter(is_it).filter(counts);
         rows.max_by_key(|row| (!matches!(row.state, State::Ended(_)), row.job == job))
     }
 
     /// Takes in a whole listing that was asked for at `asked_ms`.
-    pub fn listed(&mut self, row: Option<&Listed>, asked_ms: u64) {
+    pub fn listed(&mut self, row: Option<&QueueRow>, asked_ms: u64) {
         self.seen = match (row.map(|row| &row.state), &self.seen) {
-            (Some(State::Ended(Ended::Requeued)), _) => Presence::Listed(State::Ending),
+            (Some(State::Ended(SchedulerEnd::Requeued)), _) => Presence::Listed(State::Ending),
             (Some(State::Ended(how)), _) => Presence::Gone(Some(*how)),
             (Some(state), _) => Presence::Listed(state.clone()),
             (None, Presence::Listed(_)) => Presence::Missing { since_ms: asked_ms },
@@ -115,7 +115,7 @@ impl Task {
 
     /// Whether the accounting may still tell who else cancelled it. Listings do not.
     pub fn lacks_its_canceller(&self) -> bool {
-        let is_unnamed = self.seen == Presence::Gone(Some(Ended::Cancelled { by: None }));
+        let is_unnamed = self.seen == Presence::Gone(Some(SchedulerEnd::Cancelled { by: None }));
         is_unnamed && self.cancelled.is_none() && !self.is_accounted
     }
 
@@ -136,7 +136,7 @@ impl Task {
             return;
         }
         if let State::Ended(how) = state
-            && *how != Ended::Requeued
+            && *how != SchedulerEnd::Requeued
         {
             self.seen = Presence::Gone(Some(*how));
         }
@@ -149,8 +149,8 @@ mod tests {
 
     use super::*;
 
-    fn row(job: u64, tasks: Option<&str>, state: State) -> Listed {
-        Listed {
+    fn row(job: u64, tasks: Option<&str>, state: State) -> QueueRow {
+        QueueRow {
             name: JobName::of("abcdefghijklmnopqrstuvwxyz").unwrap(),
             job: JobId(job),
             tasks: tasks.map(|tasks| Tasks::read(tasks).unwrap()),
@@ -171,14 +171,14 @@ mod tests {
         task.listed(None, 99_000);
         task.listed(None, 99_000 + MISSED_MS);
         assert_eq!(task.seen, Presence::Gone(None));
-        task.accounted(&State::Ended(Ended::TimeLimit));
-        assert_eq!(task.seen, Presence::Gone(Some(Ended::TimeLimit)));
+        task.accounted(&State::Ended(SchedulerEnd::TimeLimit));
+        assert_eq!(task.seen, Presence::Gone(Some(SchedulerEnd::TimeLimit)));
         // A record of an earlier start, of a job that is in the queue again.
         task.listed(
             Some(&row(7, None, State::Waiting(Reason::default()))),
             200_000,
         );
-        task.accounted(&State::Ended(Ended::HostFailure));
+        task.accounted(&State::Ended(SchedulerEnd::HostFailure));
         assert!(
             matches!(task.seen, Presence::Listed(State::Waiting(_))),
             "{task:?}"
@@ -188,10 +188,13 @@ mod tests {
     #[test]
     fn a_requeued_start_is_no_end_of_its_task() {
         let mut task = Task::new(3, Vec::new());
-        task.listed(Some(&row(7, Some("3"), State::Ended(Ended::Requeued))), 0);
+        task.listed(
+            Some(&row(7, Some("3"), State::Ended(SchedulerEnd::Requeued))),
+            0,
+        );
         assert!(matches!(task.seen, Presence::Listed(_)));
         task.listed(None, 1);
-        task.accounted(&State::Ended(Ended::Requeued));
+        task.accounted(&State::Ended(SchedulerEnd::Requeued));
         assert!(matches!(task.seen, Presence::Missing { .. }));
     }
 
@@ -200,12 +203,19 @@ mod tests {
         let task = Task::new(3, Vec::new());
         let rows = [
             row(9, Some("0-2,4-5"), State::Running),
-            row(9, Some("3"), State::Ended(Ended::Failed)),
-            row(7, Some("3"), State::Ended(Ended::Cancelled { by: None })),
+            row(9, Some("3"), State::Ended(SchedulerEnd::Failed)),
+            row(
+                7,
+                Some("3"),
+                State::Ended(SchedulerEnd::Cancelled { by: None }),
+            ),
             row(7, Some("1-2"), State::Suspended),
         ];
         let found = task.row(&rows, JobId(7)).unwrap();
-        assert_eq!(found.state, State::Ended(Ended::Cancelled { by: None }));
+        assert_eq!(
+            found.state,
+            State::Ended(SchedulerEnd::Cancelled { by: None })
+        );
         let both = [
             row(9, Some("0-5"), State::Running),
             row(7, Some("3"), State::Running),
@@ -218,7 +228,7 @@ mod tests {
     fn a_job_that_was_cancelled_ends_no_task_of_which_a_twin_waits() {
         let mut task = Task::new(0, Vec::new());
         let rows = [
-            row(7, None, State::Ended(Ended::Cancelled { by: None })),
+            row(7, None, State::Ended(SchedulerEnd::Cancelled { by: None })),
             row(9, None, State::Waiting(Reason::default())),
         ];
         task.listed(task.row(&rows, JobId(7)), 0);
@@ -228,7 +238,7 @@ mod tests {
     #[test]
     fn a_copy_that_was_cancelled_ends_no_task_whose_job_is_not_listed() {
         let mut task = Task::new(0, Vec::new());
-        let copy = row(9, None, State::Ended(Ended::Cancelled { by: None }));
+        let copy = row(9, None, State::Ended(SchedulerEnd::Cancelled { by: None }));
         task.listed(task.row([&copy], JobId(7)), 0);
         assert_eq!(task.seen, Presence::Missing { since_ms: 0 });
     }

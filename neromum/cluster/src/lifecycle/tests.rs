@@ -7,13 +7,13 @@ use nero_model::{DeploymentId, ExperimentId};
 use nero_node_core::PauseState;
 use nero_node_core::capacity::{Capacity, Needs};
 use nero_node_core::decide::Decision;
-use nero_warden::{Ended, JobRef, Queue, Reason, Record, State, SubmissionResult, Tasks};
+use nero_warden::{JobRef, Queue, Reason, Record, SchedulerEnd, State, SubmissionResult, Tasks};
 
 use super::*;
 use crate::submission::{self, StartId};
 
 const FIRST: StartId = StartId { task: 0, number: 1 };
-const NOBODY: Ended = Ended::Cancelled { by: None };
+const NOBODY: SchedulerEnd = SchedulerEnd::Cancelled { by: None };
 
 /// A submission as job 7, and its runs.
 struct Scene {
@@ -33,7 +33,7 @@ impl Scene {
         let mut number = 0;
         let mut planned = || {
             number += 1;
-            let run = Planned {
+            let run = TaskRun {
                 token: RunToken::random(),
                 id: RunId {
                     experiment: ExperimentId(1),
@@ -59,7 +59,7 @@ impl Scene {
         };
         let name = JobName::of("abcdefghijklmnopqrstuvwxyz").unwrap();
         let mut one = Submission::of(&plan, Files::at(Path::new("/nowhere")), name);
-        one.standing = Standing::Accepted(JobId(7));
+        one.standing = SubmissionState::Accepted(JobId(7));
         let now = Instant::now();
         Self { one, runs, now }
     }
@@ -99,8 +99,8 @@ impl Scene {
         self.now += Duration::from_secs(seconds);
     }
 
-    fn row(&self, job: u64, tasks: Option<&str>, state: State) -> Listed {
-        Listed {
+    fn row(&self, job: u64, tasks: Option<&str>, state: State) -> QueueRow {
+        QueueRow {
             name: self.one.name.clone(),
             job: JobId(job),
             tasks: tasks.map(|tasks| Tasks::read(tasks).unwrap()),
@@ -201,7 +201,7 @@ fn a_run_that_does_not_end_in_its_grace_is_escalated_once_and_its_job_cancelled_
     let mut scene = Scene::new(&[1]);
     scene.lists(&[(None, State::Running)]);
     scene.runs(0);
-    let grace = |_: &Planned| Duration::from_secs(30);
+    let grace = |_: &TaskRun| Duration::from_secs(30);
     scene.one.note_overdue(scene.now, &scene.runs, grace);
     assert_eq!(scene.one.tasks[0].overdue_at, None, "it is to go on");
     scene.aborts(0);
@@ -225,14 +225,14 @@ fn an_adopted_job_has_no_grace_and_is_neither_rung_nor_escalated() {
     scene.runs(0);
     scene.aborts(0);
     scene.one.rows = vec![scene.row(7, None, State::Running)];
-    let grace = |_: &Planned| Duration::from_secs(30);
+    let grace = |_: &TaskRun| Duration::from_secs(30);
     scene.one.note_overdue(scene.now, &scene.runs, grace);
     assert_eq!(scene.cancels(), (vec![None], 0, 0));
 }
 
 #[test]
 fn a_submission_without_a_job_is_not_cancelled() {
-    for standing in [Standing::NEW, Standing::recovered()] {
+    for standing in [SubmissionState::NEW, SubmissionState::recovered()] {
         let mut scene = Scene::new(&[1]);
         scene.one.standing = standing;
         scene.aborts(0);
@@ -284,14 +284,14 @@ fn a_hold_that_is_refused_is_asked_for_after_pauses_that_double_up_to_ten_minute
     let mut pauses = Vec::new();
     for _ in 0..8 {
         let begun = now;
-        hold = hold.told(now);
+        hold = hold.after_command(now);
         assert_eq!(hold.since, begun, "an older listing says nothing about it");
         while !hold.is_due(now) {
             now += Duration::from_secs(15);
             hold = if hold.is_due(now) {
                 hold
             } else {
-                hold.told(now)
+                hold.after_command(now)
             };
         }
         pauses.push((now - begun).as_secs());
@@ -300,7 +300,7 @@ fn a_hold_that_is_refused_is_asked_for_after_pauses_that_double_up_to_ten_minute
 }
 
 /// A run of a task that is over by this word, with no other trace.
-fn unbegun(how: Option<Ended>) -> UnbegunRun {
+fn unbegun(how: Option<SchedulerEnd>) -> UnbegunRun {
     UnbegunRun {
         token: RunToken::random(),
         submission: SubmissionId::random(),
@@ -316,12 +316,12 @@ fn unbegun(how: Option<Ended>) -> UnbegunRun {
 }
 
 /// How a task ended, what else is known of its run, and what becomes of it.
-type UnbegunCase = (Option<Ended>, fn(&mut UnbegunRun), UnbegunFate);
+type UnbegunCase = (Option<SchedulerEnd>, fn(&mut UnbegunRun), UnbegunFate);
 
 #[test]
 fn a_run_that_began_nothing_goes_again_is_taken_away_or_is_refused_by_how_its_task_ended() {
     use UnbegunFate::{Cancellation, Rejection, Resubmission};
-    let by_root = Ended::Cancelled { by: Some(0) };
+    let by_root = SchedulerEnd::Cancelled { by: Some(0) };
     let cases: [UnbegunCase; 14] = [
         (None, |_| {}, Resubmission),
         (Some(by_root), |_| {}, Cancellation(by_root)),
@@ -341,31 +341,43 @@ fn a_run_that_began_nothing_goes_again_is_taken_away_or_is_refused_by_how_its_ta
             |run| (run.was_closed, run.is_alone) = (true, false),
             Cancellation(NOBODY),
         ),
-        (Some(Ended::Failed), |_| {}, Rejection(Ended::Failed)),
         (
-            Some(Ended::Failed),
+            Some(SchedulerEnd::Failed),
+            |_| {},
+            Rejection(SchedulerEnd::Failed),
+        ),
+        (
+            Some(SchedulerEnd::Failed),
             |run| run.is_silent = true,
             Resubmission,
         ),
         (
-            Some(Ended::Failed),
+            Some(SchedulerEnd::Failed),
             |run| run.left_early = true,
             Resubmission,
         ),
-        (Some(Ended::Failed), |run| run.has_copy = true, Resubmission),
         (
-            Some(Ended::Failed),
+            Some(SchedulerEnd::Failed),
+            |run| run.has_copy = true,
+            Resubmission,
+        ),
+        (
+            Some(SchedulerEnd::Failed),
             |run| run.has_begun = true,
             Resubmission,
         ),
-        (Some(Ended::TimeLimit), |_| {}, Rejection(Ended::TimeLimit)),
         (
-            Some(Ended::TimeLimit),
-            |run| run.is_silent = true,
-            Rejection(Ended::TimeLimit),
+            Some(SchedulerEnd::TimeLimit),
+            |_| {},
+            Rejection(SchedulerEnd::TimeLimit),
         ),
         (
-            Some(Ended::Completed),
+            Some(SchedulerEnd::TimeLimit),
+            |run| run.is_silent = true,
+            Rejection(SchedulerEnd::TimeLimit),
+        ),
+        (
+            Some(SchedulerEnd::Completed),
             |run| run.has_begun = true,
             Resubmission,
         ),
@@ -379,18 +391,21 @@ fn a_run_that_began_nothing_goes_again_is_taken_away_or_is_refused_by_how_its_ta
 
 #[test]
 fn the_third_job_of_a_run_that_fails_without_a_word_refuses_it() {
-    let mut run = unbegun(Some(Ended::Failed));
+    let mut run = unbegun(Some(SchedulerEnd::Failed));
     run.is_silent = true;
     let mut failed = 0;
     let fates = [0; 3].map(|_| run.fate(&mut failed));
     let again = UnbegunFate::Resubmission;
-    assert_eq!(fates, [again, again, UnbegunFate::Rejection(Ended::Failed)]);
+    assert_eq!(
+        fates,
+        [again, again, UnbegunFate::Rejection(SchedulerEnd::Failed)]
+    );
 }
 
 #[test]
 fn only_a_task_without_a_trace_has_to_wait_for_the_start_of_the_controller() {
     assert!(unbegun(None).lacks_a_trace());
-    assert!(!unbegun(Some(Ended::Failed)).lacks_a_trace());
+    assert!(!unbegun(Some(SchedulerEnd::Failed)).lacks_a_trace());
     for change in [
         (|run| run.was_closed = true) as fn(&mut UnbegunRun),
         |run| run.left_early = true,
@@ -412,7 +427,7 @@ fn tasks_that_vanished_go_again_from_a_controller_that_lost_them_or_by_a_persons
         for (task, (seen, over)) in scene.one.tasks.iter_mut().zip([
             (Presence::Gone(None), true),
             (Presence::Gone(None), false),
-            (Presence::Gone(Some(Ended::Failed)), true),
+            (Presence::Gone(Some(SchedulerEnd::Failed)), true),
             (Presence::Gone(None), true),
         ]) {
             (task.seen, task.over) = (seen, over);
@@ -448,7 +463,7 @@ const ACCOUNTS: Accounts = Accounts {
 fn a_task_is_over_when_its_folder_was_read_after_the_schedulers_word() {
     let mut scene = Scene::new(&[1, 1]);
     let later = scene.now + Duration::from_secs(1);
-    scene.one.tasks[1].seen = Presence::Gone(Some(Ended::Failed));
+    scene.one.tasks[1].seen = Presence::Gone(Some(SchedulerEnd::Failed));
     let gone = scene.now;
     scene
         .one
@@ -535,24 +550,24 @@ fn the_newest_record_of_a_task_counts_and_those_of_other_jobs_do_not() {
         exit: None,
     };
     let records = [
-        record(7, "0", Ended::HostFailure),
-        record(7, "0", Ended::TimeLimit),
-        record(8, "1", Ended::Failed),
+        record(7, "0", SchedulerEnd::HostFailure),
+        record(7, "0", SchedulerEnd::TimeLimit),
+        record(8, "1", SchedulerEnd::Failed),
     ];
     scene.one.accounted(&records);
     let seen = scene.one.tasks.iter().map(|task| &task.seen);
     let expected = [
-        &Presence::Gone(Some(Ended::TimeLimit)),
+        &Presence::Gone(Some(SchedulerEnd::TimeLimit)),
         &Presence::Gone(None),
     ];
     assert!(seen.eq(expected));
 }
 
 /// What a listing or the accounting tells of an adopted job.
-fn sighting(scene: &Scene, state: State, host: Option<&str>) -> Sighting {
+fn sighting(scene: &Scene, state: State, host: Option<&str>) -> AdoptedJobState {
     let mut row = scene.row(7, None, state);
     row.host = host.map(|host| nero_warden::Word::new(host).unwrap());
-    Sighting {
+    AdoptedJobState {
         row,
         exit: None,
         ended_s: None,
@@ -590,11 +605,11 @@ fn an_adopted_run_is_claimed_when_its_job_began_or_is_gone_unless_it_was_aborted
 fn the_end_of_an_adopted_job_keeps_the_host_that_was_told_before() {
     let mut scene = Scene::adopted();
     let running = sighting(&scene, State::Running, Some("n1"));
-    let ended = sighting(&scene, State::Ended(Ended::Failed), None);
+    let ended = sighting(&scene, State::Ended(SchedulerEnd::Failed), None);
     scene.one.sighted(&[running], &scene.runs);
     scene.one.sighted(&[ended], &scene.runs);
     let told = scene.one.adoption.unwrap().sighting.unwrap();
-    assert_eq!(told.row.state, State::Ended(Ended::Failed));
+    assert_eq!(told.row.state, State::Ended(SchedulerEnd::Failed));
     assert_eq!(told.row.host.unwrap().to_string(), "n1");
 }
 
@@ -602,7 +617,7 @@ fn the_end_of_an_adopted_job_keeps_the_host_that_was_told_before() {
 fn an_adopted_job_that_failed_waits_for_its_code_and_for_its_logs() {
     let mut scene = Scene::adopted();
     let now = scene.now;
-    scene.one.tasks[0].seen = Presence::Gone(Some(Ended::Failed));
+    scene.one.tasks[0].seen = Presence::Gone(Some(SchedulerEnd::Failed));
     scene.one.tasks[0].note_gone(now);
     let is_over = |scene: &Scene| {
         let gone = scene.one.tasks_gone(Some(now), ACCOUNTS, &scene.runs);
@@ -630,7 +645,7 @@ fn a_listing_tells_whether_a_submission_moved_and_whether_its_rows_are_new() {
     };
     assert_eq!(scene.lists(&[(None, waits())]), change(false, true));
     assert_eq!(scene.lists(&[(None, waits())]), change(false, false));
-    scene.one.standing = Standing::recovered();
+    scene.one.standing = SubmissionState::recovered();
     assert_eq!(scene.lists(&[(None, waits())]), change(true, false));
     assert_eq!(scene.one.job(), Some(JobId(7)));
 }
@@ -638,7 +653,7 @@ fn a_listing_tells_whether_a_submission_moved_and_whether_its_rows_are_new() {
 #[test]
 fn a_start_ends_a_doubt_and_a_row_that_cannot_be_read_changes_no_task() {
     let mut scene = Scene::new(&[1]);
-    scene.one.standing = Standing::recovered();
+    scene.one.standing = SubmissionState::recovered();
     let hidden = Queue {
         hidden: vec![scene.one.name.clone()],
         ..Queue::default()
@@ -661,7 +676,7 @@ fn a_doubt_that_no_listing_can_end_ends_when_each_run_of_it_was_aborted() {
         ..Queue::default()
     };
     let mut scene = Scene::new(&[2]);
-    scene.one.standing = Standing::recovered();
+    scene.one.standing = SubmissionState::recovered();
     scene.aborts(0);
     scene.one.listed(&nameless, &[], 0, None, &scene.runs);
     assert!(scene.one.is_in_doubt());
@@ -673,9 +688,9 @@ fn a_doubt_that_no_listing_can_end_ends_when_each_run_of_it_was_aborted() {
 #[test]
 fn a_submission_is_given_up_when_each_run_of_it_is_to_end_and_the_scheduler_does_not_have_it() {
     for (standing, is_free) in [
-        (Standing::NEW, true),
-        (Standing::recovered(), false),
-        (Standing::Accepted(JobId(7)), false),
+        (SubmissionState::NEW, true),
+        (SubmissionState::recovered(), false),
+        (SubmissionState::Accepted(JobId(7)), false),
     ] {
         let mut scene = Scene::new(&[2]);
         scene.one.standing = standing;
@@ -692,11 +707,11 @@ fn a_submission_is_awaited_until_its_tasks_and_runs_are_over() {
     let is_awaited = |scene: &Scene| scene.one.is_awaited(&scene.runs);
     let mut scene = Scene::new(&[1]);
     for (standing, expected) in [
-        (Standing::NEW, true),
-        (Standing::recovered(), true),
-        (Standing::Refused(String::new()), false),
-        (Standing::NotNow(String::new()), false),
-        (Standing::Accepted(JobId(7)), true),
+        (SubmissionState::NEW, true),
+        (SubmissionState::recovered(), true),
+        (SubmissionState::Refused(String::new()), false),
+        (SubmissionState::NotNow(String::new()), false),
+        (SubmissionState::Accepted(JobId(7)), true),
     ] {
         scene.one.standing = standing;
         assert_eq!(is_awaited(&scene), expected, "{:?}", scene.one.standing);

@@ -1,10 +1,10 @@
 //! Tasks that their scheduler has no more, and what becomes of runs of them that began no user code.
 
 use nero_model::{RunId, RunToken, SubmissionId};
-use nero_warden::Ended;
+use nero_warden::SchedulerEnd;
 
 use super::{Presence, Submission, Task};
-use crate::submission::{News, Planned, launched_by};
+use crate::submission::{News, TaskRun, launched_by};
 
 /// Jobs of a run that fail before it begins, without a word, until it is refused.
 const SILENT_MAX: u8 = 3;
@@ -16,7 +16,7 @@ pub struct UnbegunRun {
     pub submission: SubmissionId,
     pub task: u32,
     /// The way, where the scheduler told it.
-    pub how: Option<Ended>,
+    pub how: Option<SchedulerEnd>,
     /// Whether its task was given up before.
     pub was_closed: bool,
     /// Whether its task has no other run.
@@ -37,9 +37,9 @@ pub enum UnbegunFate {
     /// It goes into another submission.
     Resubmission,
     /// It is taken away, since its job was cancelled so.
-    Cancellation(Ended),
+    Cancellation(SchedulerEnd),
     /// It is refused, since its job ended so.
-    Rejection(Ended),
+    Rejection(SchedulerEnd),
 }
 
 impl UnbegunRun {
@@ -54,13 +54,13 @@ impl UnbegunRun {
         match self.how {
             // Another run of a pack has it closed, which says nothing about this one.
             _ if self.was_closed && self.is_alone => UnbegunFate::Resubmission,
-            Some(how @ Ended::Cancelled { .. }) => UnbegunFate::Cancellation(how),
+            Some(how @ SchedulerEnd::Cancelled { .. }) => UnbegunFate::Cancellation(how),
             // Its job ended since nothing else of the task was left to do.
             _ if self.left_early => UnbegunFate::Resubmission,
             // Its job failed since it left the task to the copy, which is over, too.
             Some(_) if self.has_copy => UnbegunFate::Resubmission,
             // Its host could not open the file of its output, or the disk had no room for its start.
-            Some(Ended::Failed) if self.is_tried_again(failed) => UnbegunFate::Resubmission,
+            Some(SchedulerEnd::Failed) if self.is_tried_again(failed) => UnbegunFate::Resubmission,
             // Each submission brings at least one run of a pack to its end.
             Some(_) if self.has_begun => UnbegunFate::Resubmission,
             Some(how) => UnbegunFate::Rejection(how),
@@ -82,7 +82,7 @@ impl Submission {
     pub fn vanished_tasks(
         &mut self,
         is_lost: bool,
-        reruns_lost: impl Fn(&Planned) -> bool,
+        reruns_lost: impl Fn(&TaskRun) -> bool,
     ) -> (Vec<Task>, Vec<Task>) {
         self.has_vanished = false;
         let gone = |task: &&Task| task.over && task.seen == Presence::Gone(None);

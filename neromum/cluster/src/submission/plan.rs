@@ -102,12 +102,12 @@ pub struct Task {
     /// The scheduler's index; 0 for a job without an array.
     pub index: u32,
     /// First come, first served.
-    pub runs: Vec<Planned>,
+    pub runs: Vec<TaskRun>,
 }
 
 /// A run of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Planned {
+pub struct TaskRun {
     /// Token of the run.
     pub token: RunToken,
     /// As people write it.
@@ -187,7 +187,7 @@ impl Plan {
     }
 
     pub(super) fn encoded(&self) -> v1::Plan {
-        let run = |run: &Planned| v1::PlannedRun {
+        let run = |run: &TaskRun| v1::PlannedRun {
             token: run.token.to_vec(),
             experiment: run.id.experiment.0,
             number: run.id.number,
@@ -219,12 +219,12 @@ fn task(encoded: &v1::PlannedTask) -> Option<Task> {
             experiment: ExperimentId(run.experiment),
             number: run.number,
         };
-        Some(Planned {
+        Some(TaskRun {
             token: RunToken::from_slice(&run.token)?,
             id: Some(id).filter(|id| id.number > 0 && id.experiment.0 > 0)?,
         })
     };
-    let runs: Option<Vec<Planned>> = encoded.runs.iter().map(run).collect();
+    let runs: Option<Vec<TaskRun>> = encoded.runs.iter().map(run).collect();
     Some(Task {
         index: encoded.task,
         runs: runs?,

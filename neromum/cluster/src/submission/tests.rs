@@ -14,7 +14,7 @@ fn run(experiment: u64, number: u32) -> RunId {
 }
 
 fn plan() -> Plan {
-    let planned = Planned {
+    let planned = TaskRun {
         token: RunToken::random(),
         id: run(144, 2),
     };

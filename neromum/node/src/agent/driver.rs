@@ -14,7 +14,7 @@ use super::calls::PauseState;
 use super::handle::TaskMessage;
 use super::{Agent, Entry};
 use crate::config;
-use crate::ledger::{Intent, Kept, LedgerState};
+use crate::ledger::{Intent, LedgerRun, LedgerState};
 
 /// Starts the runs of a node. What is not answered is as on a bare node.
 pub trait Driver: Debug + Send + Sized + 'static {
@@ -38,7 +38,13 @@ pub trait Driver: Debug + Send + Sized + 'static {
     fn restore(_: &mut Agent<Self>, _: &LedgerState) {}
 
     /// Takes in a run with starts up to `newest`; false: it is as one of a bare node.
-    fn restore_run(_: &mut Agent<Self>, _: RunToken, _: &Kept, _: Needs, _newest: u32) -> bool {
+    fn restore_run(
+        _: &mut Agent<Self>,
+        _: RunToken,
+        _: &LedgerRun,
+        _: Needs,
+        _newest: u32,
+    ) -> bool {
         false
     }
 

@@ -5,11 +5,11 @@ use nero_journal::v1::{JobNotStarted, Lost, job_not_started, lost, to_launcher};
 use nero_journal::{Clocks, RecordMessage};
 use nero_model::RunToken;
 use nero_model::paths::run::{self as names, ContainerVerb};
-use nero_node_core::decide::Tracking;
+use nero_node_core::decide::TrackingState;
 use nero_node_core::facts::Fact;
 use nero_node_core::{Effect, Stage};
 
-use super::{Agent, Done, Driver};
+use super::{Agent, Driver, WorkResult};
 use crate::config;
 use crate::files::made;
 use crate::launch::orders::Start;
@@ -162,7 +162,7 @@ impl<D: Driver> Agent<D> {
                 if holds {
                     self.set_unreadable(token, 0, vec![error.file]);
                     self.core.hold_run(token, incarnation - 1);
-                    self.timers.look_later(token, 1, Tracking::Nobody);
+                    self.timers.look_later(token, 1, TrackingState::Nobody);
                 } else {
                     self.core
                         .not_prepared(token, &error.file.to_string(), error.may_pass);
@@ -179,10 +179,13 @@ impl<D: Driver> Agent<D> {
             path: staging::work_folder(&setup.paths.run(id), incarnation),
             source: std::io::Error::other("its thread panicked; please report it"),
         };
-        self.off_reactor(Done::Prepared(token, incarnation, Err(lost)), move || {
-            let start = setup.orders.launch(id, token, &spec, incarnation);
-            Done::Prepared(token, incarnation, start)
-        });
+        self.off_reactor(
+            WorkResult::Prepared(token, incarnation, Err(lost)),
+            move || {
+                let start = setup.orders.launch(id, token, &spec, incarnation);
+                WorkResult::Prepared(token, incarnation, start)
+            },
+        );
     }
 
     pub(super) fn prepared(
@@ -312,7 +315,8 @@ impl<D: Driver> Agent<D> {
             }
             Err(error) => {
                 tracing::error!(run = %entry.id, %error, "cannot close the gate of a start");
-                self.timers.look_later(token, incarnation, Tracking::Nobody);
+                self.timers
+                    .look_later(token, incarnation, TrackingState::Nobody);
             }
         }
     }
@@ -347,7 +351,7 @@ impl<D: Driver> Agent<D> {
             .arg("container")
             .arg(&run_dir)
             .arg(incarnation.to_string())
-            .arg(ContainerVerb::Close.word())
+            .arg(ContainerVerb::Close.as_str())
             .stdin(std::process::Stdio::null())
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null());
@@ -377,7 +381,8 @@ impl<D: Driver> Agent<D> {
             }
             Err(error) => {
                 tracing::error!(run = %entry.id, %error, "cannot write a segment of our own");
-                self.timers.look_later(token, incarnation, Tracking::Nobody);
+                self.timers
+                    .look_later(token, incarnation, TrackingState::Nobody);
             }
         }
     }

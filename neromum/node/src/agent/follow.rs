@@ -15,13 +15,13 @@ use nero_wire::v1::follow_event::Event;
 use nero_wire::v1::{CaughtUp, FollowRequest, RunPosition, RunRef};
 use tokio::sync::{mpsc, oneshot};
 
-use super::recover::Left;
-use super::{Agent, AgentHandle, Done, Driver, Setup};
+use super::recover::CutRemnant;
+use super::{Agent, AgentHandle, Driver, Setup, WorkResult};
 use crate::config;
-use crate::ledger::Kept;
+use crate::ledger::LedgerRun;
 use crate::runs::control::newest_cancel;
 use crate::runs::{gone, segments, spec};
-use follower::{Follower, Sent};
+use follower::{Follower, SendOutcome};
 use pace::NewsPace;
 use stream::Flow;
 pub use stream::FollowStream;
@@ -43,7 +43,7 @@ pub struct Followers {
 
 /// Result of taking up a run that is not in the ledger.
 #[derive(Debug)]
-pub enum Adopted {
+pub enum AdoptionResult {
     /// The run is known now.
     Known,
     /// The run never was here.
@@ -195,7 +195,7 @@ impl<D: Driver> Agent<D> {
         let mut not_now = None;
         if !self.entries.contains_key(&token) {
             let run = run_id(run);
-            if let Adopted::NotNow(why) = self.adopt(token, run) {
+            if let AdoptionResult::NotNow(why) = self.adopt(token, run) {
                 not_now = Some((run, why));
             }
         }
@@ -236,10 +236,10 @@ impl<D: Driver> Agent<D> {
             return;
         }
         let setup = self.setup.clone();
-        self.off_reactor(Done::Looked(HashSet::new()), move || {
+        self.off_reactor(WorkResult::Looked(HashSet::new()), move || {
             let answers = |(token, id): &(RunToken, RunId)| answers(&setup, *id, *token);
             let found = waiting.into_iter().filter(answers);
-            Done::Looked(found.map(|(token, _)| token).collect())
+            WorkResult::Looked(found.map(|(token, _)| token).collect())
         });
     }
 
@@ -268,9 +268,9 @@ impl<D: Driver> Agent<D> {
 
     /// Takes up a run whose folder is here and that is not, or no longer, in the
     /// ledger: it was closed, or a power cut took the record.
-    pub(super) fn adopt(&mut self, token: RunToken, id: RunId) -> Adopted {
+    pub(super) fn adopt(&mut self, token: RunToken, id: RunId) -> AdoptionResult {
         if id.experiment.0 == 0 || self.admission.is_cleaning(&token) {
-            return Adopted::Unknown;
+            return AdoptionResult::Unknown;
         }
         match spec::read(&self.setup.paths, id, token) {
             // The folder of this generation was undone, or is about to be. A claim there
@@ -278,34 +278,36 @@ impl<D: Driver> Agent<D> {
             Ok(spec) if self.admission.was_recalled(&token, spec.generation) => {
                 match segments::is_claimed(&self.setup.paths.run(id)) {
                     Ok(true) => {}
-                    Ok(false) => return Adopted::Unknown,
+                    Ok(false) => return AdoptionResult::Unknown,
                     Err(error) => {
-                        return Adopted::NotNow(format!("cannot look for its claim: {error}"));
+                        return AdoptionResult::NotNow(format!(
+                            "cannot look for its claim: {error}"
+                        ));
                     }
                 }
             }
             Ok(_) => {}
-            Err(error) if error.may_pass => return Adopted::NotNow(error.file.to_string()),
+            Err(error) if error.may_pass => return AdoptionResult::NotNow(error.file.to_string()),
             Err(_) => match self.raise(token, id) {
-                Adopted::Known => {}
+                AdoptionResult::Known => {}
                 other => return other,
             },
         }
         let submitted = self.driver.has(&token);
         let cancelled = newest_cancel(&self.setup.paths.run(id)) > 0;
         let to_start = !submitted && !cancelled;
-        if to_start && self.left_by_a_cut(token, id) == Left::Nothing {
+        if to_start && self.left_by_a_cut(token, id) == CutRemnant::Nothing {
             return match self.give_back_at_start(token, id) {
-                Ok(()) => Adopted::Unknown,
-                Err(error) => Adopted::NotNow(in_full(&error)),
+                Ok(()) => AdoptionResult::Unknown,
+                Err(error) => AdoptionResult::NotNow(in_full(&error)),
             };
         }
         let order = self.admission.next_order();
         if let Err(error) = self.ledger.accepted(token, id, order) {
-            return Adopted::NotNow(in_full(&error));
+            return AdoptionResult::NotNow(in_full(&error));
         }
         self.admission.admitted(&token, false);
-        let kept = Kept {
+        let kept = LedgerRun {
             id,
             order,
             taken_away: None,
@@ -324,7 +326,7 @@ impl<D: Driver> Agent<D> {
             self.look_and_decide(token, incarnation);
         }
         self.report(token);
-        Adopted::Known
+        AdoptionResult::Known
     }
 
     fn close(&mut self, closed: &[Vec<u8>]) {
@@ -404,12 +406,12 @@ impl<D: Driver> Agent<D> {
                 }
                 let run_dir = self.setup.paths.run(entry.id);
                 match follower.send_run(&run_dir, token, entry, run) {
-                    Sent::All => {}
-                    Sent::NoRoom => {
+                    SendOutcome::All => {}
+                    SendOutcome::NoRoom => {
                         follower.marked.insert(token);
                         follower.dirty.push_front(token);
                     }
-                    Sent::Unread => {
+                    SendOutcome::Unread => {
                         self.followers.unread.insert(token);
                         let again = tokio::time::Instant::now() + config::UNREAD_RETRY;
                         self.timers.unread.get_or_insert(again);
@@ -424,7 +426,7 @@ impl<D: Driver> Agent<D> {
         }
         if again {
             // The next turn goes on; others get their turn in between.
-            let _ = self.done.send(Done::FollowRoom);
+            let _ = self.done.send(WorkResult::FollowRoom);
         }
         for token in std::mem::take(&mut self.followers.fresh) {
             let Some(entry) = self.entries.get_mut(&token) else {

@@ -18,17 +18,17 @@ use nero_wire::v1::hand_over_reply::Refusal;
 use rustix::io::Errno;
 use tokio::sync::oneshot;
 
-use super::follow::Adopted;
+use super::follow::AdoptionResult;
 use super::{Agent, Driver};
 use crate::config;
 use crate::runs::control::cancel_never;
 use crate::runs::spec::{self, may_pass, unmake_up_to};
-use crate::runs::unreadable::{Unreadable, What};
+use crate::runs::unreadable::{FileFault, Unreadable};
 use crate::runs::{gone, segments};
 use check::still_live;
 pub use place::Placer;
-pub use placed::Placing;
-use placed::{Folder, Placed};
+pub use placed::PlacementResult;
+use placed::{Folder, PlacedRun};
 
 struct Rejection {
     why: String,
@@ -253,25 +253,31 @@ const DISK: &str = "see to the node's disk, then try again";
 
 impl<D: Driver> Agent<D> {
     /// Makes the folder of a cleaned run anew, with the records of its end.
-    pub(super) fn raise(&self, token: RunToken, id: RunId) -> Adopted {
+    pub(super) fn raise(&self, token: RunToken, id: RunId) -> AdoptionResult {
         let paths = &self.setup.paths;
         let raised = match gone::read(paths, id, token) {
-            Ok(None) => return Adopted::Unknown,
+            Ok(None) => return AdoptionResult::Unknown,
             Err(error) if !may_pass(&error) => {
                 tracing::error!(run = %id, %error, "what is kept of a cleaned run is damaged");
-                return Adopted::Unknown;
+                return AdoptionResult::Unknown;
             }
             Ok(Some(gone)) => gone::raise(paths, self.ledger.deployment(), id, token, gone)
                 .map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
         match raised {
-            Ok(()) => Adopted::Known,
-            Err(why) => Adopted::NotNow(format!("cannot say how this cleaned run ended: {why}")),
+            Ok(()) => AdoptionResult::Known,
+            Err(why) => {
+                AdoptionResult::NotNow(format!("cannot say how this cleaned run ended: {why}"))
+            }
         }
     }
 
-    pub(super) fn hand_over(&mut self, placing: Placing, answer: oneshot::Sender<HandOverReply>) {
+    pub(super) fn hand_over(
+        &mut self,
+        placing: PlacementResult,
+        answer: oneshot::Sender<HandOverReply>,
+    ) {
         let mut reply = HandOverReply {
             accepted: Vec::with_capacity(placing.placed.len()),
             refused: Vec::new(),
@@ -331,7 +337,7 @@ impl<D: Driver> Agent<D> {
         let Some(entry) = self.entries.get(&token) else {
             return;
         };
-        let what = What::SpecRefused {
+        let what = FileFault::SpecRefused {
             why: refusal.why.clone(),
             hint: refusal.hint.clone(),
         };
@@ -434,15 +440,15 @@ impl<D: Driver> Agent<D> {
     fn accept_old(&mut self, token: RunToken, id: RunId, generation: u32) -> Result<(), Rejection> {
         let refused = self.admission.was_recalled(&token, generation);
         let why = match self.adopt(token, id) {
-            Adopted::Known => {
+            AdoptionResult::Known => {
                 if let Some(entry) = self.entries.get_mut(&token) {
                     entry.generation = entry.generation.max(generation);
                 }
                 return Ok(());
             }
-            Adopted::Unknown if refused => return Err(self.refused_before(&token)),
-            Adopted::Unknown => "its folder is gone again".to_owned(),
-            Adopted::NotNow(why) => why,
+            AdoptionResult::Unknown if refused => return Err(self.refused_before(&token)),
+            AdoptionResult::Unknown => "its folder is gone again".to_owned(),
+            AdoptionResult::NotNow(why) => why,
         };
         // The run could not be written to the ledger, or not be read: both may pass.
         Err(later(why, DISK))
@@ -460,8 +466,8 @@ impl<D: Driver> Agent<D> {
         later(why, "hand it over again")
     }
 
-    fn accept(&mut self, placed: Placed) -> Result<(), Rejection> {
-        let Placed {
+    fn accept(&mut self, placed: PlacedRun) -> Result<(), Rejection> {
+        let PlacedRun {
             token,
             id,
             needs,

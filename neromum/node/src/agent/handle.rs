@@ -12,10 +12,10 @@ use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
 
 use super::calls::{
-    Candidate, EndRequest, Milestone, NodeLoad, OrderAnswer, Outcome, OutcomesTo, PauseCall,
-    PauseOutcome, Refused, Verdict, WatcherNews,
+    CallRefusal, Candidate, EndRequest, Milestone, NodeLoad, OrderAnswer, Outcome, OutcomesTo,
+    PauseCall, PauseOutcome, Verdict, WatcherNews,
 };
-use super::{FollowStream, Placing};
+use super::{FollowStream, PlacementResult};
 use crate::launch::bare;
 use crate::letters::ToldEnds;
 
@@ -23,20 +23,20 @@ use crate::letters::ToldEnds;
 #[derive(Debug)]
 pub(super) enum Message {
     /// Hand over runs whose folders are made.
-    HandOver(Placing, oneshot::Sender<HandOverReply>),
+    HandOver(PlacementResult, oneshot::Sender<HandOverReply>),
     /// Request the end of runs.
     End(EndRequest, OutcomesTo),
     /// Pause runs, or let them go on.
     Pause(
         PauseCall,
-        oneshot::Sender<Result<Vec<PauseOutcome>, Refused>>,
+        oneshot::Sender<Result<Vec<PauseOutcome>, CallRefusal>>,
     ),
     /// Set the rules of one run.
-    SetRules(RunToken, RuleSet, oneshot::Sender<Result<u64, Refused>>),
+    SetRules(RunToken, RuleSet, oneshot::Sender<Result<u64, CallRefusal>>),
     AnswerStep(
         RunToken,
         AnswerStepRequest,
-        oneshot::Sender<Result<(), Refused>>,
+        oneshot::Sender<Result<(), CallRefusal>>,
     ),
     /// Clean the folders of runs; with `true`, only decide.
     Clean(Vec<Candidate>, bool, oneshot::Sender<Vec<Verdict>>),
@@ -88,7 +88,7 @@ pub enum TaskMessage {
 pub(super) enum Mail<O> {
     Message(Message),
     /// Work off the reactor is done.
-    Done(Done<O>),
+    Done(WorkResult<O>),
 }
 
 /// Answer of `nerokid settle` about a run.
@@ -104,7 +104,7 @@ pub enum SettleAnswer {
 
 /// Results of work off the reactor; `O`: of the driver's.
 #[derive(Debug)]
-pub enum Done<O> {
+pub enum WorkResult<O> {
     /// A run's folder.
     Prepared(
         RunToken,
@@ -164,7 +164,7 @@ impl AgentHandle {
     }
 
     /// Accepts runs whose folders are made.
-    pub async fn hand_over(&self, placing: Placing) -> Result<HandOverReply, AgentGone> {
+    pub async fn hand_over(&self, placing: PlacementResult) -> Result<HandOverReply, AgentGone> {
         self.ask(|answer| Message::HandOver(placing, answer)).await
     }
 
@@ -173,7 +173,7 @@ impl AgentHandle {
     pub async fn end(
         &self,
         ending: EndRequest,
-    ) -> Result<Result<Vec<Outcome>, Refused>, AgentGone> {
+    ) -> Result<Result<Vec<Outcome>, CallRefusal>, AgentGone> {
         self.ask(|answer| Message::End(ending, answer)).await
     }
 
@@ -181,7 +181,7 @@ impl AgentHandle {
     pub async fn pause(
         &self,
         pausing: PauseCall,
-    ) -> Result<Result<Vec<PauseOutcome>, Refused>, AgentGone> {
+    ) -> Result<Result<Vec<PauseOutcome>, CallRefusal>, AgentGone> {
         self.ask(|answer| Message::Pause(pausing, answer)).await
     }
 
@@ -189,7 +189,7 @@ impl AgentHandle {
     pub async fn letters(
         &self,
         order: RelayOrder,
-    ) -> Result<Result<RelayClaims, Refused>, AgentGone> {
+    ) -> Result<Result<RelayClaims, CallRefusal>, AgentGone> {
         self.ask(|answer| Message::Letters(Box::new(order), answer))
             .await
     }
@@ -199,7 +199,7 @@ impl AgentHandle {
         &self,
         token: RunToken,
         rules: RuleSet,
-    ) -> Result<Result<u64, Refused>, AgentGone> {
+    ) -> Result<Result<u64, CallRefusal>, AgentGone> {
         self.ask(|answer| Message::SetRules(token, rules, answer))
             .await
     }
@@ -209,7 +209,7 @@ impl AgentHandle {
         &self,
         token: RunToken,
         request: AnswerStepRequest,
-    ) -> Result<Result<(), Refused>, AgentGone> {
+    ) -> Result<Result<(), CallRefusal>, AgentGone> {
         self.ask(|answer| Message::AnswerStep(token, request, answer))
             .await
     }

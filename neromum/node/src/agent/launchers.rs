@@ -9,7 +9,7 @@ use nero_journal::v1::{
 };
 use nero_model::RunToken;
 use nero_node_core::Stage;
-use nero_node_core::decide::Tracking;
+use nero_node_core::decide::TrackingState;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -298,7 +298,7 @@ impl<D: Driver> Agent<D> {
             }
             What::Ended => {
                 entry.tracked = None;
-                self.look_and_decide_as(token, incarnation, Tracking::Over);
+                self.look_and_decide_as(token, incarnation, TrackingState::Over);
             }
             What::Superseded => {
                 if entry.tracked == Some(link) {
@@ -311,7 +311,7 @@ impl<D: Driver> Agent<D> {
                 self.no_claim(token, incarnation, changed.errno);
             }
             What::WatcherEnded => {
-                self.look(token, incarnation);
+                self.read_segments(token, incarnation);
                 self.see_to_output(token);
             }
             What::Unspecified => self.look_and_decide(token, incarnation),
@@ -320,13 +320,13 @@ impl<D: Driver> Agent<D> {
 
     /// A shim ended without a claim: by itself, or for lack of something.
     fn no_claim(&mut self, token: RunToken, incarnation: u32, errno: i32) {
-        self.look(token, incarnation);
+        self.read_segments(token, incarnation);
         let claimed = self
             .entries
             .get(&token)
             .is_some_and(|entry| entry.facts.claimed);
         if claimed || errno == 0 {
-            self.look_and_decide_as(token, incarnation, Tracking::Over);
+            self.look_and_decide_as(token, incarnation, TrackingState::Over);
             return;
         }
         use rustix::io::Errno;

@@ -11,7 +11,7 @@ use nero_wire::v1::{RelayClaims, RelayOrder};
 use tokio::time::Instant;
 
 use super::calls::OrderAnswer;
-use super::{Agent, Done, Driver, Refused};
+use super::{Agent, CallRefusal, Driver, WorkResult};
 use crate::letters::{EndedRun, LetterDesk, ToldEnds};
 use crate::runs::{segments, spec};
 
@@ -105,14 +105,14 @@ impl<D: Driver> Agent<D> {
         let desk = self.letters.desk.clone();
         if let Some((order, answer)) = self.letters.orders.pop_front() {
             self.letters.is_busy = true;
-            self.off_reactor(Done::Ordered(None), move || {
+            self.off_reactor(WorkResult::Ordered(None), move || {
                 let settled = desk.settle(&order);
                 let claims = settled.map(|claims| RelayClaims { claims });
-                let claims = claims.map_err(|error| Refused::Disk(error.to_string()));
+                let claims = claims.map_err(|error| CallRefusal::Disk(error.to_string()));
                 let is_kept = claims.is_ok();
                 // A caller that has left asks again.
                 let _ = answer.send(claims);
-                Done::Ordered(is_kept.then(|| Box::new(order)))
+                WorkResult::Ordered(is_kept.then(|| Box::new(order)))
             });
             return;
         }
@@ -146,14 +146,14 @@ impl<D: Driver> Agent<D> {
             Some((*token, entry.id, entry.incarnation))
         });
         let runs: Vec<_> = ids.collect();
-        self.off_reactor(Done::Told(ToldEnds::default()), move || {
+        self.off_reactor(WorkResult::Told(ToldEnds::default()), move || {
             let read = |(token, id, incarnation): &(RunToken, _, u32)| {
                 let spec = spec::read(&setup.paths, *id, *token).ok();
                 let start = segments::folder(&setup.paths.run(*id), *incarnation);
                 EndedRun::read(*id, *token, spec.as_ref(), &start)
             };
             let ended: Vec<EndedRun> = runs.iter().map(read).collect();
-            Done::Told(desk.tell(&order, &ended, away_since.elapsed()))
+            WorkResult::Told(desk.tell(&order, &ended, away_since.elapsed()))
         });
     }
 
@@ -167,7 +167,7 @@ impl<D: Driver> Agent<D> {
         }
     }
 
-    pub(super) fn told(&mut self, told: ToldEnds) {
+    pub(super) fn take_told_ends(&mut self, told: ToldEnds) {
         let letters = &mut self.letters;
         letters.is_busy = false;
         letters.gathered = None;

@@ -7,7 +7,7 @@ use nero_model::paths::run as names;
 use nero_model::process::{Life, Stat};
 use nero_model::{ProcessId, RunToken};
 use nero_node_core::Stage;
-use nero_node_core::decide::{self, Decision, ProcessLives, Tracking, decide};
+use nero_node_core::decide::{self, Decision, ProcessLives, TrackingState, decide};
 use nero_node_core::facts::Facts;
 
 use tokio::time::Instant;
@@ -16,7 +16,7 @@ use super::{Agent, Driver, Entry};
 use crate::config;
 use crate::lease;
 use crate::runs::segments;
-use crate::runs::unreadable::{Unreadable, What};
+use crate::runs::unreadable::{FileFault, Unreadable};
 
 impl<D: Driver> Agent<D> {
     /// Reads what was appended to the segments of a start, and does what follows from it.
@@ -26,9 +26,9 @@ impl<D: Driver> Agent<D> {
             .get(&token)
             .is_some_and(|entry| entry.tracked.is_some());
         let tracking = if tracked {
-            Tracking::Tracked
+            TrackingState::Tracked
         } else {
-            Tracking::Nobody
+            TrackingState::Nobody
         };
         self.look_and_decide_as(token, incarnation, tracking);
     }
@@ -39,7 +39,7 @@ impl<D: Driver> Agent<D> {
         &mut self,
         token: RunToken,
         incarnation: u32,
-        tracking: Tracking,
+        tracking: TrackingState,
     ) {
         if self.waits_for_its_spec(token) {
             return;
@@ -51,8 +51,8 @@ impl<D: Driver> Agent<D> {
         // cannot have written a record that the reading missed. The identities are
         // known only from the segments, so these are read twice where it matters. The
         // processes of a task of a scheduler are on other hosts.
-        let mut read = tracking == Tracking::Over || self.look(token, incarnation);
-        let sees_processes = tracking == Tracking::Nobody && !self.driver.has(&token);
+        let mut read = tracking == TrackingState::Over || self.read_segments(token, incarnation);
+        let sees_processes = tracking == TrackingState::Nobody && !self.driver.has(&token);
         let lives = if sees_processes {
             self.lives(token)
         } else {
@@ -61,8 +61,8 @@ impl<D: Driver> Agent<D> {
                 job: None,
             }
         };
-        if tracking == Tracking::Over || sees_processes {
-            read &= self.look(token, incarnation);
+        if tracking == TrackingState::Over || sees_processes {
+            read &= self.read_segments(token, incarnation);
         }
         // Looks first whether a person gave the run up: then nothing of it can be read.
         if self.was_given_up(token) {
@@ -92,7 +92,7 @@ impl<D: Driver> Agent<D> {
                 decision,
                 Decision::Ended | Decision::SayRebooted | Decision::Elsewhere
             );
-        if tracking == Tracking::Nobody && !self.launchers.ready() && !proven {
+        if tracking == TrackingState::Nobody && !self.launchers.ready() && !proven {
             return;
         }
         self.is_elsewhere(token, host);
@@ -184,7 +184,7 @@ impl<D: Driver> Agent<D> {
 
     /// Reads the bytes appended to a run's segments; false when they cannot be read
     /// now.
-    pub fn look(&mut self, token: RunToken, incarnation: u32) -> bool {
+    pub fn read_segments(&mut self, token: RunToken, incarnation: u32) -> bool {
         self.reads += 1;
         let Some(entry) = self.entries.get_mut(&token) else {
             return true;
@@ -225,7 +225,7 @@ impl<D: Driver> Agent<D> {
         let mut unreadable = std::mem::take(&mut look.passed_over);
         if read.is_ok() && !is_earlier && facts.lacks_its_job() {
             let claim = segments::folder(&run_dir, incarnation).join(names::CLAIM);
-            read = Err(Unreadable::new(&claim, What::JobMissing));
+            read = Err(Unreadable::new(&claim, FileFault::JobMissing));
         }
         let is_read = read.is_ok() || is_earlier;
         let stop = read.err();
@@ -298,7 +298,12 @@ impl<D: Driver> Agent<D> {
     }
 
     /// Decides nothing from a failed reading: the run is looked at again.
-    pub(super) fn cannot_decide(&mut self, token: RunToken, incarnation: u32, tracking: Tracking) {
+    pub(super) fn cannot_decide(
+        &mut self,
+        token: RunToken,
+        incarnation: u32,
+        tracking: TrackingState,
+    ) {
         let (Some(entry), Some(run)) = (self.entries.get(&token), self.core.run(&token)) else {
             return;
         };
@@ -312,8 +317,8 @@ impl<D: Driver> Agent<D> {
         let is_sure = suspect.is_none_or(|(.., since)| now >= *since + D::SHOWN_LATE);
         let stops = files.and_then(|files| files.last()).filter(|_| is_sure);
         let was_cut = match stops.map(|file| &file.what) {
-            Some(What::Missing { .. }) => {
-                self.left_by_a_cut(token, entry.id) == super::recover::Left::Something
+            Some(FileFault::Missing { .. }) => {
+                self.left_by_a_cut(token, entry.id) == super::recover::CutRemnant::Something
             }
             _ => {
                 let is_over = self.origin(&token, entry).0 == decide::Origin::Over;
@@ -327,7 +332,7 @@ impl<D: Driver> Agent<D> {
             return;
         }
         // A file that the system does not deliver now may be there in a moment.
-        let passes = stops.is_none_or(|file| matches!(file.what, What::Refused(_)));
+        let passes = stops.is_none_or(|file| matches!(file.what, FileFault::Refused(_)));
         self.timers.look_later(token, incarnation, tracking);
         if passes {
             return;
@@ -361,7 +366,7 @@ impl<D: Driver> Agent<D> {
         if segments::is_gone(&self.run_dir(run.id)) {
             self.folder_gone(token);
         } else if !self.read_spec_again(token) {
-            self.timers.look_later(token, 1, Tracking::Nobody);
+            self.timers.look_later(token, 1, TrackingState::Nobody);
         }
         true
     }

@@ -60,15 +60,15 @@ use crate::letters::LetterDesk;
 use crate::runs::unreadable::Unreadable;
 
 pub use calls::{
-    AppendedRecords, Cancel, Candidate, EndRequest, Milestone, NodeLoad, PauseCall, PauseState,
-    Refused, Target, Verdict, WatcherNews,
+    AppendedRecords, CallRefusal, Cancel, Candidate, EndRequest, Milestone, NodeLoad, PauseCall,
+    PauseState, Target, Verdict, WatcherNews,
 };
 pub use driver::{Bare, Driver};
 pub use entry::Entry;
 pub use follow::FollowStream;
-pub use hand_over::{Placer, Placing};
+pub use hand_over::{PlacementResult, Placer};
 pub use handle::{AgentGone, AgentHandle, Room};
-use handle::{Done, Mail, Message};
+use handle::{Mail, Message, WorkResult};
 
 /// Settings and resources of the agent.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ pub struct Setup {
     /// booted: a start on disk is then over.
     pub first_since_boot: bool,
     /// Our epoch, where several hosts share the root.
-    pub lease: Option<Arc<crate::lease::Held>>,
+    pub lease: Option<Arc<crate::lease::HeldEpoch>>,
     /// The cards of this host, where no scheduler gives them.
     pub cards: Option<Arc<Cards>>,
 }
@@ -120,7 +120,7 @@ pub struct Agent<D: Driver> {
     pub timers: timers::Timers,
     /// Results of work off the reactor. Not bounded: each stands for work in
     /// flight, at most one per slot, sync and settled run.
-    done: mpsc::UnboundedSender<Done<D::Result>>,
+    done: mpsc::UnboundedSender<WorkResult<D::Result>>,
     connections: i64,
     /// Number of times that the segments of a run were read.
     pub reads: u64,
@@ -146,7 +146,7 @@ pub enum End {
 pub struct Mailboxes<O> {
     mailbox: mpsc::Receiver<Message>,
     /// Results of work off the reactor.
-    pub done: mpsc::UnboundedReceiver<Done<O>>,
+    pub done: mpsc::UnboundedReceiver<WorkResult<O>>,
 }
 
 impl<O> Mailboxes<O> {
@@ -318,17 +318,19 @@ impl<D: Driver> Agent<D> {
     }
 
     /// Takes in a result of work off the reactor.
-    pub fn done(&mut self, done: Done<D::Result>) {
+    pub fn done(&mut self, done: WorkResult<D::Result>) {
         match done {
-            Done::Prepared(token, incarnation, result) => self.prepared(token, incarnation, result),
-            Done::Synced(result) => self.synced(result),
-            Done::Settled(run_dir, answer, why) => self.settled_one(&run_dir, answer, &why),
-            Done::SettlerGone => self.settler_gone(),
-            Done::Looked(found) => self.looked_again(&found),
-            Done::Ordered(order) => self.ordered(order),
-            Done::Told(told) => self.told(told),
-            Done::FollowRoom => self.followers.room(0),
-            Done::Driver(done) => D::done(self, done),
+            WorkResult::Prepared(token, incarnation, result) => {
+                self.prepared(token, incarnation, result)
+            }
+            WorkResult::Synced(result) => self.synced(result),
+            WorkResult::Settled(run_dir, answer, why) => self.settled_one(&run_dir, answer, &why),
+            WorkResult::SettlerGone => self.settler_gone(),
+            WorkResult::Looked(found) => self.looked_again(&found),
+            WorkResult::Ordered(order) => self.ordered(order),
+            WorkResult::Told(told) => self.take_told_ends(told),
+            WorkResult::FollowRoom => self.followers.room(0),
+            WorkResult::Driver(done) => D::done(self, done),
         }
     }
 

@@ -3,31 +3,31 @@
 
 use tokio::sync::mpsc;
 
-use super::{Agent, Done, Driver};
+use super::{Agent, Driver, WorkResult};
 
 /// Delivers the results of one piece of work. Its last result comes even when
 /// the work panics: nothing may wait for it for ever.
 #[derive(Debug)]
 pub struct Report<O> {
-    done: mpsc::UnboundedSender<Done<O>>,
+    done: mpsc::UnboundedSender<WorkResult<O>>,
     /// The last result if the work panics.
-    lost: Option<Done<O>>,
+    lost: Option<WorkResult<O>>,
 }
 
 impl<O> Report<O> {
-    pub(super) fn new(done: mpsc::UnboundedSender<Done<O>>, lost: Done<O>) -> Self {
+    pub(super) fn new(done: mpsc::UnboundedSender<WorkResult<O>>, lost: WorkResult<O>) -> Self {
         let lost = Some(lost);
         Self { done, lost }
     }
 
     /// Delivers a result before the last.
-    pub fn tell(&self, done: Done<O>) {
+    pub fn tell(&self, done: WorkResult<O>) {
         // Sending fails only when the agent is gone.
         let _ = self.done.send(done);
     }
 
     /// Delivers the last result.
-    pub fn end(mut self, done: Done<O>) {
+    pub fn end(mut self, done: WorkResult<O>) {
         self.lost = None;
         self.tell(done);
     }
@@ -43,15 +43,15 @@ impl<O> Drop for Report<O> {
 
 impl<D: Driver> Agent<D> {
     /// Delivers the results of a task; `lost` is the last one if it panics.
-    pub fn work_report(&self, lost: Done<D::Result>) -> Report<D::Result> {
+    pub fn work_report(&self, lost: WorkResult<D::Result>) -> Report<D::Result> {
         Report::new(self.done.clone(), lost)
     }
 
     /// Does file work on a thread; `lost` is its result if it panics.
     pub(super) fn off_reactor(
         &self,
-        lost: Done<D::Result>,
-        work: impl FnOnce() -> Done<D::Result> + Send + 'static,
+        lost: WorkResult<D::Result>,
+        work: impl FnOnce() -> WorkResult<D::Result> + Send + 'static,
     ) {
         let report = self.work_report(lost);
         tokio::task::spawn_blocking(move || report.end(work()));
@@ -63,7 +63,7 @@ impl<D: Driver> Agent<D> {
         lost: D::Result,
         work: impl FnOnce() -> D::Result + Send + 'static,
     ) {
-        self.off_reactor(Done::Driver(lost), move || Done::Driver(work()));
+        self.off_reactor(WorkResult::Driver(lost), move || WorkResult::Driver(work()));
     }
 }
 
@@ -74,14 +74,14 @@ mod tests {
     #[tokio::test]
     async fn the_agent_learns_of_work_that_panics() {
         let (done, mut results) = mpsc::unbounded_channel();
-        let report = Report::<()>::new(done, Done::SettlerGone);
+        let report = Report::<()>::new(done, WorkResult::SettlerGone);
         let task = tokio::spawn(async move {
             let _report = report;
             panic!("this panic belongs to the test");
         });
         assert!(task.await.unwrap_err().is_panic());
         let result = results.try_recv().unwrap();
-        assert!(matches!(result, Done::SettlerGone));
+        assert!(matches!(result, WorkResult::SettlerGone));
         assert!(results.try_recv().is_err(), "there is one last result");
     }
 }

@@ -11,14 +11,14 @@ use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken};
 use nero_node_core::capacity::Needs;
 use nero_node_core::cards::{CardRequest, WHOLE};
-use nero_node_core::decide::{Decision, Origin, ProcessLives, Tracking, decide};
+use nero_node_core::decide::{Decision, Origin, ProcessLives, TrackingState, decide};
 use nero_node_core::turn::Turn;
 use nero_wire::v1;
 
 use super::cards::from_record;
 use super::{Agent, Driver, Entry};
 use crate::launch::orders::grace_ms;
-use crate::ledger::{Kept, LedgerState};
+use crate::ledger::{LedgerRun, LedgerState};
 use crate::runs::control::{has_rules, newest_cancel};
 use crate::runs::spec::{self, unmake, was_recalled};
 use crate::runs::{own, segments};
@@ -36,7 +36,7 @@ impl<D: Driver> Agent<D> {
         for (token, kept) in runs {
             let began = kept.exited.is_some() || kept.taken_away.is_some() || kept.cancel > 0;
             let submitted = self.driver.has(&token);
-            if !began && !submitted && self.left_by_a_cut(token, kept.id) == Left::Nothing {
+            if !began && !submitted && self.left_by_a_cut(token, kept.id) == CutRemnant::Nothing {
                 match self.give_back_at_start(token, kept.id) {
                     Ok(()) => continue,
                     Err(error) => tracing::error!(run = %kept.id, ?error, "it waits here again"),
@@ -71,7 +71,7 @@ impl<D: Driver> Agent<D> {
     }
 
     /// Takes in one run from its ledger record and its folder.
-    pub fn restore_run(&mut self, token: RunToken, mut kept: Kept) {
+    pub fn restore_run(&mut self, token: RunToken, mut kept: LedgerRun) {
         let mut entry = Entry::new(kept.id);
         let run_dir = self.run_dir(kept.id);
         if !self.damaged_ledger.is_empty() {
@@ -120,7 +120,7 @@ impl<D: Driver> Agent<D> {
         self.set_unreadable(token, 0, unreadable.collect());
         for incarnation in 1..=newest {
             // Only the newest start counts.
-            read = self.look(token, incarnation) && (read || incarnation < newest);
+            read = self.read_segments(token, incarnation) && (read || incarnation < newest);
         }
         let facts = self.entries[&token].facts;
         let may_pass = spec_error.as_ref().is_some_and(|error| error.may_pass);
@@ -151,20 +151,20 @@ impl<D: Driver> Agent<D> {
             self.ring(token);
         }
         self.restore_end(token, kept.exited, incarnation);
-        if incarnation == 0 && self.left_by_a_cut(token, kept.id) == Left::Something {
+        if incarnation == 0 && self.left_by_a_cut(token, kept.id) == CutRemnant::Something {
             self.say_lost_at_start(token, lost::Reason::Rebooted);
         }
         if !has_folder && !may_pass {
             self.say_lost_at_start(token, lost::Reason::FolderGone);
         } else if !read {
-            self.cannot_decide(token, newest.max(1), Tracking::Nobody);
+            self.cannot_decide(token, newest.max(1), TrackingState::Nobody);
         } else if may_pass {
             // The decision waits until more of it can be read.
             self.timers
-                .look_later(token, newest.max(1), Tracking::Nobody);
+                .look_later(token, newest.max(1), TrackingState::Nobody);
         } else if has_no_spec && incarnation == 0 {
             self.core.hold_run(token, 0);
-            self.timers.look_later(token, 1, Tracking::Nobody);
+            self.timers.look_later(token, 1, TrackingState::Nobody);
         }
     }
 
@@ -186,7 +186,7 @@ impl<D: Driver> Agent<D> {
                 let decision = decide(
                     &entry.facts,
                     ProcessLives::UNKNOWN,
-                    Tracking::Nobody,
+                    TrackingState::Nobody,
                     origin,
                 );
                 // Another start is made once the launchers have answered.
@@ -213,7 +213,7 @@ impl<D: Driver> Agent<D> {
     fn write_copies(&mut self, token: RunToken, exited: &LedgerExited) {
         let run_dir = self.run_dir(self.entries[&token].id);
         match own::write_copies(&run_dir, token, exited.incarnation, &exited.records) {
-            Ok(()) => drop(self.look(token, exited.incarnation)),
+            Ok(()) => drop(self.read_segments(token, exited.incarnation)),
             Err(error) => tracing::error!(%error, "cannot write the copy of a run's end"),
         }
     }
@@ -221,9 +221,9 @@ impl<D: Driver> Agent<D> {
     /// Leftovers of a run that was accepted before the machine was booted and
     /// has no claim: the power cut may have taken the claim's name, with the job
     /// at work.
-    pub(super) fn left_by_a_cut(&self, token: RunToken, id: RunId) -> Left {
+    pub(super) fn left_by_a_cut(&self, token: RunToken, id: RunId) -> CutRemnant {
         let Ok(spec) = spec::read(&self.setup.paths, id, token) else {
-            return Left::NoCut;
+            return CutRemnant::NoCut;
         };
         let taken_over_at = <[u8; 16]>::try_from(&*spec.boot_id).ok();
         let was_cut = match taken_over_at {
@@ -236,17 +236,17 @@ impl<D: Driver> Agent<D> {
             None => self.setup.first_since_boot,
         };
         if !was_cut {
-            return Left::NoCut;
+            return CutRemnant::NoCut;
         }
         let run_dir = self.run_dir(id);
         let work = staging::work_folder(&run_dir, 1);
         match segments::newest(&run_dir) {
-            Ok(0) if taken_over_at.is_none() => Left::NoCut,
-            Ok(0) if !work.exists() => Left::Nothing,
+            Ok(0) if taken_over_at.is_none() => CutRemnant::NoCut,
+            Ok(0) if !work.exists() => CutRemnant::Nothing,
             Ok(0 | 1) if !segments::folder(&run_dir, 1).join(names::CLAIM).exists() => {
-                Left::Something
+                CutRemnant::Something
             }
-            Ok(_) | Err(_) => Left::NoCut,
+            Ok(_) | Err(_) => CutRemnant::NoCut,
         }
     }
 
@@ -334,7 +334,7 @@ impl<D: Driver> Agent<D> {
         let run_dir = self.run_dir(entry.id);
         match own::write(&run_dir, token, start, &record) {
             Ok(()) => {
-                self.look(token, start);
+                self.read_segments(token, start);
                 self.core.found(token, start, Decision::Ended);
                 self.remove_container(token, start);
             }
@@ -352,7 +352,7 @@ pub fn remove_submission(folder: &Path) {
 
 /// See [`Agent::left_by_a_cut`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Left {
+pub(super) enum CutRemnant {
     /// There was no power cut since, so the claim, or its absence, is certain.
     NoCut,
     /// Only the files of the hand-over.

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::handle::SettleAnswer;
 use super::off_reactor::Report;
-use super::{Agent, Done, Driver, Entry};
+use super::{Agent, Driver, Entry, WorkResult};
 use crate::config;
 use crate::launch::orders::Watcher;
 use crate::runs::{gone, segments};
@@ -116,7 +116,7 @@ impl<D: Driver> Agent<D> {
             // An expected watcher did not come.
             entry.launched = None;
             let incarnation = entry.incarnation;
-            self.look(token, incarnation);
+            self.read_segments(token, incarnation);
             self.see_to_output(token);
         }
     }
@@ -139,7 +139,7 @@ impl<D: Driver> Agent<D> {
         }
         self.settling.running = true;
         let watcher = self.setup.orders.watcher.clone();
-        let report = self.work_report(Done::SettlerGone);
+        let report = self.work_report(WorkResult::SettlerGone);
         #[expect(
             clippy::disallowed_methods,
             reason = "the drop of `report` tells the agent its end, whatever ended it"
@@ -169,7 +169,7 @@ impl<D: Driver> Agent<D> {
         entry.settle_failures = entry.settle_failures.saturating_add(u8::from(fails));
         let (tries, failures) = (entry.settle_tries, entry.settle_failures);
         let incarnation = entry.incarnation;
-        self.look(token, incarnation);
+        self.read_segments(token, incarnation);
         let complete = self.entries[&token].facts.watch_complete;
         if complete || answer == SettleAnswer::Well {
             self.core.settled(token);
@@ -297,7 +297,7 @@ async fn settle<O>(
                 return Ok(());
             };
             if let Some((run_dir, answer, why)) = answer(&line) {
-                report.tell(Done::Settled(run_dir, answer, why));
+                report.tell(WorkResult::Settled(run_dir, answer, why));
             }
         }
     };
@@ -355,7 +355,7 @@ mod tests {
         std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
         let (done, _boxes) = mpsc::unbounded_channel();
-        let report = Report::<()>::new(done, Done::SettlerGone);
+        let report = Report::<()>::new(done, WorkResult::SettlerGone);
         let socket = None;
         settle(&Watcher { program, socket }, lines, &report, patience).await
     }

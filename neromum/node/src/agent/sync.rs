@@ -7,9 +7,9 @@ use nero_model::{RunToken, SubmissionId};
 use nero_node_core::Stage;
 
 use super::calls::{Outcome, OutcomesTo};
-use super::{Agent, Done, Driver, Entry};
+use super::{Agent, Driver, Entry, WorkResult};
 use crate::config;
-use crate::ledger::{Kept, LedgerState};
+use crate::ledger::{LedgerRun, LedgerState};
 use crate::runs::{own, segments};
 
 /// Ends and replies that wait for the next sync, and for the one in flight.
@@ -113,13 +113,13 @@ impl<D: Driver> Agent<D> {
             let folder =
                 |entry: &Entry| segments::folder(&self.run_dir(entry.id), entry.incarnation);
             let folders: Vec<_> = ended.map(folder).collect();
-            self.off_reactor(Done::Synced(Err(lost)), move || {
-                Done::Synced(own::sync(&folders))
+            self.off_reactor(WorkResult::Synced(Err(lost)), move || {
+                WorkResult::Synced(own::sync(&folders))
             });
             return;
         };
-        self.off_reactor(Done::Synced(Err(lost)), move || {
-            Done::Synced(file.sync_data())
+        self.off_reactor(WorkResult::Synced(Err(lost)), move || {
+            WorkResult::Synced(file.sync_data())
         });
     }
 
@@ -163,7 +163,7 @@ impl<D: Driver> Agent<D> {
                 incarnation: entry.incarnation,
                 records: entry.ends.clone(),
             });
-            let kept = Kept {
+            let kept = LedgerRun {
                 id: run.id,
                 order: run.order,
                 taken_away: (run.stage == Stage::TakenAway).then(|| run.why.clone()),

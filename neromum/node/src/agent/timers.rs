@@ -2,7 +2,7 @@
 //! nothing waits, so that an idle neromum never wakes.
 
 use nero_model::RunToken;
-use nero_node_core::decide::{Decision, Tracking};
+use nero_node_core::decide::{Decision, TrackingState};
 use tokio::time::Instant;
 
 use super::driver::Rest;
@@ -41,7 +41,7 @@ pub struct Timers {
     /// Runs to start again after their shims died, with times.
     pub prepare: Vec<(Instant, RunToken, u32)>,
     /// Runs to decide about after their segments could not be read, with times.
-    pub looks: Vec<(Instant, RunToken, u32, Tracking)>,
+    pub looks: Vec<(Instant, RunToken, u32, TrackingState)>,
 }
 
 /// Sleeps until `deadline`; for ever when there is none.
@@ -55,10 +55,10 @@ pub async fn until(deadline: Option<Instant>) {
 impl Timers {
     /// Schedules another decision about a run. Keeps a launcher's report that
     /// the run is over.
-    pub fn look_later(&mut self, token: RunToken, incarnation: u32, tracking: Tracking) {
+    pub fn look_later(&mut self, token: RunToken, incarnation: u32, tracking: TrackingState) {
         let known = self.looks.iter().find(|(_, of, ..)| *of == token);
         let tracking = match known {
-            Some((_, _, same, Tracking::Over)) if *same == incarnation => Tracking::Over,
+            Some((_, _, same, TrackingState::Over)) if *same == incarnation => TrackingState::Over,
             Some(_) | None => tracking,
         };
         self.looks.retain(|(_, of, ..)| *of != token);
@@ -200,15 +200,15 @@ impl<D: Driver> Agent<D> {
 
 /// Knowledge for a delayed decision about a start; `None` when a later start
 /// came in between.
-fn once_more(entry: &Entry, incarnation: u32, tracking: Tracking) -> Option<Tracking> {
+fn once_more(entry: &Entry, incarnation: u32, tracking: TrackingState) -> Option<TrackingState> {
     if incarnation < entry.incarnation {
         return None;
     }
     Some(match (entry.tracked, tracking) {
         // A launcher looks after it by now.
-        (Some(_), _) => Tracking::Tracked,
-        (None, Tracking::Over) => Tracking::Over,
-        (None, Tracking::Tracked | Tracking::Nobody) => Tracking::Nobody,
+        (Some(_), _) => TrackingState::Tracked,
+        (None, TrackingState::Over) => TrackingState::Over,
+        (None, TrackingState::Tracked | TrackingState::Nobody) => TrackingState::Nobody,
     })
 }
 
@@ -225,17 +225,17 @@ mod tests {
             number: 1,
         });
         entry.incarnation = 1;
-        for tracking in [Tracking::Over, Tracking::Nobody] {
+        for tracking in [TrackingState::Over, TrackingState::Nobody] {
             assert_eq!(once_more(&entry, 1, tracking), Some(tracking));
         }
         entry.tracked = Some(LinkId(7));
         assert_eq!(
-            once_more(&entry, 1, Tracking::Over),
-            Some(Tracking::Tracked)
+            once_more(&entry, 1, TrackingState::Over),
+            Some(TrackingState::Tracked)
         );
         entry.incarnation = 2;
-        assert_eq!(once_more(&entry, 1, Tracking::Over), None);
+        assert_eq!(once_more(&entry, 1, TrackingState::Over), None);
         entry.tracked = None;
-        assert_eq!(once_more(&entry, 1, Tracking::Nobody), None);
+        assert_eq!(once_more(&entry, 1, TrackingState::Nobody), None);
     }
 }

@@ -2,13 +2,13 @@
 
 use nero_wire::v1;
 
-use crate::runs::unreadable::{Unreadable, What};
+use crate::runs::unreadable::{FileFault, Unreadable};
 
 /// The parts of the ledger that cannot be used.
 pub(super) fn of_ledger(state: &crate::ledger::LedgerState) -> Vec<Unreadable> {
     let damaged = state.damaged.iter().map(crate::ledger::LedgerError::file);
     damaged
-        .map(|(path, why)| Unreadable::new(path, What::Ledger(why)))
+        .map(|(path, why)| Unreadable::new(path, FileFault::Ledger(why)))
         .collect()
 }
 

@@ -28,7 +28,7 @@ impl<D: Driver> Agent<D> {
                 // If the watcher has left meanwhile, `Gone` reports that.
                 let _ = answer.send(known);
                 if known {
-                    self.look(token, incarnation);
+                    self.read_segments(token, incarnation);
                 }
             }
             WatcherNews::Appended(records) => self.appended(records),
@@ -59,7 +59,7 @@ impl<D: Driver> Agent<D> {
         if taken {
             self.mark(token);
         } else {
-            self.look(token, incarnation);
+            self.read_segments(token, incarnation);
         }
         if self.entries[&token].facts.watch_complete {
             self.see_to_output(token);
@@ -73,7 +73,7 @@ impl<D: Driver> Agent<D> {
         if entry.watcher.as_ref().map(|watcher| watcher.id) == Some(id) {
             entry.watcher = None;
             let incarnation = entry.incarnation;
-            self.look(token, incarnation);
+            self.read_segments(token, incarnation);
             self.see_to_output(token);
         }
     }

@@ -118,7 +118,7 @@ impl Cards {
     }
 
     /// What is known now. Starts the helper where none is at work.
-    pub fn look(&self) -> CardsKnown {
+    pub fn snapshot(&self) -> CardsKnown {
         self.look_at(REPLACED_AFTER)
     }
 

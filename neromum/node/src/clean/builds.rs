@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use super::measure::{Size, measure};
-use super::{Janitor, sweep::Freed};
+use super::{Janitor, sweep::FreedSpace};
 use crate::config;
 
 /// A build, or the leftover of a broken installation.
@@ -63,7 +63,7 @@ impl Janitor {
     }
 
     /// Removes the builds that nothing needs.
-    pub fn clean_builds(&self, dry_run: bool, freed: &mut Freed) {
+    pub fn clean_builds(&self, dry_run: bool, freed: &mut FreedSpace) {
         let builds = match self.builds() {
             Ok(builds) => builds,
             Err(error) => return freed.note(format!("builds are left: {error}")),

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use nero_model::paths::NodePaths;
 
-use crate::lease::Held;
+use crate::lease::HeldEpoch;
 use crate::staging::store::Store;
 
 /// Cleans a deployment's folders. It works off the reactor, one piece at a
@@ -27,12 +27,12 @@ pub struct Janitor {
     store: Store,
     trash: Arc<remove::Trash>,
     /// Our epoch, where several hosts share the root.
-    lease: Option<Arc<Held>>,
+    lease: Option<Arc<HeldEpoch>>,
 }
 
 impl Janitor {
     /// For one deployment on one node. `store` is the one that receives files.
-    pub fn new(paths: &NodePaths, store: &Store, lease: Option<Arc<Held>>) -> Self {
+    pub fn new(paths: &NodePaths, store: &Store, lease: Option<Arc<HeldEpoch>>) -> Self {
         Self {
             paths: paths.clone(),
             store: store.clone(),

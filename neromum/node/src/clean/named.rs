@@ -12,7 +12,7 @@ use crate::staging::store::Look;
 
 /// Everything that runs name.
 #[derive(Debug, Default)]
-pub struct Named {
+pub struct ReferencedBlobs {
     /// Stored files.
     pub files: HashSet<[u8; 32]>,
     /// Lists of trees.
@@ -49,10 +49,10 @@ impl Janitor {
     ///
     /// # Errors
     /// When something that may name files cannot be read.
-    pub fn mark(&self) -> Result<Named, MarkError> {
-        let mut named = Named::default();
+    pub fn mark(&self) -> Result<ReferencedBlobs, MarkError> {
+        let mut named = ReferencedBlobs::default();
         let mut seen = HashMap::new();
-        let look = self.store.look();
+        let look = self.store.view();
         for (_, run_dir) in folders::all(&self.paths).map_err(MarkError::List)? {
             let spec = match spec::of_folder(&run_dir) {
                 Ok(spec) => spec,
@@ -75,7 +75,7 @@ impl Janitor {
         &self,
         look: &Look<'_>,
         hash: [u8; 32],
-        named: &mut Named,
+        named: &mut ReferencedBlobs,
     ) -> Result<(), MarkError> {
         named.files.insert(hash);
         named.trees.insert(hash);

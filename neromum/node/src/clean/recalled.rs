@@ -9,13 +9,13 @@ use nero_model::paths::run as names;
 
 use super::Janitor;
 use super::measure::measure;
-use super::sweep::Freed;
+use super::sweep::FreedSpace;
 use crate::config;
 use crate::runs::{folders, spec};
 
 impl Janitor {
     /// Removes the folders of runs that were recalled long ago.
-    pub(super) fn clean_recalled(&self, unnamed_ms: u64, dry_run: bool, freed: &mut Freed) {
+    pub(super) fn clean_recalled(&self, unnamed_ms: u64, dry_run: bool, freed: &mut FreedSpace) {
         let kept = Duration::from_millis(unnamed_ms.max(config::UNNAMED_KEPT_MS));
         let all = match folders::all(&self.paths) {
             Ok(all) => all,

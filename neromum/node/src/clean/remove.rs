@@ -148,7 +148,7 @@ impl Remover<'_> {
             let full = names.len() >= NAMES_MAX;
             let mut now = false;
             for (name, is_dir) in names {
-                match self.one(folder, &name, is_dir, depth) {
+                match self.remove_entry(folder, &name, is_dir, depth) {
                     Ok(done) => now |= done,
                     Err(Errno::NOENT) => {}
                     Err(error) => {
@@ -165,7 +165,7 @@ impl Remover<'_> {
         }
     }
 
-    fn one(
+    fn remove_entry(
         &mut self,
         folder: &OwnedFd,
         name: &CStr,

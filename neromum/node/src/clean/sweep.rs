@@ -17,19 +17,19 @@ use nero_journal::v1::{Unnamed, unnamed};
 
 use super::Janitor;
 use super::measure::{Size, measure, measure_alone};
-use super::named::Named;
+use super::named::ReferencedBlobs;
 use crate::config;
 
 /// Space that was freed, or would be in a rehearsal.
 #[derive(Debug, Default)]
-pub struct Freed {
+pub struct FreedSpace {
     /// Space and files.
     pub size: Size,
     /// Notes for the caller.
     pub notes: Vec<String>,
 }
 
-impl Freed {
+impl FreedSpace {
     /// Adds to the freed space.
     pub fn add(&mut self, size: Size) {
         self.size += size;
@@ -57,7 +57,7 @@ struct Sweep<'a> {
 
 impl Janitor {
     /// Removes files that no run has named for `unnamed_ms` (1: at once).
-    pub fn sweep(&self, unnamed_ms: u64, dry_run: bool, freed: &mut Freed) {
+    pub fn sweep(&self, unnamed_ms: u64, dry_run: bool, freed: &mut FreedSpace) {
         let sweep = Sweep {
             janitor: self,
             begun: Instant::now(),
@@ -89,7 +89,7 @@ impl Janitor {
         for (hash, path) in nero_blobs::alone(self.store.folder()) {
             let Some(size) = size_of(&path) else { continue };
             all += size;
-            let is_free = |named: &Named| !named.files.contains(&hash);
+            let is_free = |named: &ReferencedBlobs| !named.files.contains(&hash);
             if named.as_ref().is_ok_and(is_free) && !self.store.reservations().has(&hash) {
                 unused += size;
             }
@@ -113,7 +113,7 @@ impl Janitor {
     }
 
     /// Space of all packs, and of the part that no run names.
-    fn packs_usage(&self, named: Option<&Named>) -> (Size, Size) {
+    fn packs_usage(&self, named: Option<&ReferencedBlobs>) -> (Size, Size) {
         let (mut all, mut unused) = (Size::default(), Size::default());
         for (_, path) in hashed(&self.store.folder().join(nero_blobs::FOLDER)) {
             let Some(size) = size_of(&path) else { continue };
@@ -143,7 +143,7 @@ impl Janitor {
 }
 
 impl Sweep<'_> {
-    fn run(&self, named: &Named, freed: &mut Freed) -> io::Result<()> {
+    fn run(&self, named: &ReferencedBlobs, freed: &mut FreedSpace) -> io::Result<()> {
         let store = &self.janitor.store;
         let (old_files, old_trees) = read(&self.janitor.unnamed_path());
         let mut trees = UnusedSince::new();
@@ -187,7 +187,7 @@ impl Sweep<'_> {
     }
 
     /// Removes old leftovers of broken transfers.
-    fn partials(&self, freed: &mut Freed) -> io::Result<()> {
+    fn partials(&self, freed: &mut FreedSpace) -> io::Result<()> {
         let store = &self.janitor.store;
         let kept = Duration::from_millis(self.unnamed_ms).max(config::RESERVED_FOR);
         let all = store.partials_of_all();
@@ -246,11 +246,11 @@ impl Sweep<'_> {
 /// The part of a sweep that concerns files and packs.
 struct Contents<'a> {
     sweep: &'a Sweep<'a>,
-    named: &'a Named,
+    named: &'a ReferencedBlobs,
     /// Since when contents are unnamed: as the last sweep noted it, and now.
     old: UnusedSince,
     files: UnusedSince,
-    freed: &'a mut Freed,
+    freed: &'a mut FreedSpace,
 }
 
 impl Sweeper for Contents<'_> {
@@ -276,7 +276,7 @@ impl Sweeper for Contents<'_> {
         reservations.unless_reserved(hashes.iter(), remove)
     }
 
-    fn gone(&mut self, hashes: &HashSet<Hash>, freed: nero_blobs::Freed) {
+    fn gone(&mut self, hashes: &HashSet<Hash>, freed: nero_blobs::SweepTotals) {
         for hash in hashes {
             self.files.remove(hash);
         }
@@ -357,7 +357,7 @@ fn write(private: &Path, path: &Path, files: &UnusedSince, trees: &UnusedSince) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lease::{Eye, Held, Leases};
+    use crate::lease::{Eye, HeldEpoch, Leases};
     use crate::staging::store::Store;
     use nero_model::DeploymentId;
     use nero_model::paths::NodePaths;
@@ -381,18 +381,18 @@ mod tests {
         };
         assert!(leases.begin(&lease(1)).unwrap());
         let eye = Eye::own().unwrap();
-        let held = Held::new(leases.clone(), eye, 1, Duration::from_millis(5), None).unwrap();
+        let held = HeldEpoch::new(leases.clone(), eye, 1, Duration::from_millis(5), None).unwrap();
         let held = Arc::new(held);
         let janitor = Janitor::new(&paths, &Store::new(&paths), Some(held.clone()));
         assert!(leases.begin(&lease(2)).unwrap());
         held.lost().await;
-        let mut freed = Freed::default();
+        let mut freed = FreedSpace::default();
         janitor.sweep(1, false, &mut freed);
         assert_eq!(freed.notes, ["sweeping stopped: another host leads by now"]);
-        assert!(store.look().has(&hash));
-        let mut freed = Freed::default();
+        assert!(store.view().has(&hash));
+        let mut freed = FreedSpace::default();
         Janitor::new(&paths, &Store::new(&paths), None).sweep(1, false, &mut freed);
-        assert!(!store.look().has(&hash), "{freed:?}");
+        assert!(!store.view().has(&hash), "{freed:?}");
     }
 
     #[test]
@@ -419,7 +419,7 @@ mod tests {
             "{all:?} {unused:?}"
         );
         for dry_run in [true, false] {
-            let mut freed = Freed::default();
+            let mut freed = FreedSpace::default();
             janitor.sweep(1, dry_run, &mut freed);
             assert!(once.contains(&freed.size.bytes), "{freed:?}");
             assert_eq!(freed.size.files, 3);

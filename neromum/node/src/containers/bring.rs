@@ -41,7 +41,7 @@ pub enum ImageSource {
 /// The content of an image that travels with the run: a path below the experiment's folder.
 pub fn frozen(image: &str, spec: &RunSpec, store: &Store) -> Option<[u8; 32]> {
     let name = image.strip_prefix("./")?;
-    let tree = tree::load(&store.look(), &spec.tree).ok()?;
+    let tree = tree::load(&store.view(), &spec.tree).ok()?;
     let entry = tree.entries.into_iter().find(|entry| entry.path == name)?;
     entry.hash.try_into().ok()
 }
@@ -297,7 +297,7 @@ fn frozen_file(containers: &Containers, hash: &[u8; 32]) -> std::io::Result<Path
     std::fs::create_dir_all(&containers.folder)?;
     let copy = containers.folder.join(hex(hash));
     if !copy.exists() {
-        containers.store.look().copy(hash, &copy, 0o600)?;
+        containers.store.view().copy(hash, &copy, 0o600)?;
     }
     Ok(copy)
 }

@@ -141,7 +141,7 @@ impl Containers {
 
     /// Looks for the images of these runs, and has those brought that are missing. Waits a
     /// moment for them.
-    pub async fn look(self: &Arc<Self>, runs: &[RunSpec]) -> ImagesKnown {
+    pub async fn find_images(self: &Arc<Self>, runs: &[RunSpec]) -> ImagesKnown {
         let deadline = Instant::now() + PATIENCE;
         let mut known = ImagesKnown::default();
         for spec in runs {

@@ -116,7 +116,7 @@ impl Code {
         let spec: RunSpec =
             frame::read(FrameKind::Spec, &run_dir.join(names::SPEC)).map_err(io::Error::other)?;
         let store = Store::new(paths);
-        let look = store.look();
+        let look = store.view();
         let mut entries = Vec::new();
         // A file of the overlay replaces that of the code.
         for hash in [&spec.tree, &spec.overlay] {

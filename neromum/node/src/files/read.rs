@@ -26,7 +26,7 @@ const HASHED_BYTES: usize = 8 * 1024 * 1024;
 
 /// One file, open.
 #[derive(Debug)]
-struct Reading {
+struct FileStream {
     folder: OwnedFd,
     path: String,
     file: File,
@@ -44,7 +44,7 @@ pub struct Reader {
     /// Folder of the logs; opened when one is requested.
     logs: PathBuf,
     wants: VecDeque<Want>,
-    current: Option<Reading>,
+    current: Option<FileStream>,
     /// Whether only hashes are returned.
     hash_only: bool,
 }
@@ -97,11 +97,11 @@ impl Reader {
         parts
     }
 
-    fn open(&self, want: Want) -> io::Result<Reading> {
+    fn open(&self, want: Want) -> io::Result<FileStream> {
         if want.log {
-            Reading::open(open_folder(&self.logs)?, want)
+            FileStream::open(open_folder(&self.logs)?, want)
         } else {
-            Reading::open(self.folder.try_clone()?, want)
+            FileStream::open(self.folder.try_clone()?, want)
         }
     }
 
@@ -158,7 +158,7 @@ fn problem(path: String, offset: u64, error: &io::Error) -> FilePart {
     }
 }
 
-impl Reading {
+impl FileStream {
     fn open(folder: OwnedFd, want: Want) -> io::Result<Self> {
         let file = open_below(&folder, Path::new(&want.path))?;
         let before = file.metadata()?;

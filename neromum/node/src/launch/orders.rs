@@ -11,7 +11,7 @@ use nero_node_core::facts::Facts;
 use nero_wire::v1::{RunSpec, Tree};
 
 use crate::config;
-use crate::staging::container::Contained;
+use crate::staging::container::ContainerPlan;
 use crate::staging::environment::{self, Base};
 use crate::staging::store::Store;
 use crate::staging::{self, PrepareError, hosts};
@@ -59,7 +59,7 @@ pub struct Start {
     /// Tree from which the work folder was built; see [`staging::PreparedStart`].
     pub code: Option<Tree>,
     /// What the order is to become once its cards are known.
-    pub contained: Option<Box<Contained>>,
+    pub contained: Option<Box<ContainerPlan>>,
 }
 
 impl Orders {

@@ -117,7 +117,7 @@ impl Leases {
     ///
     /// # Errors
     /// When the lease cannot be read.
-    pub fn look(&self, eye: &Eye) -> Result<Option<NewestLease>, LeaseError> {
+    pub fn newest_lease(&self, eye: &Eye) -> Result<Option<NewestLease>, LeaseError> {
         match self.newest()? {
             0 => Ok(None),
             epoch => self.look_at(epoch, eye).map(Some),
@@ -351,7 +351,7 @@ mod tests {
     fn of_many_who_begin_an_epoch_one_does() {
         let (_folder, leases) = leases();
         let eye = Eye::own().unwrap();
-        assert!(leases.look(&eye).unwrap().is_none());
+        assert!(leases.newest_lease(&eye).unwrap().is_none());
         let begun: usize = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8)
                 .map(|_| scope.spawn(|| leases.begin(&lease(1)).unwrap()))
@@ -360,14 +360,14 @@ mod tests {
             begun.filter(|won| *won).count()
         });
         assert_eq!(begun, 1);
-        let found = leases.look(&eye).unwrap().unwrap();
+        let found = leases.newest_lease(&eye).unwrap().unwrap();
         assert_eq!(
             (found.seen.epoch, found.seen.place),
             (1, ProcessPlace::Here)
         );
         assert!(found.seen.may_act() && !found.seen.listens);
         leases.leave(1).unwrap();
-        assert!(leases.look(&eye).unwrap().unwrap().seen.left);
+        assert!(leases.newest_lease(&eye).unwrap().unwrap().seen.left);
     }
 
     #[test]
@@ -381,11 +381,11 @@ mod tests {
             let file = File::options().write(true).open(path).unwrap();
             file.set_modified(minute).unwrap();
         }
-        let found = leases.look(&eye).unwrap().unwrap();
+        let found = leases.newest_lease(&eye).unwrap().unwrap();
         assert!(found.seen.beat_age >= Duration::from_secs(59));
         assert!(!found.seen.may_act(), "silent for four beats");
         drop(leases.open_beat(1).unwrap());
-        let found = leases.look(&eye).unwrap().unwrap();
+        let found = leases.newest_lease(&eye).unwrap().unwrap();
         assert!(found.seen.beat_age < Duration::from_secs(50));
         assert!(found.seen.age >= Duration::from_secs(59));
         assert!(found.seen.may_act());
@@ -396,7 +396,7 @@ mod tests {
         let (folder, leases) = leases();
         let path = folder.path().join("lease/epoch.3");
         fs::write(&path, b"what").unwrap();
-        let error = leases.look(&Eye::own().unwrap()).unwrap_err();
+        let error = leases.newest_lease(&Eye::own().unwrap()).unwrap_err();
         assert!(error.to_string().contains("epoch.3"), "{error}");
         assert_eq!(fs::read(&path).unwrap(), b"what");
     }

@@ -16,7 +16,7 @@ use super::host::{Eye, Hosts};
 
 /// An epoch that is ours. Dropping it ends the beats; the epoch stays.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldEpoch {
     inner: Arc<HoldState>,
     /// The former leader that may still act; `None` when there is none.
     before: Mutex<Option<FormerLeader>>,
@@ -74,7 +74,7 @@ fn now_ns() -> u64 {
     Clocks::now().mono_ns
 }
 
-impl Held {
+impl HeldEpoch {
     /// Begins to beat for an epoch that was just begun. `before` is the lease
     /// that it follows.
     ///
@@ -203,7 +203,7 @@ impl Held {
     /// end.
     pub fn leave(&self) -> bool {
         self.end();
-        let led = self.inner.look();
+        let led = self.inner.check_epoch();
         // A leader that was replaced records it as well: its successor waits for
         // that.
         if let Err(error) = self.inner.leases.leave(self.inner.epoch) {
@@ -222,7 +222,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldEpoch {
     fn drop(&mut self) {
         self.end();
     }
@@ -242,7 +242,7 @@ impl HoldState {
         while let Err(mpsc::RecvTimeoutError::Timeout) = stopped.recv_timeout(self.beat) {
             count += 1;
             // Look first: a leader that was replaced must not look alive.
-            if !self.look() {
+            if !self.check_epoch() {
                 return;
             }
             if let Err(error) = files::beat(&self.file, count) {
@@ -264,12 +264,12 @@ impl HoldState {
             unsure_ms,
             "was away for long: looking whether another leads"
         );
-        self.look()
+        self.check_epoch()
     }
 
-    /// Looks for a higher epoch; false when there is one, or when the folder cannot
+    /// Checks for a higher epoch; false when there is one, or when the folder cannot
     /// be listed.
-    fn look(&self) -> bool {
+    fn check_epoch(&self) -> bool {
         let before_ns = now_ns();
         match self.leases.newest() {
             Ok(newest) if newest <= self.epoch => {
@@ -298,9 +298,9 @@ mod tests {
         }
     }
 
-    fn held(leases: &Leases, beat: Duration) -> Held {
+    fn held(leases: &Leases, beat: Duration) -> HeldEpoch {
         assert!(leases.begin(&lease(1)).unwrap());
-        Held::new(leases.clone(), Eye::own().unwrap(), 1, beat, None).unwrap()
+        HeldEpoch::new(leases.clone(), Eye::own().unwrap(), 1, beat, None).unwrap()
     }
 
     #[tokio::test]
@@ -336,7 +336,7 @@ mod tests {
         let leases = Leases::open(folder.path()).unwrap();
         assert!(leases.begin(&lease(1)).unwrap());
         let eye = Eye::own().unwrap();
-        let found = leases.look(&eye).unwrap().unwrap();
+        let found = leases.newest_lease(&eye).unwrap().unwrap();
         assert_eq!(
             found.seen.place,
             ProcessPlace::Elsewhere,
@@ -345,7 +345,7 @@ mod tests {
         assert!(leases.begin(&lease(2)).unwrap());
         let before = Some((&found.seen, "h1"));
         let beat = Duration::from_secs(600);
-        let held = Held::new(leases.clone(), eye, 2, beat, before).unwrap();
+        let held = HeldEpoch::new(leases.clone(), eye, 2, beat, before).unwrap();
         assert!(held.must_wait().unwrap().contains("h1"));
         // A lease that cannot be read just now proves nothing.
         let (path, away) = (folder.path().join("epoch.1"), folder.path().join("away"));

@@ -14,7 +14,7 @@ use nero_node_core::lease::ProcessPlace;
 
 pub use files::BEAT;
 pub use files::{LeaseError, Leases};
-pub use hold::{ClaimHost, Held};
+pub use hold::{ClaimHost, HeldEpoch};
 pub use host::Eye;
 
 /// Whether a neromum on this host leads by lease and may still act.
@@ -24,6 +24,6 @@ pub fn leads_here(paths: &NodePaths) -> bool {
     }
     let found = Eye::own()
         .ok()
-        .and_then(|eye| Leases::open(&paths.lease()).ok()?.look(&eye).ok()?);
+        .and_then(|eye| Leases::open(&paths.lease()).ok()?.newest_lease(&eye).ok()?);
     found.is_some_and(|found| found.seen.place == ProcessPlace::Here && found.seen.may_act())
 }

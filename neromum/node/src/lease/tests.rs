@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nero_node_core::lease::{
-    EpochReason, OLD_BEATS, ObservedLease, PING_PONG_BEATS, ProcessPlace, Step, Tried, decide,
+    EpochReason, FailedAttempts, OLD_BEATS, ObservedLease, PING_PONG_BEATS, ProcessPlace, Step,
+    decide,
 };
 use proptest::prelude::*;
 
@@ -32,9 +33,9 @@ fn seen() -> impl Strategy<Value = ObservedLease> {
     })
 }
 
-fn tried() -> impl Strategy<Value = Tried> {
+fn tried() -> impl Strategy<Value = FailedAttempts> {
     let socket = proptest::option::of((0u64..5000).prop_map(Duration::from_millis));
-    (socket, any::<bool>(), any::<bool>()).prop_map(|(socket, rebind, relay)| Tried {
+    (socket, any::<bool>(), any::<bool>()).prop_map(|(socket, rebind, relay)| FailedAttempts {
         socket,
         rebind,
         relay,
@@ -81,7 +82,7 @@ proptest! {
 #[test]
 fn a_folder_without_leases_is_led_by_whoever_comes() {
     assert_eq!(
-        decide(None, Tried::default()),
+        decide(None, FailedAttempts::default()),
         Step::Lead(EpochReason::First)
     );
 }
@@ -97,7 +98,7 @@ fn a_socket_that_does_not_come_is_asked_for_once() {
         beat: BEAT,
         listens: false,
     };
-    let mut tried = Tried::default();
+    let mut tried = FailedAttempts::default();
     assert_eq!(decide(Some(&seen), tried), Step::Connect);
     tried.socket = Some(Duration::from_millis(500));
     assert_eq!(decide(Some(&seen), tried), Step::Connect);
@@ -174,7 +175,7 @@ impl Epochs {
 
     /// Dials from a host; returns true when the dialler reaches a leader.
     fn dial(&mut self, host: usize) -> bool {
-        let mut tried = Tried::default();
+        let mut tried = FailedAttempts::default();
         loop {
             let seen = self.seen_from(host);
             let answers = self.newest().is_some_and(|(_, leader)| {

@@ -14,7 +14,7 @@ use crate::config;
 
 /// One run that neroman has not closed, as the ledger has it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Kept {
+pub struct LedgerRun {
     /// The run.
     pub id: RunId,
     /// Place in the queue.
@@ -62,7 +62,7 @@ pub enum Answer {
 #[derive(Debug, Default)]
 pub struct LedgerState {
     /// Runs not closed.
-    pub runs: HashMap<RunToken, Kept>,
+    pub runs: HashMap<RunToken, LedgerRun>,
     /// Submissions, the oldest first.
     pub submissions: Vec<Intent>,
     /// Place of the next run in the queue.
@@ -81,7 +81,7 @@ pub struct LedgerState {
 
 impl LedgerState {
     /// The content of a compacted ledger.
-    pub fn of(runs: impl Iterator<Item = (RunToken, Kept)>) -> Self {
+    pub fn of(runs: impl Iterator<Item = (RunToken, LedgerRun)>) -> Self {
         Self {
             runs: runs.collect(),
             ..Self::default()
@@ -193,7 +193,7 @@ impl LedgerState {
         };
         self.next_order = self.next_order.max(accepted.order + 1);
         if let Some(token) = RunToken::from_slice(&accepted.token) {
-            self.runs.entry(token).or_insert(Kept {
+            self.runs.entry(token).or_insert(LedgerRun {
                 id,
                 order: accepted.order,
                 taken_away: None,
@@ -256,7 +256,7 @@ impl LedgerState {
         });
     }
 
-    fn kept(&mut self, token: &[u8]) -> Option<&mut Kept> {
+    fn kept(&mut self, token: &[u8]) -> Option<&mut LedgerRun> {
         self.runs.get_mut(&RunToken::from_slice(token)?)
     }
 

@@ -18,7 +18,7 @@ use nero_model::{RunToken, ids};
 use nero_wire::v1::{RelayClaim, RelayOrder};
 
 pub use compose::EndedRun;
-use sendmail::Taken;
+use sendmail::SendmailOutcome;
 
 /// The longest that is read of a folder of claims.
 const CLAIMS_MAX: usize = 10_000;
@@ -195,9 +195,9 @@ enum UnsentLetter {
 /// Sends the letter of a claim, and records that it was sent.
 fn send(path: &Path, claim: RelayClaim) -> Result<RelayClaim, UnsentLetter> {
     let words = match sendmail::send(&claim.from, &claim.to, &claim.message) {
-        Taken::Yes(words) => words,
-        Taken::No(why) => return Err(UnsentLetter::Refused(why)),
-        Taken::Unknown(why) => return Err(UnsentLetter::Unknown(why)),
+        SendmailOutcome::Yes(words) => words,
+        SendmailOutcome::No(why) => return Err(UnsentLetter::Refused(why)),
+        SendmailOutcome::Unknown(why) => return Err(UnsentLetter::Unknown(why)),
     };
     let claim = RelayClaim {
         is_sent: true,

@@ -22,7 +22,7 @@ const LOOK: Timespec = Timespec {
 const FOLDERS: [&str; 2] = ["/usr/sbin", "/usr/lib"];
 
 /// Whether a message was taken.
-pub(super) enum Taken {
+pub(super) enum SendmailOutcome {
     Yes(String),
     No(String),
     /// It did not end in time.
@@ -36,9 +36,11 @@ fn program() -> Option<PathBuf> {
     programs.find(|program| program.is_file())
 }
 
-pub(super) fn send(from: &str, to: &str, message: &[u8]) -> Taken {
+pub(super) fn send(from: &str, to: &str, message: &[u8]) -> SendmailOutcome {
     let Some(program) = program() else {
-        return Taken::No("there is no `sendmail` in PATH, /usr/sbin and /usr/lib".to_owned());
+        return SendmailOutcome::No(
+            "there is no `sendmail` in PATH, /usr/sbin and /usr/lib".to_owned(),
+        );
     };
     let shown = program.display().to_string();
     // A file never fills as a pipe does, whose reader may stand still.
@@ -50,7 +52,7 @@ pub(super) fn send(from: &str, to: &str, message: &[u8]) -> Taken {
     });
     let input = match input {
         Ok(input) => input,
-        Err(error) => return Taken::No(format!("no memory for a letter: {error}")),
+        Err(error) => return SendmailOutcome::No(format!("no memory for a letter: {error}")),
     };
     // A line that is a dot alone does not end the message (`-i`).
     let spawned = Command::new(&program)
@@ -63,20 +65,20 @@ pub(super) fn send(from: &str, to: &str, message: &[u8]) -> Taken {
         .spawn();
     let mut child = match spawned {
         Ok(child) => child,
-        Err(error) => return Taken::No(format!("cannot start {shown}: {error}")),
+        Err(error) => return SendmailOutcome::No(format!("cannot start {shown}: {error}")),
     };
     let until = Instant::now() + PATIENCE;
     match ended(&mut child, until) {
-        Ok(Some(status)) if status.success() => Taken::Yes(format!("taken by {shown}")),
-        Ok(Some(status)) => Taken::No(format!("{shown} failed: {status}")),
+        Ok(Some(status)) if status.success() => SendmailOutcome::Yes(format!("taken by {shown}")),
+        Ok(Some(status)) => SendmailOutcome::No(format!("{shown} failed: {status}")),
         Ok(None) => {
             end(&mut child);
             let limit = PATIENCE.as_secs();
-            Taken::Unknown(format!("{shown} did not end within {limit} s"))
+            SendmailOutcome::Unknown(format!("{shown} did not end within {limit} s"))
         }
         Err(error) => {
             end(&mut child);
-            Taken::Unknown(format!("cannot wait for {shown}: {error}"))
+            SendmailOutcome::Unknown(format!("cannot wait for {shown}: {error}"))
         }
     }
 }

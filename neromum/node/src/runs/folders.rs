@@ -184,7 +184,7 @@ pub fn life(run_dir: &Path, token: RunToken) -> io::Result<RunLife> {
             token,
             incarnation,
         };
-        let look = segments::look(place, &mut found, &mut facts)
+        let look = segments::scan(place, &mut found, &mut facts)
             .map_err(|file| io::Error::other(file.to_string()))?;
         life.facts = facts;
         life.ends = look.ends;

@@ -19,7 +19,7 @@ use nero_model::RunToken;
 use nero_model::paths::run as names;
 use nero_node_core::facts::{Fact, Facts};
 
-use super::unreadable::{Unreadable, What};
+use super::unreadable::{FileFault, Unreadable};
 pub use read::read_part;
 use read::{open, read_at_most};
 
@@ -151,12 +151,12 @@ pub fn proves_absence(error: &io::Error) -> bool {
     )
 }
 
-/// Looks at every segment of an incarnation.
+/// Scans every segment of an incarnation.
 ///
 /// # Errors
 /// A folder or file that cannot be used and may contain the run's end. A folder
 /// that was never there has no segments.
-pub fn look(
+pub fn scan(
     place: StartFolder<'_>,
     segments: &mut Vec<Seg>,
     facts: &mut Facts,
@@ -165,10 +165,10 @@ pub fn look(
     look_into(place, segments, facts, &mut look).map(|()| look)
 }
 
-/// As [`look`], into `look`, which keeps what was read before an error.
+/// As [`scan`], into `look`, which keeps what was read before an error.
 ///
 /// # Errors
-/// As [`look`].
+/// As [`scan`].
 pub fn look_into(
     place: StartFolder<'_>,
     segments: &mut Vec<Seg>,
@@ -224,7 +224,7 @@ pub fn look_into(
             let path = folder.join(names::CLAIM);
             bad.push((
                 names::CLAIM.to_owned(),
-                Unreadable::new(&path, What::Missing { beside }),
+                Unreadable::new(&path, FileFault::Missing { beside }),
             ));
         }
     }
@@ -238,9 +238,9 @@ pub fn look_into(
 /// The fault of a claim that was read and removed, or of its removed folder.
 fn gone(folder: &Path) -> Unreadable {
     if is_gone(folder) {
-        Unreadable::new(folder, What::Gone)
+        Unreadable::new(folder, FileFault::Gone)
     } else {
-        Unreadable::new(&folder.join(names::CLAIM), What::Gone)
+        Unreadable::new(&folder.join(names::CLAIM), FileFault::Gone)
     }
 }
 
@@ -269,7 +269,7 @@ fn pass_over(
 ) -> Result<(), Unreadable> {
     let mut stops = None;
     for (name, fault) in bad {
-        let is_refused = matches!(fault.what, What::Refused(_));
+        let is_refused = matches!(fault.what, FileFault::Refused(_));
         let is_watchers = name.starts_with("watch-");
         // Nothing follows the end in the claim, or in what a launcher saw. Of a run that has
         // ended no other look follows, in which such a file would be read again. A run that was
@@ -323,7 +323,7 @@ fn header(folder: &Path, name: &str) -> Result<Option<Header>, Unreadable> {
 /// Looks at the claim alone: enough for a short run without other writers.
 ///
 /// # Errors
-/// As [`look`].
+/// As [`scan`].
 pub fn look_at_claim(
     place: StartFolder<'_>,
     segments: &mut Vec<Seg>,
@@ -379,12 +379,17 @@ fn look_at(
         stop = go_on(&file, &mut segments[index], facts, look);
     }
     match stop {
-        Ok(Stop::Damaged(damage)) => Err(Unreadable::new(&path, What::DamagedAt(damage.offset))),
+        Ok(Stop::Damaged(damage)) => {
+            Err(Unreadable::new(&path, FileFault::DamagedAt(damage.offset)))
+        }
         // A claim has its first record before it has its name.
         Ok(Stop::End | Stop::Unfinished)
             if is_claim && segments[index].len <= HEADER_BYTES as u64 =>
         {
-            Err(Unreadable::new(&path, What::Header(HeaderError::Short)))
+            Err(Unreadable::new(
+                &path,
+                FileFault::Header(HeaderError::Short),
+            ))
         }
         Ok(Stop::End | Stop::Unfinished) => Ok(()),
         Err(error) => Err(Unreadable::refused(&path, &error)),
@@ -408,13 +413,13 @@ fn begin(
         Ok(header) => header,
         // A claim gets its name only after its header.
         Err(_) if is_cut_off && is_claim => {
-            return Err(Unreadable::new(path, What::Header(HeaderError::Short)));
+            return Err(Unreadable::new(path, FileFault::Header(HeaderError::Short)));
         }
         Err(_) if is_cut_off => return Ok(None),
-        Err(error) => return Err(Unreadable::new(path, What::Header(error))),
+        Err(error) => return Err(Unreadable::new(path, FileFault::Header(error))),
     };
     if header.token != *place.token.as_bytes() || header.incarnation != place.incarnation {
-        return Err(Unreadable::new(path, What::Foreign));
+        return Err(Unreadable::new(path, FileFault::Foreign));
     }
     let seg = Seg {
         incarnation: place.incarnation,

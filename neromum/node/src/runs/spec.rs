@@ -9,7 +9,7 @@ use nero_model::{RunId, RunToken};
 use nero_wire::v1::RunSpec;
 
 use super::segments::proves_absence;
-use super::unreadable::{Unreadable, What};
+use super::unreadable::{FileFault, Unreadable};
 
 /// Reason why a run's spec cannot be used.
 #[derive(Debug)]
@@ -32,9 +32,9 @@ pub fn read(paths: &NodePaths, id: RunId, token: RunToken) -> Result<RunSpec, Sp
             .map_or_else(|| error.to_string(), |source| format!("{error}: {source}"));
         let may_pass = may_pass(&error);
         let what = if may_pass {
-            What::Refused(why)
+            FileFault::Refused(why)
         } else {
-            What::Spec(why)
+            FileFault::Spec(why)
         };
         SpecError {
             file: Unreadable::new(&path, what),
@@ -43,7 +43,7 @@ pub fn read(paths: &NodePaths, id: RunId, token: RunToken) -> Result<RunSpec, Sp
     })?;
     if spec.token != token.as_bytes() {
         return Err(SpecError {
-            file: Unreadable::new(&path, What::Spec("it is another run's".to_owned())),
+            file: Unreadable::new(&path, FileFault::Spec("it is another run's".to_owned())),
             may_pass: false,
         });
     }

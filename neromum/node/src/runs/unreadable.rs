@@ -15,12 +15,12 @@ pub struct Unreadable {
     /// The file, or the folder that hides it.
     pub path: PathBuf,
     /// Its fault.
-    pub what: What,
+    pub what: FileFault,
 }
 
 /// Fault of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum FileFault {
     /// The system does not deliver it now; the error's text.
     Refused(String),
     /// It is missing, but a file beside it was made after it.
@@ -52,7 +52,7 @@ pub enum What {
 }
 
 impl Unreadable {
-    pub fn new(path: &Path, what: What) -> Self {
+    pub fn new(path: &Path, what: FileFault) -> Self {
         Self {
             path: path.to_path_buf(),
             what,
@@ -60,34 +60,34 @@ impl Unreadable {
     }
 
     pub fn refused(path: &Path, error: &std::io::Error) -> Self {
-        Self::new(path, What::Refused(error.to_string()))
+        Self::new(path, FileFault::Refused(error.to_string()))
     }
 
     /// Whether it was cut before its first record, as a power cut leaves an
     /// unsynced file.
     pub fn is_cut_off(&self) -> bool {
-        self.what == What::Header(HeaderError::Short)
+        self.what == FileFault::Header(HeaderError::Short)
     }
 
     /// The remedy for a person. `run_dir`: the run's folder.
     pub fn hint(&self, run_dir: &Path) -> String {
         match &self.what {
-            What::Refused(_) => match shut(&self.path, run_dir) {
+            FileFault::Refused(_) => match shut(&self.path, run_dir) {
                 Some(shut) => format!(
                     "give yourself the right to read it: chmod u+rwX '{}'; it is tried every 2 s",
                     shut.display()
                 ),
                 None => "let it be read again: it is tried every 2 s".to_owned(),
             },
-            What::Ledger(_) => "put its content back, or remove it; a run whose end cannot be told without it is held, all others go on".to_owned(),
-            What::Spec(_) => "it is sent again by neroman, if it has it".to_owned(),
-            What::SpecRefused { hint, .. } => hint.clone(),
-            What::Missing { .. }
-            | What::Gone
-            | What::JobMissing
-            | What::DamagedAt(_)
-            | What::Header(_)
-            | What::Foreign => {
+            FileFault::Ledger(_) => "put its content back, or remove it; a run whose end cannot be told without it is held, all others go on".to_owned(),
+            FileFault::Spec(_) => "it is sent again by neroman, if it has it".to_owned(),
+            FileFault::SpecRefused { hint, .. } => hint.clone(),
+            FileFault::Missing { .. }
+            | FileFault::Gone
+            | FileFault::JobMissing
+            | FileFault::DamagedAt(_)
+            | FileFault::Header(_)
+            | FileFault::Foreign => {
                 let is_watchers = self
                     .path
                     .file_name()
@@ -111,7 +111,10 @@ impl Unreadable {
             path: self.path.display().to_string(),
             why: self.what.to_string(),
             hint: self.hint(run_dir),
-            send_spec: matches!(self.what, What::Spec(_) | What::SpecRefused { .. }),
+            send_spec: matches!(
+                self.what,
+                FileFault::Spec(_) | FileFault::SpecRefused { .. }
+            ),
         }
     }
 }
@@ -140,7 +143,7 @@ impl fmt::Display for Unreadable {
     }
 }
 
-impl fmt::Display for What {
+impl fmt::Display for FileFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(why) => write!(f, "cannot be read: {why}"),

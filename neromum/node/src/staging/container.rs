@@ -373,7 +373,7 @@ pub fn asked(spec: &v1::RunSpec) -> Option<&v1::Container> {
 
 /// A start in a container, but for the cards that it is given.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Contained {
+pub struct ContainerPlan {
     start: ContainedStart,
     /// The command as it is typed inside.
     command: Vec<String>,
@@ -384,7 +384,7 @@ pub struct Contained {
     launcher: Vec<String>,
 }
 
-impl Contained {
+impl ContainerPlan {
     /// Of a run whose image is ready; `None`: it asks for no container.
     pub fn new(
         (spec, token): (&v1::RunSpec, &RunToken),
@@ -511,7 +511,7 @@ impl Contained {
             "container".to_owned(),
             launch.run_dir.clone(),
             incarnation.to_string(),
-            ContainerVerb::Start.word().to_owned(),
+            ContainerVerb::Start.as_str().to_owned(),
         ];
         argv.extend(words);
         if let Some(lines) = &self.lines {

@@ -20,7 +20,7 @@ const PIECE_BYTES: usize = 1024 * 1024;
 
 /// A blob on its way into the store.
 #[derive(Debug)]
-pub struct Incoming {
+pub struct IncomingBlob {
     hash: [u8; 32],
     hasher: blake3::Hasher,
     path: PathBuf,
@@ -78,7 +78,12 @@ impl Store {
     ///
     /// # Errors
     /// When its file cannot be made, or the node has fewer bytes than `offset`.
-    pub fn begin(&self, hash: [u8; 32], offset: u64, whole: bool) -> Result<Incoming, PutError> {
+    pub fn begin(
+        &self,
+        hash: [u8; 32],
+        offset: u64,
+        whole: bool,
+    ) -> Result<IncomingBlob, PutError> {
         self.reservations().add(&hash);
         let folder = self.partials();
         let made = nero_model::paths::make_private(&folder);
@@ -101,7 +106,7 @@ impl Store {
             .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
             .open(&path)
             .map_err(at(&path))?;
-        let mut incoming = Incoming {
+        let mut incoming = IncomingBlob {
             hash,
             hasher: blake3::Hasher::new(),
             path,
@@ -124,7 +129,7 @@ impl Store {
     ///
     /// # Errors
     /// When the disk refuses, or the content has another hash than announced.
-    pub fn finish(&self, mut incoming: Incoming) -> Result<u64, PutError> {
+    pub fn finish(&self, mut incoming: IncomingBlob) -> Result<u64, PutError> {
         let hash = incoming.hash;
         if *incoming.hasher.finalize().as_bytes() != hash {
             incoming.held = None;
@@ -154,7 +159,7 @@ impl Store {
     }
 }
 
-impl Incoming {
+impl IncomingBlob {
     /// Appends content.
     ///
     /// # Errors
@@ -209,7 +214,7 @@ impl Incoming {
     }
 }
 
-impl Drop for Incoming {
+impl Drop for IncomingBlob {
     fn drop(&mut self) {
         // A part of a long file waits for the rest; a private file, or one with
         // wrong content, is removed.

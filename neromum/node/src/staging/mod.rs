@@ -119,7 +119,7 @@ pub struct PreparedStart {
     /// Contents of that folder, when they are few and all of them known.
     pub code: Option<Tree>,
     /// What the launch is to become once its cards are known; `None`: it has no container.
-    pub contained: Option<Box<container::Contained>>,
+    pub contained: Option<Box<container::ContainerPlan>>,
 }
 
 /// Builds everything that a start needs. Complete parts of an earlier try are
@@ -198,9 +198,9 @@ fn contained(
     incarnation: u32,
     argv: &[String],
     launcher: &[String],
-) -> Option<Box<container::Contained>> {
+) -> Option<Box<container::ContainerPlan>> {
     let token = RunToken::from_slice(&spec.token)?;
-    let contained = container::Contained::new(
+    let contained = container::ContainerPlan::new(
         (spec, &token),
         place,
         incarnation,
@@ -310,7 +310,7 @@ fn fill_work(
     work: &Path,
     earlier: &[PathBuf],
 ) -> Result<(bool, Option<Tree>), PrepareError> {
-    let look = store.look();
+    let look = store.view();
     let load = |hash: &[u8]| match hash {
         [] => Ok(Tree::default()),
         hash => tree::load(&look, hash).inspect_err(|error| {

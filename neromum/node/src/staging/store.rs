@@ -60,7 +60,7 @@ impl Store {
 
     /// The store as it is at the first look, for many looks. Callers reserve
     /// files before they look: a sweep may remove files that this shows.
-    pub fn look(&self) -> Look<'_> {
+    pub fn view(&self) -> Look<'_> {
         Look {
             store: self,
             packs: OnceLock::new(),
@@ -119,7 +119,7 @@ impl Store {
     /// # Errors
     /// When the blob cannot be read, or a disk changed it.
     pub fn read(&self, hash: &[u8; 32]) -> io::Result<Vec<u8>> {
-        self.look().read(hash)
+        self.view().read(hash)
     }
 
     /// The first bytes of a blob, unchecked.
@@ -171,7 +171,7 @@ impl Store {
     }
 }
 
-/// See [`Store::look`].
+/// See [`Store::view`].
 #[derive(Debug)]
 pub struct Look<'a> {
     store: &'a Store,

@@ -168,7 +168,7 @@ fn stored_content_that_changed_is_not_started_and_is_asked_for_again() {
         let refused = prepare_tree(&place, vec![entry.clone()]).unwrap_err();
         assert!(refused.is_lacking(), "{what}: {refused:?}");
         assert!(!place.paths.run(run()).join("work").exists(), "{what}");
-        assert!(!store.look().has(&hash), "{what}");
+        assert!(!store.view().has(&hash), "{what}");
         put(&place.paths, content);
         let work = prepare_tree(&place, vec![entry]).unwrap().work;
         assert_eq!(fs::read(work.join("data/in.txt")).unwrap(), content);
@@ -191,7 +191,7 @@ fn content_that_was_verified_is_hashed_again_when_it_was_written_to() {
     let error = store.verified().open(&path, &hash).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     let error = store
-        .look()
+        .view()
         .copy(&hash, &place.folder.path().join("copy"), 0o600);
     assert_eq!(error.unwrap_err().kind(), io::ErrorKind::InvalidData);
 }
@@ -297,7 +297,7 @@ fn a_list_gets_no_name_when_the_disk_refused_what_it_lists() {
     gathering.name(|_| true).unwrap_err();
     // A second call, as after a cut that is noticed twice.
     gathering.name(|_| true).unwrap();
-    assert!(!store.look().has(&list));
+    assert!(!store.view().has(&list));
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn a_damaged_part_of_a_pack_goes_and_is_asked_for_again() {
         "what else it held stays"
     );
     let store = Store::new(&place.paths);
-    let look = store.look();
+    let look = store.view();
     let lacks = |content: &&Vec<u8>| !look.has(blake3::hash(content).as_bytes());
     let lacking: Vec<Vec<u8>> = contents.iter().filter(lacks).cloned().collect();
     gather(&place.paths, &lacking);
@@ -402,7 +402,7 @@ fn a_wrong_hash_never_gets_a_name() {
     let mut incoming = store.begin([3; 32], 0, true).unwrap();
     incoming.write(b"other").unwrap();
     assert!(store.finish(incoming).is_err());
-    assert!(!store.look().has(&[3; 32]));
+    assert!(!store.view().has(&[3; 32]));
     let left = |folder| fs::read_dir(folder).unwrap().count();
     assert_eq!((left(place.paths.store()), left(store.partials())), (1, 0));
 }

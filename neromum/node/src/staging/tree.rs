@@ -105,7 +105,7 @@ pub fn complete(store: &Store, tree: &Tree) -> Result<(), TreeError> {
     for hash in files.clone().filter_map(|entry| content(entry).ok()) {
         store.reservations().add(hash);
     }
-    let look = store.look();
+    let look = store.view();
     let is_here = |entry: &&TreeEntry| is_here(store, &look, entry);
     let missing = files.clone().filter(|entry| !is_here(entry)).count();
     match missing {

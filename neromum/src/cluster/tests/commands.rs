@@ -38,7 +38,7 @@ async fn commands_a_minute(node: &Node, mut agent: Agent<Cluster>) -> Vec<usize>
 #[tokio::test(start_paused = true)]
 async fn two_hundred_waiting_runs_cost_two_commands_a_minute_at_most() {
     let node = Node::new();
-    let runs: Vec<Planned> = (1..=200).map(planned).collect();
+    let runs: Vec<TaskRun> = (1..=200).map(planned).collect();
     node.submit(&runs, 7);
     let (agent, _boxes) = node.agent();
     let commands = commands_a_minute(&node, agent).await;
@@ -55,7 +55,7 @@ async fn two_hundred_waiting_runs_cost_two_commands_a_minute_at_most() {
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_the_scheduler_refuses_is_asked_for_ever_more_seldom() {
     let node = Node::new();
-    let runs: Vec<Planned> = (1..=3).map(planned).collect();
+    let runs: Vec<TaskRun> = (1..=3).map(planned).collect();
     node.submit(&runs, 7);
     let (mut agent, _boxes) = node.agent();
     agent.core.set_paused(runs[0].token, true);
@@ -70,9 +70,9 @@ async fn a_hold_that_the_scheduler_refuses_is_asked_for_ever_more_seldom() {
 #[tokio::test(start_paused = true)]
 async fn runs_that_wait_for_room_cost_two_commands_a_minute_at_most() {
     let node = Node::new();
-    let runs: Vec<Planned> = (1..=200).map(planned).collect();
+    let runs: Vec<TaskRun> = (1..=200).map(planned).collect();
     node.submit(&runs, 7);
-    let more: Vec<Planned> = (201..=260).map(planned).collect();
+    let more: Vec<TaskRun> = (201..=260).map(planned).collect();
     more.iter().for_each(|run| node.wait(run));
     let (agent, _boxes) = node.agent_with(Some(200));
     assert_eq!(agent.core.waiting(), 60);
@@ -122,7 +122,7 @@ async fn sizes_of_calls(
 ) -> (Vec<u64>, u64) {
     let full = "sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: \
                 Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)\n";
-    let said = |code, out: String, err: &str| Said {
+    let said = |code, out: String, err: &str| CallOutput {
         end: End::Code(code),
         out: out.into_bytes(),
         err: err.as_bytes().to_vec(),
@@ -183,7 +183,7 @@ async fn sizes_of_calls(
 #[tokio::test(start_paused = true)]
 async fn a_limit_of_submitted_jobs_is_learnt_and_filled_and_never_a_doubt() {
     let node = Node::new();
-    let runs: Vec<Planned> = (1..=50).map(planned).collect();
+    let runs: Vec<TaskRun> = (1..=50).map(planned).collect();
     runs.iter().for_each(|run| node.wait(run));
     let (mut agent, mut boxes) = node.agent();
     let limits = Site {
@@ -223,7 +223,7 @@ async fn a_job_that_an_empty_queue_does_not_take_waits_for_a_person_and_is_tried
 #[tokio::test(start_paused = true)]
 async fn after_a_restart_as_many_tasks_may_run_beside_an_array_as_before() {
     let node = Node::new();
-    let runs: Vec<Planned> = (1..=10).map(planned).collect();
+    let runs: Vec<TaskRun> = (1..=10).map(planned).collect();
     runs.iter().for_each(|run| node.wait_as(run, 0, 2));
     let (mut agent, mut boxes) = node.agent_limited(None, Some(6));
     let limits = Site {

@@ -5,8 +5,8 @@ mod commands;
 mod table;
 mod vanished;
 
-use nero_cluster::lifecycle::Standing;
-use nero_cluster::submission::{Files, Plan, Planned, StartId};
+use nero_cluster::lifecycle::SubmissionState;
+use nero_cluster::submission::{Files, Plan, StartId, TaskRun};
 use nero_journal::v1::{
     Claimed, JobExited, JobStarted, RecordKind, StopAsked, StopCause, TreeGone,
 };
@@ -21,8 +21,8 @@ use nero_node::runs::{own, segments};
 use nero_node::staging::environment::Base;
 use nero_node::staging::store::Store;
 use nero_node_core::capacity::Capacity;
-use nero_node_core::decide::{Decision, Origin, ProcessLives, Tracking, decide};
-use nero_warden::{Call, End, Ended, Kind, Said, Settings};
+use nero_node_core::decide::{Decision, Origin, ProcessLives, TrackingState, decide};
+use nero_warden::{Call, CallOutput, End, Kind, SchedulerEnd, Settings};
 
 use super::results::CommandAnswers;
 use super::*;
@@ -60,17 +60,17 @@ impl Node {
     }
 
     /// A run that waits in neromum.
-    fn wait(&self, run: &Planned) {
+    fn wait(&self, run: &TaskRun) {
         self.wait_with(run, 0);
     }
 
     /// The same with a need of memory.
-    pub(super) fn wait_with(&self, run: &Planned, memory_bytes: u64) {
+    pub(super) fn wait_with(&self, run: &TaskRun, memory_bytes: u64) {
         self.wait_as(run, memory_bytes, 0);
     }
 
     /// The same in an array of which so many tasks may run at once.
-    fn wait_as(&self, run: &Planned, memory_bytes: u64, at_once: u32) {
+    fn wait_as(&self, run: &TaskRun, memory_bytes: u64, at_once: u32) {
         let (mut ledger, state) = self.ledger();
         ledger
             .accepted(run.token, run.id, state.next_order)
@@ -97,7 +97,7 @@ impl Node {
     }
 
     /// A run that adopts job 7, submitted at this time.
-    fn adopt(&self, run: &Planned, submitted_s: i64) {
+    fn adopt(&self, run: &TaskRun, submitted_s: i64) {
         self.wait(run);
         let path = self.paths.run(run.id).join(names::SPEC);
         std::fs::remove_file(&path).unwrap();
@@ -115,7 +115,7 @@ impl Node {
     }
 
     /// The answer to a question, for a job of an array whose tasks wait.
-    fn answer(&self, ask: &Ask, tasks: u32) -> Said {
+    fn answer(&self, ask: &Ask, tasks: u32) -> CallOutput {
         let out = match ask {
             Ask::List(_) => format!(
                 r#"{{"jobs": [{{"name": "{}", "job_id": 7, "array_job_id": 7, "array_task_id": null,
@@ -127,7 +127,7 @@ impl Node {
             Ask::Tell => return refused(),
             other => panic!("{other:?} changes something"),
         };
-        Said {
+        CallOutput {
             end: End::Code(0),
             out: out.into_bytes(),
             err: Vec::new(),
@@ -209,12 +209,12 @@ impl Node {
     }
 
     /// Submits runs, each as one task; the scheduler has them as this job.
-    fn submit(&self, runs: &[Planned], job: u64) -> Files {
+    fn submit(&self, runs: &[TaskRun], job: u64) -> Files {
         self.submit_as(runs, &Answer::Job(job))
     }
 
     /// The same with another answer of the scheduler.
-    fn submit_as(&self, runs: &[Planned], answer: &Answer) -> Files {
+    fn submit_as(&self, runs: &[TaskRun], answer: &Answer) -> Files {
         let (mut ledger, state) = self.ledger();
         for (run, order) in runs.iter().zip(state.next_order..) {
             if !state.runs.contains_key(&run.token) {
@@ -223,7 +223,7 @@ impl Node {
             }
         }
         let submission = SubmissionId::random();
-        let task = |(index, run): (u32, &Planned)| nero_cluster::submission::Task {
+        let task = |(index, run): (u32, &TaskRun)| nero_cluster::submission::Task {
             index,
             runs: vec![*run],
         };
@@ -255,14 +255,14 @@ impl Node {
     }
 
     /// A start claims an incarnation of a run, whose job runs.
-    fn claim(&self, run: &Planned, incarnation: u32) -> Segment {
+    fn claim(&self, run: &TaskRun, incarnation: u32) -> Segment {
         let mut segment = self.claim_only(run, incarnation);
         append(&mut segment, RecordKind::JobStarted, &JobStarted::default());
         segment
     }
 
     /// A start claims an incarnation of a run, and is about to start its job.
-    fn claim_only(&self, run: &Planned, incarnation: u32) -> Segment {
+    fn claim_only(&self, run: &TaskRun, incarnation: u32) -> Segment {
         let folder = segments::folder(&self.paths.run(run.id), incarnation);
         make_private(&folder).unwrap();
         let path = folder.join(names::CLAIM);
@@ -294,8 +294,8 @@ pub(super) fn stop(segment: &mut Segment) {
     append(segment, RecordKind::TreeGone, &TreeGone::default());
 }
 
-pub(super) fn planned(number: u32) -> Planned {
-    Planned {
+pub(super) fn planned(number: u32) -> TaskRun {
+    TaskRun {
         token: RunToken::random(),
         id: RunId {
             experiment: ExperimentId(1),
@@ -305,8 +305,8 @@ pub(super) fn planned(number: u32) -> Planned {
 }
 
 /// A scheduler that does not do what it is told.
-fn refused() -> Said {
-    Said {
+fn refused() -> CallOutput {
+    CallOutput {
         end: End::Code(1),
         out: Vec::new(),
         err: b"Access/permission denied".to_vec(),
@@ -329,7 +329,7 @@ impl Cluster {
         agent.carry_out();
     }
 
-    pub(super) fn stage(agent: &Agent<Self>, run: &Planned) -> Stage {
+    pub(super) fn stage(agent: &Agent<Self>, run: &TaskRun) -> Stage {
         agent.core.run(&run.token).unwrap().stage.clone()
     }
 }
@@ -472,7 +472,7 @@ async fn a_request_about_a_run_that_is_over_keeps_no_neromum() {
     cluster.ring_at_scheduler(run.token);
     let submissions = cluster.submissions.values_mut();
     for one in submissions {
-        one.standing = Standing::Refused("no such partition".to_owned());
+        one.standing = SubmissionState::Refused("no such partition".to_owned());
     }
     let ids: Vec<SubmissionId> = agent.driver.submissions.keys().copied().collect();
     ids.iter()
@@ -489,7 +489,7 @@ impl Cluster {
             r#"{{"jobs": [{{"name": "by hand", "job_id": 7, "job_state": "{state}", "user_id": 0,
             "submit_time": {submitted_s}, "start_time": 2000, "batch_host": "n1"}}]}}"#
         );
-        let said = vec![Said {
+        let said = vec![CallOutput {
             end: End::Code(0),
             out: out.into_bytes(),
             err: Vec::new(),
@@ -535,7 +535,7 @@ async fn an_adopted_job_is_cancelled_and_a_later_job_of_its_number_is_not() {
             let (agent, _boxes) = node.agent();
             let cluster = &agent.driver;
             let one = cluster.submissions.values().next().unwrap();
-            assert_eq!(one.standing, Standing::Accepted(JobId(7)));
+            assert_eq!(one.standing, SubmissionState::Accepted(JobId(7)));
             assert!(matches!(
                 Cluster::stage(&agent, &run),
                 Stage::Submitted { .. }

@@ -13,7 +13,7 @@ use super::*;
 /// A submission of one run, and what was told about it so far.
 struct Scene {
     node: Node,
-    run: Planned,
+    run: TaskRun,
     agent: Agent<Cluster>,
     boxes: Mailboxes<ClusterResult>,
     claim: Option<Segment>,
@@ -321,7 +321,7 @@ fn answers() -> Vec<Named> {
         }),
         now("answers: no fork", |scene| {
             let id = scene.submission().id;
-            let said = Said {
+            let said = CallOutput {
                 end: End::NotExecuted("no fork".to_owned()),
                 out: Vec::new(),
                 err: Vec::new(),
@@ -442,7 +442,7 @@ impl Scene {
         if let Some(one) = submissions.values().next() {
             let task = &one.tasks[0];
             let standing = match &one.standing {
-                Standing::InDoubt(doubt) => format!(
+                SubmissionState::InDoubt(doubt) => format!(
                     "in doubt, {} calls, {}, {:?}",
                     doubt.calls,
                     doubt.missed_ms.map_or("not missed", |_| "missed"),
@@ -532,8 +532,8 @@ impl Scene {
     }
 }
 
-fn said(code: i32, out: &str, err: &str) -> Said {
-    Said {
+fn said(code: i32, out: &str, err: &str) -> CallOutput {
+    CallOutput {
         end: End::Code(code),
         out: out.as_bytes().to_vec(),
         err: err.as_bytes().to_vec(),

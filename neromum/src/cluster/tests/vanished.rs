@@ -19,7 +19,7 @@ pub(super) fn stood_still(path: &std::path::Path, ago: Duration) {
 /// A run in a submission whose task no listing shows any more.
 struct Lost {
     node: Node,
-    run: Planned,
+    run: TaskRun,
     files: Files,
     agent: Agent<Cluster>,
     _boxes: Mailboxes<ClusterResult>,
@@ -56,7 +56,7 @@ impl Lost {
     fn is_over(&mut self) {
         let cluster = &mut self.agent.driver;
         for submission in cluster.submissions.values_mut() {
-            submission.tasks[0].seen = Presence::Gone(Some(Ended::HostFailure));
+            submission.tasks[0].seen = Presence::Gone(Some(SchedulerEnd::HostFailure));
             submission.tasks[0].over = true;
         }
         self.agent.look_and_decide(self.run.token, 1);
@@ -85,7 +85,7 @@ impl Lost {
             &mut self.agent,
             CommandAnswers {
                 ask,
-                said: vec![Said {
+                said: vec![CallOutput {
                     end: End::Code(0),
                     out: text.into_bytes(),
                     err: Vec::new(),
@@ -131,7 +131,7 @@ async fn a_job_that_failed_without_a_word_is_submitted_again_and_one_with_words_
         std::fs::write(lost.files.folder().join("0.scheduler"), said).unwrap();
         let cluster = &mut lost.agent.driver;
         for submission in cluster.submissions.values_mut() {
-            submission.tasks[0].seen = Presence::Gone(Some(Ended::Failed));
+            submission.tasks[0].seen = Presence::Gone(Some(SchedulerEnd::Failed));
         }
         Cluster::have_vanished(&mut lost.agent, &[lost.run.token]);
         lost.agent.carry_out();
@@ -166,9 +166,9 @@ async fn a_start_whose_submission_the_leader_has_forgotten_launches_nothing() {
 /// Three tasks that are over by this word of the scheduler, of which the second has a
 /// start that lives.
 fn three_of_which_one_lives(
-    how: Option<Ended>,
+    how: Option<SchedulerEnd>,
 ) -> (
-    [Planned; 3],
+    [TaskRun; 3],
     Agent<Cluster>,
     (Node, Mailboxes<ClusterResult>),
 ) {
@@ -187,7 +187,8 @@ fn three_of_which_one_lives(
 
 #[tokio::test]
 async fn tasks_cancelled_together_are_given_up_but_for_one_whose_start_lives() {
-    let (runs, mut agent, _node) = three_of_which_one_lives(Some(Ended::Cancelled { by: Some(0) }));
+    let (runs, mut agent, _node) =
+        three_of_which_one_lives(Some(SchedulerEnd::Cancelled { by: Some(0) }));
     Cluster::have_vanished(&mut agent, &runs.map(|run| run.token));
     agent.carry_out();
     assert_eq!(Cluster::stage(&agent, &runs[0]), Stage::TakenAway);
@@ -202,7 +203,7 @@ async fn tasks_cancelled_together_are_given_up_but_for_one_whose_start_lives() {
 
 #[tokio::test]
 async fn the_accounting_is_asked_once_who_cancelled_a_job_before_its_end_is_told() {
-    let by = |by| Some(Ended::Cancelled { by });
+    let by = |by| Some(SchedulerEnd::Cancelled { by });
     for (rows, told) in [
         (
             "7_0|7_0|CANCELLED by 4294967294|0:0|NAME\n",
@@ -224,7 +225,7 @@ async fn the_accounting_is_asked_once_who_cancelled_a_job_before_its_end_is_told
         let (Ask::Ends(ids), _) = Cluster::ends_to_ask(&mut agent).unwrap() else {
             panic!("no question about ends");
         };
-        let said = Said {
+        let said = CallOutput {
             end: End::Code(0),
             out: rows.replace("NAME", &node.name.borrow()).into_bytes(),
             err: Vec::new(),
@@ -267,7 +268,7 @@ async fn a_claim_is_withheld_from_a_frozen_start_that_was_about_to_launch() {
     let decision = decide(
         &facts,
         ProcessLives::UNKNOWN,
-        Tracking::Nobody,
+        TrackingState::Nobody,
         Origin::Elsewhere,
     );
     assert_eq!(decision, Decision::LaunchNext);
@@ -404,7 +405,7 @@ async fn a_start_that_claims_after_its_task_was_found_over_keeps_its_run() {
 #[tokio::test]
 async fn a_run_whose_job_failed_before_it_began_stays_refused_after_a_restart() {
     for is_compacted in [false, true] {
-        let (runs, mut agent, (node, boxes)) = three_of_which_one_lives(Some(Ended::Failed));
+        let (runs, mut agent, (node, boxes)) = three_of_which_one_lives(Some(SchedulerEnd::Failed));
         for submission in agent.driver.submissions.values() {
             // Without a word of them, jobs are made again.
             for log in ["0.scheduler", "1.scheduler", "2.scheduler"] {
@@ -435,7 +436,7 @@ async fn a_run_whose_job_failed_before_it_began_stays_refused_after_a_restart() 
 
 #[tokio::test]
 async fn a_run_that_its_task_left_paused_waits_here_and_goes_again_after_a_resume() {
-    for how in [Some(Ended::Failed), None] {
+    for how in [Some(SchedulerEnd::Failed), None] {
         let mut lost = Lost::new();
         let token = lost.run.token;
         lost.agent.core.set_paused(token, true);
@@ -499,7 +500,7 @@ async fn a_task_that_may_have_been_cancelled_while_the_answer_took_long_waits_fo
 
 #[tokio::test]
 async fn a_user_of_a_directory_who_cancelled_a_job_is_named() {
-    let by = Some(Ended::Cancelled {
+    let by = Some(SchedulerEnd::Cancelled {
         by: Some(4_000_000),
     });
     let (_, mut agent, _node) = three_of_which_one_lives(by);

@@ -7,13 +7,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use nero_cluster::lifecycle::Standing;
-use nero_cluster::submission::{Files, News, Planned};
+use nero_cluster::lifecycle::SubmissionState;
+use nero_cluster::submission::{Files, News, TaskRun};
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken, SubmissionId};
 use nero_node::agent::{Mailboxes, timers};
 use nero_node::runs::segments;
-use nero_warden::{Accounting, Call, End, JobName, Said, Site};
+use nero_warden::{AccountingAccess, Call, CallOutput, End, JobName, Site};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -47,7 +47,7 @@ struct QueuedJob {
     late: Duration,
     arrives: Instant,
     began: bool,
-    over: Option<Over>,
+    over: Option<JobEnd>,
     is_forgotten: bool,
     /// Whether another job of its submission was called for before.
     is_copy: bool,
@@ -56,7 +56,7 @@ struct QueuedJob {
 
 /// The end of a job.
 #[derive(Clone, Copy, Debug)]
-struct Over {
+struct JobEnd {
     at: Instant,
     state: &'static str,
 }
@@ -64,7 +64,7 @@ struct Over {
 impl QueuedJob {
     fn end(&mut self, state: &'static str) {
         let at = Instant::now();
-        self.over.get_or_insert(Over { at, state });
+        self.over.get_or_insert(JobEnd { at, state });
     }
 
     fn is_listed(&self) -> bool {
@@ -99,9 +99,9 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(seed: u64, runs: u32, without: Option<Guard>) -> (Rc<Self>, Vec<Planned>) {
+    pub fn new(seed: u64, runs: u32, without: Option<Guard>) -> (Rc<Self>, Vec<TaskRun>) {
         let node = Node::new();
-        let runs: Vec<Planned> = (1..=runs).map(planned).collect();
+        let runs: Vec<TaskRun> = (1..=runs).map(planned).collect();
         for run in &runs {
             // Each asks for something else, so that each is a submission of its own.
             node.wait_with(run, u64::from(run.id.number) << 20);
@@ -216,7 +216,7 @@ impl World {
         ask: &Ask,
         calls: &[Call],
         name: Option<JobName>,
-    ) -> Vec<Said> {
+    ) -> Vec<CallOutput> {
         sleep(self.dice.seconds(2)).await;
         if self.is_down() {
             let why = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)";
@@ -236,7 +236,7 @@ impl World {
     }
 
     /// A call: accepted and told, accepted and not told, on its way for long, or lost.
-    fn call(self: &Rc<Self>, id: SubmissionId, name: JobName) -> Said {
+    fn call(self: &Rc<Self>, id: SubmissionId, name: JobName) -> CallOutput {
         let way = self.dice.next() % 10;
         let late = match way {
             0..=2 => self.dice.seconds(400),
@@ -366,11 +366,13 @@ impl World {
 /// The neromums.
 impl World {
     /// One neromum after the other leads, until every run has ended.
-    pub async fn lead(self: Rc<Self>, runs: &[Planned]) {
+    pub async fn lead(self: Rc<Self>, runs: &[TaskRun]) {
         let ledger = self.node.paths().mum().join("ledger");
         loop {
             self.count(|counts| counts.leaders += 1);
-            let unsynced = self.lacks(Guard::SyncedLedger).then(|| Saved::of(&ledger));
+            let unsynced = self
+                .lacks(Guard::SyncedLedger)
+                .then(|| SavedFolder::of(&ledger));
             let (mut agent, mut boxes) = self.node.agent();
             let was_killed = self.leads(&mut agent, &mut boxes, runs).await;
             if !was_killed {
@@ -388,7 +390,7 @@ impl World {
         self: &Rc<Self>,
         agent: &mut Agent<Cluster>,
         boxes: &mut Mailboxes<ClusterResult>,
-        runs: &[Planned],
+        runs: &[TaskRun],
     ) -> bool {
         while self.began.elapsed() < LONGEST && !self.are_told(agent, runs) {
             if self.was_cut_short() {
@@ -425,7 +427,7 @@ impl World {
     }
 
     /// Notes the ends that the leader tells; whether that are all.
-    fn are_told(&self, agent: &Agent<Cluster>, runs: &[Planned]) -> bool {
+    fn are_told(&self, agent: &Agent<Cluster>, runs: &[TaskRun]) -> bool {
         let mut are_all = true;
         for run in runs {
             let seen = self.seen(run.id);
@@ -478,7 +480,7 @@ impl World {
             }
             Some(Guard::TwoListings) => {
                 for submission in submissions {
-                    if let Standing::InDoubt(doubt) = &mut submission.standing {
+                    if let SubmissionState::InDoubt(doubt) = &mut submission.standing {
                         doubt.apart_ms = 0;
                     }
                 }
@@ -511,7 +513,7 @@ impl World {
         let said = match &ask {
             Ask::Site => {
                 let absent = Site {
-                    accounting: Accounting::Absent,
+                    accounting: AccountingAccess::Absent,
                     ..Site::default()
                 };
                 site = Some(Ok(Arc::new(absent)));
@@ -553,9 +555,9 @@ impl World {
 }
 
 /// The files of a folder.
-struct Saved(Vec<(PathBuf, Vec<u8>)>);
+struct SavedFolder(Vec<(PathBuf, Vec<u8>)>);
 
-impl Saved {
+impl SavedFolder {
     fn of(folder: &std::path::Path) -> Self {
         let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let files = files.map(|file| file.path());
@@ -575,8 +577,8 @@ impl Saved {
     }
 }
 
-fn said(code: i32, out: &str, err: &str) -> Said {
-    Said {
+fn said(code: i32, out: &str, err: &str) -> CallOutput {
+    CallOutput {
         end: End::Code(code),
         out: out.as_bytes().to_vec(),
         err: err.as_bytes().to_vec(),

@@ -10,10 +10,10 @@ use std::borrow::Cow;
 
 use regex::bytes::Regex;
 
-use crate::job::{JobName, Known, Listed, Queue, Record, State};
+use crate::job::{JobName, Known, Queue, QueueRow, Record, State};
 use crate::order::{Order, OrderError};
-use crate::site::Accounting;
-use crate::{Call, Kind, Said, Site, SubmissionResult, Unreadable, Warden};
+use crate::site::AccountingAccess;
+use crate::{Call, CallOutput, Kind, Site, SubmissionResult, Unreadable, Warden};
 
 pub use recipe::{Recipe, RecipeError, WordValue};
 use template::Template;
@@ -246,12 +246,12 @@ impl Warden for Generic {
         self.queue_calls(&[])
     }
 
-    fn read_site(&self, said: &[Said]) -> Result<Site, Unreadable> {
+    fn read_site(&self, said: &[CallOutput]) -> Result<Site, Unreadable> {
         self.read_queue(said, &[])?;
         let array = self.array.as_ref();
         Ok(Site {
             array_index_end: array.map(|array| u64::from(array.max) + 1),
-            accounting: Accounting::Absent,
+            accounting: AccountingAccess::Absent,
             ..Site::default()
         })
     }
@@ -264,7 +264,7 @@ impl Warden for Generic {
         submit::call(self, order, script)
     }
 
-    fn read_submit(&self, said: &Said) -> SubmissionResult {
+    fn read_submit(&self, said: &CallOutput) -> SubmissionResult {
         submit::read(self, said)
     }
 
@@ -272,14 +272,14 @@ impl Warden for Generic {
         vec![call(&self.list, |name| with_user(name, |_| None))]
     }
 
-    fn read_queue(&self, said: &[Said], known: &[Known<'_>]) -> Result<Queue, Unreadable> {
+    fn read_queue(&self, said: &[CallOutput], known: &[Known<'_>]) -> Result<Queue, Unreadable> {
         match said {
             [said] => queue::read(self, said, known),
             _ => Err(Unreadable::odd(self.program(), "an answer is missing")),
         }
     }
 
-    fn unread_lines(&self, said: &[Said]) -> Vec<String> {
+    fn unread_lines(&self, said: &[CallOutput]) -> Vec<String> {
         said.iter()
             .flat_map(|said| queue::unread(self, said))
             .collect()
@@ -289,23 +289,23 @@ impl Warden for Generic {
         Vec::new()
     }
 
-    fn read_ends(&self, _: &[Said], _: &[&JobName]) -> Result<Vec<Record>, Unreadable> {
+    fn read_ends(&self, _: &[CallOutput], _: &[&JobName]) -> Result<Vec<Record>, Unreadable> {
         Ok(Vec::new())
     }
 
-    fn cancel_call(&self, seen: &Listed, task: Option<u32>) -> Call {
+    fn cancel_call(&self, seen: &QueueRow, task: Option<u32>) -> Call {
         submit::about(self, &self.cancel, seen, task)
     }
 
-    fn hold_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+    fn hold_calls(&self, seen: &[(&QueueRow, Option<u32>)]) -> Vec<Call> {
         submit::about_each(self, &self.hold, seen)
     }
 
-    fn release_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+    fn release_calls(&self, seen: &[(&QueueRow, Option<u32>)]) -> Vec<Call> {
         submit::about_each(self, &self.release, seen)
     }
 
-    fn ring_call(&self, _: &[(&Listed, Option<u32>)]) -> Option<Call> {
+    fn ring_call(&self, _: &[(&QueueRow, Option<u32>)]) -> Option<Call> {
         None
     }
 }

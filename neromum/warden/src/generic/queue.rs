@@ -3,8 +3,8 @@
 use regex::bytes::Captures;
 
 use super::{Generic, Recipe, call};
-use crate::job::{Ended, JobId, JobName, Known, Listed, Queue, Reason, State, Tasks};
-use crate::{Call, End, Said, Unreadable, Word};
+use crate::job::{JobId, JobName, Known, Queue, QueueRow, Reason, SchedulerEnd, State, Tasks};
+use crate::{Call, CallOutput, End, Unreadable, Word};
 
 /// Shortest beginning of a name that is taken for it where a scheduler cuts names:
 /// seven random characters.
@@ -28,11 +28,11 @@ pub(super) fn states(recipe: &Recipe) -> Vec<(String, State)> {
         ("states.running", State::Running),
         ("states.suspended", State::Suspended),
         ("states.ending", State::Ending),
-        ("states.ended", State::Ended(Ended::Completed)),
-        ("states.failed", State::Ended(Ended::Failed)),
+        ("states.ended", State::Ended(SchedulerEnd::Completed)),
+        ("states.failed", State::Ended(SchedulerEnd::Failed)),
         (
             "states.cancelled",
-            State::Ended(Ended::Cancelled { by: None }),
+            State::Ended(SchedulerEnd::Cancelled { by: None }),
         ),
     ];
     let each = meanings.into_iter().flat_map(|(group, state)| {
@@ -48,7 +48,7 @@ pub(super) fn states(recipe: &Recipe) -> Vec<(String, State)> {
 /// When the scheduler did not answer.
 pub(super) fn read(
     warden: &Generic,
-    said: &Said,
+    said: &CallOutput,
     known: &[Known<'_>],
 ) -> Result<Queue, Unreadable> {
     let mut queue = Queue {
@@ -75,7 +75,7 @@ pub(super) fn read(
 }
 
 /// The whole answer; `None`: the scheduler told that there is no job.
-fn text(warden: &Generic, said: &Said) -> Result<Option<String>, Unreadable> {
+fn text(warden: &Generic, said: &CallOutput) -> Result<Option<String>, Unreadable> {
     let empty = warden.empty.as_ref();
     let tells = |bytes: &[u8]| empty.is_some_and(|empty| empty.is_match(bytes));
     // The words may stand in a row, or in half of an answer.
@@ -112,7 +112,7 @@ fn program(warden: &Generic) -> String {
 }
 
 /// Lines that no pattern reads, for people.
-pub(super) fn unread(warden: &Generic, said: &Said) -> Vec<String> {
+pub(super) fn unread(warden: &Generic, said: &CallOutput) -> Vec<String> {
     let text = String::from_utf8_lossy(&said.out);
     let is_odd =
         |line: &&str| !line.trim().is_empty() && !warden.row.pattern.is_match(line.as_bytes());
@@ -160,7 +160,7 @@ fn take(warden: &Generic, row: &Captures<'_>, known: &[Known<'_>], queue: &mut Q
         return;
     };
     let first = warden.array.as_ref().map_or(0, |array| array.first);
-    queue.ours.push(Listed {
+    queue.ours.push(QueueRow {
         name,
         job,
         // Some print index 0 for a job without an array.

@@ -4,7 +4,7 @@ use super::template::Template;
 use super::{Generic, call as command, with_user};
 use crate::order::{Order, OrderError};
 use crate::submit::SubmissionResult;
-use crate::{Call, End, JobId, JobName, Listed, Said};
+use crate::{Call, CallOutput, End, JobId, JobName, QueueRow};
 
 /// Characters of a name where a scheduler takes no longer ones.
 const SHORT_CHARS: usize = 15;
@@ -169,7 +169,7 @@ pub(super) fn call(warden: &Generic, order: &Order, script: &str) -> Call {
     call
 }
 
-pub(super) fn read(warden: &Generic, said: &Said) -> SubmissionResult {
+pub(super) fn read(warden: &Generic, said: &CallOutput) -> SubmissionResult {
     let found = warden.id.captures(&said.out);
     let found = found.and_then(|found| found.get(1));
     let id = found.and_then(|id| JobId::read(&String::from_utf8_lossy(id.as_bytes())));
@@ -190,12 +190,12 @@ pub(super) fn read(warden: &Generic, said: &Said) -> SubmissionResult {
 pub(super) fn about_each(
     warden: &Generic,
     words: &[Template],
-    seen: &[(&Listed, Option<u32>)],
+    seen: &[(&QueueRow, Option<u32>)],
 ) -> Vec<Call> {
     if words.is_empty() {
         return Vec::new();
     }
-    let call = |(row, task): &(&Listed, Option<u32>)| about(warden, words, row, *task);
+    let call = |(row, task): &(&QueueRow, Option<u32>)| about(warden, words, row, *task);
     seen.iter().map(call).collect()
 }
 
@@ -203,7 +203,7 @@ pub(super) fn about_each(
 pub(super) fn about(
     warden: &Generic,
     words: &[Template],
-    seen: &Listed,
+    seen: &QueueRow,
     task: Option<u32>,
 ) -> Call {
     let job = seen.job.to_string();

@@ -1,7 +1,7 @@
 //! Ends from `qacct`, which reads one file of all jobs from its beginning.
 
-use crate::job::{Ended, JobId, JobName, Record, State, Tasks};
-use crate::{Call, Said, Unreadable};
+use crate::job::{JobId, JobName, Record, SchedulerEnd, State, Tasks};
+use crate::{Call, CallOutput, Unreadable};
 
 /// Asks for the records of one submission.
 pub fn call(name: &JobName) -> Call {
@@ -14,7 +14,7 @@ pub fn call(name: &JobName) -> Call {
 ///
 /// # Errors
 /// When `qacct` did not answer. That there is no record is an answer.
-pub fn read(said: &Said, name: &JobName) -> Result<Vec<Record>, Unreadable> {
+pub fn read(said: &CallOutput, name: &JobName) -> Result<Vec<Record>, Unreadable> {
     let complaint = said.complaint();
     let has_none = complaint.contains("not found") && complaint.contains(name.as_str());
     // Before the first job of the cluster ends there is no file.
@@ -33,7 +33,7 @@ fn record(block: &str) -> Option<Record> {
     let (failed, code) = (number("failed")?, number("exit_status")?);
     let task = match field("taskid")? {
         "undefined" => None,
-        task => Some(Tasks::one(task.parse().ok()?)),
+        task => Some(Tasks::single(task.parse().ok()?)),
     };
     Some(Record {
         name: JobName::read(field("jobname")?)?,
@@ -60,16 +60,16 @@ pub(super) fn exit(code: u32) -> (u32, u32) {
 }
 
 /// The meaning of `failed`, a number of the shepherd.
-pub(super) fn ended(failed: u32, code: u32) -> Ended {
+pub(super) fn ended(failed: u32, code: u32) -> SchedulerEnd {
     match (failed, code) {
-        (0, 0) => Ended::Completed,
+        (0, 0) => SchedulerEnd::Completed,
         // Migrated, rescheduled, or in error state after exit code 100: the job is
         // still in the queue.
-        (24 | 25 | 30, _) => Ended::Requeued,
-        (37, _) => Ended::TimeLimit,
+        (24 | 25 | 30, _) => SchedulerEnd::Requeued,
+        (37, _) => SchedulerEnd::TimeLimit,
         // Before the job began: prolog, spool folder, user unknown and so on.
-        (1..=21, _) => Ended::HostFailure,
+        (1..=21, _) => SchedulerEnd::HostFailure,
         // 100, "assumedly after job": a signal, as of qdel.
-        (_, _) => Ended::Failed,
+        (_, _) => SchedulerEnd::Failed,
     }
 }

@@ -6,10 +6,12 @@ use std::collections::HashMap;
 use super::accounting::ended;
 use super::state::state;
 use super::xml;
-use crate::adopted::{Adopted, FoundJob, JobRef, NotFound, Sighting, absolute, answer, names_of};
-use crate::job::{JobId, JobName, Listed, State, Tasks};
+use crate::adopted::{
+    AdoptedJobRef, AdoptedJobState, FoundJob, JobRef, NotFound, absolute, answer, names_of,
+};
+use crate::job::{JobId, JobName, QueueRow, State, Tasks};
 use crate::slurm::time::moment;
-use crate::{Call, Said, Unreadable, Word};
+use crate::{Call, CallOutput, Unreadable, Word};
 
 /// The bit of a job's type that makes it an array.
 const ARRAY: u64 = 128;
@@ -52,10 +54,10 @@ fn seconds(text: &str) -> Option<i64> {
 
 /// Reads adopted jobs from the listing and from the details of each.
 pub fn read(
-    said: &[Said],
-    more: &[Said],
-    adopted: &[Adopted<'_>],
-) -> Result<Vec<Sighting>, Unreadable> {
+    said: &[CallOutput],
+    more: &[CallOutput],
+    adopted: &[AdoptedJobRef<'_>],
+) -> Result<Vec<AdoptedJobState>, Unreadable> {
     let details = answer(more, 0, "qstat")?.text(&details_call([]))?;
     let submitted: HashMap<JobId, i64> = parts(&details)
         .filter_map(|(job, part)| Some((job, seconds(leaf(part, "JB_submission_time")?)?)))
@@ -75,8 +77,8 @@ pub fn read(
             continue;
         };
         let host = row.leaf("queue_name").and_then(|text| text.split_once('@'));
-        let sighting = |name: &JobName| Sighting {
-            row: Listed {
+        let sighting = |name: &JobName| AdoptedJobState {
+            row: QueueRow {
                 name: name.clone(),
                 job,
                 tasks: tasks.clone(),
@@ -94,7 +96,7 @@ pub fn read(
 }
 
 /// Reads the answer to [`details_call`] about one job.
-pub fn read_found(said: &[Said], asked: JobRef) -> Result<FoundJob, NotFound> {
+pub fn read_found(said: &[CallOutput], asked: JobRef) -> Result<FoundJob, NotFound> {
     let text = answer(said, 0, "qstat")?.text(&details_call([]))?;
     if !text.trim_end().ends_with("</detailed_job_info>") {
         return if text.contains("<unknown_jobs") {
@@ -183,14 +185,17 @@ pub fn read_found(said: &[Said], asked: JobRef) -> Result<FoundJob, NotFound> {
 }
 
 /// Asks the accounting for one adopted job, and those that had its number before.
-pub fn ends_call(adopted: &Adopted<'_>) -> Call {
+pub fn ends_call(adopted: &AdoptedJobRef<'_>) -> Call {
     let mut call = Call::new("qacct", ["-j"]);
     call.words.push(adopted.job.job.to_string().into());
     call
 }
 
 /// Reads the answers to [`ends_call`], one for each job.
-pub fn read_ends(said: &[Said], adopted: &[Adopted<'_>]) -> Result<Vec<Sighting>, Unreadable> {
+pub fn read_ends(
+    said: &[CallOutput],
+    adopted: &[AdoptedJobRef<'_>],
+) -> Result<Vec<AdoptedJobState>, Unreadable> {
     let mut found = Vec::new();
     for (said, one) in said.iter().zip(adopted) {
         let out = String::from_utf8_lossy(&said.out);
@@ -205,19 +210,19 @@ pub fn read_ends(said: &[Said], adopted: &[Adopted<'_>]) -> Result<Vec<Sighting>
     Ok(found)
 }
 
-fn record(block: &str, one: &Adopted<'_>) -> Option<Sighting> {
+fn record(block: &str, one: &AdoptedJobRef<'_>) -> Option<AdoptedJobState> {
     let field = |key: &str| super::accounting::field(block, key);
     let number = |key: &str| -> Option<u32> { field(key)?.split_whitespace().next()?.parse().ok() };
     let (failed, code) = (number("failed")?, number("exit_status")?);
     let tasks = match field("taskid")? {
         "undefined" => None,
-        task => Some(Tasks::one(task.parse().ok()?)),
+        task => Some(Tasks::single(task.parse().ok()?)),
     };
     let job = JobId::read(field("jobnumber")?)?;
     let submitted_s = date(field("qsub_time")?)?;
     let name = names_of(std::slice::from_ref(one), job, submitted_s, tasks.as_ref()).next()?;
-    Some(Sighting {
-        row: Listed {
+    Some(AdoptedJobState {
+        row: QueueRow {
             name: name.clone(),
             job,
             tasks,

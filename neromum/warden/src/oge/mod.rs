@@ -11,10 +11,10 @@ mod xml;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::adopted::{Adopted, FoundJob, JobRef, NotFound, Sighting};
-use crate::job::{JobId, JobName, Known, Listed, Queue, Record};
+use crate::adopted::{AdoptedJobRef, AdoptedJobState, FoundJob, JobRef, NotFound};
+use crate::job::{JobId, JobName, Known, Queue, QueueRow, Record};
 use crate::order::{Order, OrderError};
-use crate::{Call, GpusPer, Kind, Said, Site, SubmissionResult, Unreadable, Warden};
+use crate::{Call, CallOutput, GpusPer, Kind, Site, SubmissionResult, Unreadable, Warden};
 
 pub use state::state;
 pub use submit::check_options;
@@ -56,7 +56,7 @@ impl Warden for Oge {
         site::calls()
     }
 
-    fn read_site(&self, said: &[Said]) -> Result<Site, Unreadable> {
+    fn read_site(&self, said: &[CallOutput]) -> Result<Site, Unreadable> {
         site::read(said)
     }
 
@@ -73,7 +73,7 @@ impl Warden for Oge {
         submit::call(order, script, self.gpus_per.unwrap_or_default())
     }
 
-    fn read_submit(&self, said: &Said) -> SubmissionResult {
+    fn read_submit(&self, said: &CallOutput) -> SubmissionResult {
         submit::read(said)
     }
 
@@ -81,7 +81,7 @@ impl Warden for Oge {
         vec![queue::call()]
     }
 
-    fn read_queue(&self, said: &[Said], _: &[Known<'_>]) -> Result<Queue, Unreadable> {
+    fn read_queue(&self, said: &[CallOutput], _: &[Known<'_>]) -> Result<Queue, Unreadable> {
         match said {
             [said] => queue::read(said),
             _ => Err(Unreadable::odd("qstat", "an answer is missing")),
@@ -92,7 +92,11 @@ impl Warden for Oge {
         names.iter().map(|name| accounting::call(name)).collect()
     }
 
-    fn read_ends(&self, said: &[Said], names: &[&JobName]) -> Result<Vec<Record>, Unreadable> {
+    fn read_ends(
+        &self,
+        said: &[CallOutput],
+        names: &[&JobName],
+    ) -> Result<Vec<Record>, Unreadable> {
         let each = said.iter().zip(names);
         let each = each.map(|(said, name)| accounting::read(said, name));
         // What one question could not tell, another may.
@@ -103,28 +107,28 @@ impl Warden for Oge {
         }
     }
 
-    fn cancel_call(&self, seen: &Listed, task: Option<u32>) -> Call {
+    fn cancel_call(&self, seen: &QueueRow, task: Option<u32>) -> Call {
         submit::cancel(seen, task)
     }
 
-    fn cancel_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+    fn cancel_calls(&self, seen: &[(&QueueRow, Option<u32>)]) -> Vec<Call> {
         {
             let chunks = seen.chunks(IDS_MAX);
             chunks.map(|seen| submit::of_jobs("qdel", seen)).collect()
         }
     }
 
-    fn hold_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+    fn hold_calls(&self, seen: &[(&QueueRow, Option<u32>)]) -> Vec<Call> {
         let chunks = seen.chunks(IDS_MAX);
         chunks.map(|seen| submit::of_jobs("qhold", seen)).collect()
     }
 
-    fn release_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+    fn release_calls(&self, seen: &[(&QueueRow, Option<u32>)]) -> Vec<Call> {
         let chunks = seen.chunks(IDS_MAX);
         chunks.map(|seen| submit::of_jobs("qrls", seen)).collect()
     }
 
-    fn ring_call(&self, _: &[(&Listed, Option<u32>)]) -> Option<Call> {
+    fn ring_call(&self, _: &[(&QueueRow, Option<u32>)]) -> Option<Call> {
         None
     }
 
@@ -132,36 +136,36 @@ impl Warden for Oge {
         vec![adopted::details_call([job.job])]
     }
 
-    fn read_found(&self, said: &[Said], job: JobRef) -> Result<FoundJob, NotFound> {
+    fn read_found(&self, said: &[CallOutput], job: JobRef) -> Result<FoundJob, NotFound> {
         adopted::read_found(said, job)
     }
 
-    fn adopted_calls(&self, adopted: &[Adopted<'_>]) -> Vec<Call> {
+    fn adopted_calls(&self, adopted: &[AdoptedJobRef<'_>]) -> Vec<Call> {
         vec![adopted::details_call(adopted.iter().map(|one| one.job.job))]
     }
 
     fn read_adopted(
         &self,
-        said: &[Said],
-        more: &[Said],
-        adopted: &[Adopted<'_>],
-    ) -> Result<Vec<Sighting>, Unreadable> {
+        said: &[CallOutput],
+        more: &[CallOutput],
+        adopted: &[AdoptedJobRef<'_>],
+    ) -> Result<Vec<AdoptedJobState>, Unreadable> {
         adopted::read(said, more, adopted)
     }
 
-    fn adopted_ends_calls(&self, adopted: &[Adopted<'_>], _: u64) -> Vec<Call> {
+    fn adopted_ends_calls(&self, adopted: &[AdoptedJobRef<'_>], _: u64) -> Vec<Call> {
         adopted.iter().map(adopted::ends_call).collect()
     }
 
     fn read_adopted_ends(
         &self,
-        said: &[Said],
-        adopted: &[Adopted<'_>],
-    ) -> Result<Vec<Sighting>, Unreadable> {
+        said: &[CallOutput],
+        adopted: &[AdoptedJobRef<'_>],
+    ) -> Result<Vec<AdoptedJobState>, Unreadable> {
         adopted::read_ends(said, adopted)
     }
 
-    fn cancel_adopted_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+    fn cancel_adopted_calls(&self, seen: &[(&QueueRow, Option<u32>)]) -> Vec<Call> {
         self.cancel_calls(seen)
     }
 }

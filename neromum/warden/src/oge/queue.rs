@@ -2,8 +2,8 @@
 
 use super::state::state;
 use super::xml;
-use crate::job::{JobId, JobName, Listed, Queue, Tasks};
-use crate::{Call, Said, Unreadable, Word};
+use crate::job::{JobId, JobName, Queue, QueueRow, Tasks};
+use crate::{Call, CallOutput, Unreadable, Word};
 
 pub fn call() -> Call {
     Call::new("qstat", ["-xml"])
@@ -13,7 +13,7 @@ pub fn call() -> Call {
 ///
 /// # Errors
 /// When Grid Engine did not answer, or its answer was cut.
-pub fn read(said: &Said) -> Result<Queue, Unreadable> {
+pub fn read(said: &CallOutput) -> Result<Queue, Unreadable> {
     let text = said.text(&call())?;
     // Lines around it are those of a wrapper. Such an element lies within another one.
     let (begun, ended) = (text.matches("<job_info"), text.matches("</job_info>"));
@@ -38,7 +38,7 @@ pub fn read(said: &Said) -> Result<Queue, Unreadable> {
             continue;
         };
         let host = row.leaf("queue_name").and_then(|text| text.split_once('@'));
-        queue.ours.push(Listed {
+        queue.ours.push(QueueRow {
             name,
             job,
             tasks,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::xml;
-use crate::{Accounting, Call, GpusPer, Partition, Said, Site, Unreadable, Word};
+use crate::{AccountingAccess, Call, CallOutput, GpusPer, Partition, Site, Unreadable, Word};
 
 /// Tasks of an array where its limit is not told. A site that changed the limit of
 /// 75000 hardly takes less.
@@ -21,7 +21,7 @@ pub(super) fn calls() -> Vec<Call> {
     ]
 }
 
-pub(super) fn read(said: &[Said]) -> Result<Site, Unreadable> {
+pub(super) fn read(said: &[CallOutput]) -> Result<Site, Unreadable> {
     let calls = calls();
     let text = |at: usize| match said.get(at) {
         Some(said) => said.text(&calls[at]),
@@ -30,7 +30,7 @@ pub(super) fn read(said: &[Said]) -> Result<Site, Unreadable> {
     let mut site = Site {
         version: version(&text(0)?),
         // `qacct` reads a file that every installation writes.
-        accounting: Accounting::Present,
+        accounting: AccountingAccess::Present,
         // A job that ended is not listed at all.
         ended_kept_s: Some(0),
         ..Site::default()

@@ -1,14 +1,14 @@
 //! Submitting and cancelling.
 
-use crate::job::Listed;
-use crate::options::{self, OptionError, Refused};
+use crate::job::QueueRow;
+use crate::options::{self, OptionError, RefusedOption};
 use crate::order::{Order, OrderError};
 use crate::submit::SubmissionResult;
-use crate::{Call, End, GpusPer, JobId, Said};
+use crate::{Call, CallOutput, End, GpusPer, JobId};
 
 /// Options of `qsub` that are ours.
 #[rustfmt::skip] // An option is one row.
-const OURS: &[Refused] = &[
+const OURS: &[RefusedOption] = &[
     ("-t -tc", "start several experiments; they become one array"),
     ("-N -ac -dc -sc", "the job's name is how the submission is found again"),
     ("-b -S -C -wd -cwd -shell -@", "`command:` of the experiment says what runs"),
@@ -197,7 +197,7 @@ const REFUSALS: &[&str] = &[
     "unknown resource",
 ];
 
-pub(super) fn read(said: &Said) -> SubmissionResult {
+pub(super) fn read(said: &CallOutput) -> SubmissionResult {
     let out = String::from_utf8_lossy(&said.out);
     // `7`, or `9.1-3:1` of an array. Remarks of the site may stand before it.
     let id = out.lines().last().and_then(|line| {
@@ -222,18 +222,18 @@ pub(super) fn read(said: &Said) -> SubmissionResult {
 }
 
 /// `max_u_jobs` and `max_jobs`: it passes when other jobs end.
-fn is_full(said: &Said) -> bool {
+fn is_full(said: &CallOutput) -> bool {
     is_refusal(said) && said.complaint().contains("jobs are allowed per")
 }
 
-fn is_refusal(said: &Said) -> bool {
+fn is_refusal(said: &CallOutput) -> bool {
     let complaint = said.complaint();
     let reason = complaint.split_once("Unable to run job: ");
     reason.is_some_and(|(_, reason)| REFUSALS.iter().any(|begin| reason.starts_with(begin)))
 }
 
 /// Cancels a job, or one of its tasks, that a listing has just shown with its name.
-pub(super) fn cancel(seen: &Listed, task: Option<u32>) -> Call {
+pub(super) fn cancel(seen: &QueueRow, task: Option<u32>) -> Call {
     let mut call = Call::new("qdel", []);
     call.words.push(seen.job.to_string().into());
     if let Some(task) = task {
@@ -243,7 +243,7 @@ pub(super) fn cancel(seen: &Listed, task: Option<u32>) -> Call {
 }
 
 /// A command about several: `12.3` is a task of an array.
-pub(super) fn of_jobs(program: &'static str, seen: &[(&Listed, Option<u32>)]) -> Call {
+pub(super) fn of_jobs(program: &'static str, seen: &[(&QueueRow, Option<u32>)]) -> Call {
     let mut call = Call::new(program, []);
     call.words.extend(seen.iter().map(|(row, task)| match task {
         Some(task) => format!("{}.{task}", row.job).into(),

@@ -1,8 +1,8 @@
 //! Ends from `sacct`, which a site may not have.
 
 use super::state::state;
-use crate::job::{Ended, JobId, JobName, Record, State, Tasks};
-use crate::{Call, Said, Unreadable};
+use crate::job::{JobId, JobName, Record, SchedulerEnd, State, Tasks};
+use crate::{Call, CallOutput, Unreadable};
 
 /// Fields of a row; the name stands last.
 const FIELDS: &str = "--format=JobIDRaw,JobID,State,ExitCode,JobName";
@@ -31,7 +31,7 @@ pub fn call(names: &[&JobName], since_s: u64) -> Call {
 ///
 /// # Errors
 /// When `sacct` did not answer: it may be absent, or its database may be away.
-pub fn read(said: &Said, names: &[&JobName]) -> Result<Vec<Record>, Unreadable> {
+pub fn read(said: &CallOutput, names: &[&JobName]) -> Result<Vec<Record>, Unreadable> {
     let text = said.text(&Call::new("sacct", []))?;
     let row = |line: &str| -> Option<Record> {
         let fields: Vec<&str> = line.split('|').collect();
@@ -52,11 +52,11 @@ pub fn read(said: &Said, names: &[&JobName]) -> Result<Vec<Record>, Unreadable> 
 }
 
 /// Users who cancelled jobs, by all rows of an answer to [`call`].
-pub fn cancellers(said: &Said) -> Vec<u32> {
+pub fn cancellers(said: &CallOutput) -> Vec<u32> {
     let text = String::from_utf8_lossy(&said.out);
     let fields = text.lines().flat_map(|line| line.split('|'));
     let by = fields.filter_map(|field| match state(field, "") {
-        State::Ended(Ended::Cancelled { by }) => by,
+        State::Ended(SchedulerEnd::Cancelled { by }) => by,
         _ => None,
     });
     by.collect()

@@ -6,9 +6,11 @@ use serde::Deserialize;
 use super::queue::{Number, Words, text_or_none};
 use super::state::state;
 use super::time::moment;
-use crate::adopted::{Adopted, FoundJob, JobRef, NotFound, Sighting, absolute, answer, names_of};
-use crate::job::{JobId, JobName, Listed, State, Tasks};
-use crate::{Call, Said, Unreadable, Word};
+use crate::adopted::{
+    AdoptedJobRef, AdoptedJobState, FoundJob, JobRef, NotFound, absolute, answer, names_of,
+};
+use crate::job::{JobId, JobName, QueueRow, State, Tasks};
+use crate::{Call, CallOutput, Unreadable, Word};
 
 /// Fields of a row where SLURM has no JSON. What people choose stands last.
 const FIELDS: &str = "--format=%A|%F|%K|%T|%r|%B|%V|%S|%e|%U|%u|%j";
@@ -89,7 +91,7 @@ impl JsonJob {
         let array = id(self.array_job_id);
         let tasks = match (array, self.array_task_id.0) {
             (None, _) => None,
-            (Some(_), Some(index)) => Some(Tasks::one(index.try_into().ok()?)),
+            (Some(_), Some(index)) => Some(Tasks::single(index.try_into().ok()?)),
             (Some(_), None) if self.array_task_string.is_empty() => Some(Tasks::default()),
             (Some(_), None) => Some(Tasks::read(&self.array_task_string)?),
         };
@@ -130,14 +132,14 @@ fn exit(value: &serde_json::Value) -> Option<(u32, u32)> {
     Some((number(value.get("return_code")?)?, signal.unwrap_or(0)))
 }
 
-fn json(said: &Said) -> Result<JobList, Unreadable> {
+fn json(said: &CallOutput) -> Result<JobList, Unreadable> {
     let text = said.text(&Call::new("squeue", []))?;
     super::queue::json(&text)
 }
 
-fn sighting(row: &Plain, name: &JobName) -> Sighting {
-    Sighting {
-        row: Listed {
+fn sighting(row: &Plain, name: &JobName) -> AdoptedJobState {
+    AdoptedJobState {
+        row: QueueRow {
             name: name.clone(),
             job: row.job,
             tasks: row.tasks.clone(),
@@ -150,7 +152,7 @@ fn sighting(row: &Plain, name: &JobName) -> Sighting {
     }
 }
 
-fn all(rows: &[Plain], adopted: &[Adopted<'_>]) -> Vec<Sighting> {
+fn all(rows: &[Plain], adopted: &[AdoptedJobRef<'_>]) -> Vec<AdoptedJobState> {
     let of = |row: &Plain| {
         let names = names_of(adopted, row.job, row.submitted_s, row.tasks.as_ref());
         names.map(|name| sighting(row, name)).collect::<Vec<_>>()
@@ -159,7 +161,10 @@ fn all(rows: &[Plain], adopted: &[Adopted<'_>]) -> Vec<Sighting> {
 }
 
 /// Reads adopted jobs from the listing of all jobs of the user.
-pub fn read(said: &[Said], adopted: &[Adopted<'_>]) -> Result<Vec<Sighting>, Unreadable> {
+pub fn read(
+    said: &[CallOutput],
+    adopted: &[AdoptedJobRef<'_>],
+) -> Result<Vec<AdoptedJobState>, Unreadable> {
     let list = json(answer(said, 0, "squeue")?)?;
     let job = |row: &JsonRow| match row {
         JsonRow::Job(job) => job.plain(),
@@ -170,7 +175,7 @@ pub fn read(said: &[Said], adopted: &[Adopted<'_>]) -> Result<Vec<Sighting>, Unr
 }
 
 /// The word that names these jobs.
-fn jobs(adopted: &[Adopted<'_>]) -> String {
+fn jobs(adopted: &[AdoptedJobRef<'_>]) -> String {
     let mut ids: Vec<u64> = adopted.iter().map(|one| one.job.job.0).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -179,18 +184,21 @@ fn jobs(adopted: &[Adopted<'_>]) -> String {
 }
 
 /// Asks for adopted jobs where SLURM has no JSON.
-pub fn plain_call(adopted: &[Adopted<'_>]) -> Call {
+pub fn plain_call(adopted: &[AdoptedJobRef<'_>]) -> Call {
     let mut call = Call::new("squeue", ["--me", "--states=all", "--noheader", FIELDS]);
     call.words.push(jobs(adopted).into());
     call
 }
 
 /// Reads the answer to [`plain_call`].
-pub fn read_plain(said: &[Said], adopted: &[Adopted<'_>]) -> Result<Vec<Sighting>, Unreadable> {
+pub fn read_plain(
+    said: &[CallOutput],
+    adopted: &[AdoptedJobRef<'_>],
+) -> Result<Vec<AdoptedJobState>, Unreadable> {
     Ok(all(&plain_rows(answer(said, 0, "squeue")?)?, adopted))
 }
 
-fn plain_rows(said: &Said) -> Result<Vec<Plain>, Unreadable> {
+fn plain_rows(said: &CallOutput) -> Result<Vec<Plain>, Unreadable> {
     if is_unknown(said) {
         return Ok(Vec::new());
     }
@@ -199,7 +207,7 @@ fn plain_rows(said: &Said) -> Result<Vec<Plain>, Unreadable> {
 }
 
 /// SLURM refuses a question about a single job that it does not know.
-fn is_unknown(said: &Said) -> bool {
+fn is_unknown(said: &CallOutput) -> bool {
     said.complaint().contains("Invalid job id")
 }
 
@@ -269,7 +277,7 @@ pub fn find_calls(job: JobRef, is_plain: bool) -> Vec<Call> {
 }
 
 /// Reads the answer to [`find_calls`].
-pub fn read_found(said: &[Said], job: JobRef) -> Result<FoundJob, NotFound> {
+pub fn read_found(said: &[CallOutput], job: JobRef) -> Result<FoundJob, NotFound> {
     let said = answer(said, 0, "squeue")?;
     if is_unknown(said) {
         return Err(NotFound::Absent);
@@ -285,7 +293,7 @@ pub fn read_found(said: &[Said], job: JobRef) -> Result<FoundJob, NotFound> {
 }
 
 /// Reads the answers where SLURM has no JSON.
-pub fn read_found_plain(said: &[Said], job: JobRef) -> Result<FoundJob, NotFound> {
+pub fn read_found_plain(said: &[CallOutput], job: JobRef) -> Result<FoundJob, NotFound> {
     let rows = plain_rows(answer(said, 0, "squeue")?)?;
     let row = pick(&rows, job, |row| row)?;
     let first = |at: usize| -> Result<String, Unreadable> {
@@ -418,7 +426,7 @@ fn filled(path: &str, row: &Plain, task: Option<u32>) -> Result<String, String> 
 }
 
 /// Asks the accounting for adopted jobs, earlier ones of their numbers included.
-pub fn ends_call(adopted: &[Adopted<'_>], since_s: u64) -> Call {
+pub fn ends_call(adopted: &[AdoptedJobRef<'_>], since_s: u64) -> Call {
     let mut call = Call::new(
         "sacct",
         [
@@ -435,7 +443,10 @@ pub fn ends_call(adopted: &[Adopted<'_>], since_s: u64) -> Call {
 }
 
 /// Reads the answer to [`ends_call`].
-pub fn read_ends(said: &[Said], adopted: &[Adopted<'_>]) -> Result<Vec<Sighting>, Unreadable> {
+pub fn read_ends(
+    said: &[CallOutput],
+    adopted: &[AdoptedJobRef<'_>],
+) -> Result<Vec<AdoptedJobState>, Unreadable> {
     let text = answer(said, 0, "sacct")?.text(&Call::new("sacct", []))?;
     let row = |line: &str| -> Option<Plain> {
         let fields: Vec<&str> = line.split('|').collect();

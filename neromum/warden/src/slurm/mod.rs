@@ -10,10 +10,10 @@ pub mod time;
 
 use std::borrow::Cow;
 
-use crate::adopted::{Adopted, FoundJob, JobRef, NotFound, Sighting};
-use crate::job::{JobName, Known, Listed, Queue, Record};
+use crate::adopted::{AdoptedJobRef, AdoptedJobState, FoundJob, JobRef, NotFound};
+use crate::job::{JobName, Known, Queue, QueueRow, Record};
 use crate::order::{Order, OrderError};
-use crate::{Call, Kind, Said, Site, SubmissionResult, Unreadable, Warden};
+use crate::{Call, CallOutput, Kind, Site, SubmissionResult, Unreadable, Warden};
 
 pub use state::{never_passes, state};
 pub use submit::check_options;
@@ -56,7 +56,7 @@ impl Warden for Slurm {
         site::calls()
     }
 
-    fn read_site(&self, said: &[Said]) -> Result<Site, Unreadable> {
+    fn read_site(&self, said: &[CallOutput]) -> Result<Site, Unreadable> {
         site::read(said)
     }
 
@@ -64,7 +64,7 @@ impl Warden for Slurm {
         vec![site::config_call()]
     }
 
-    fn read_uptime(&self, said: &[Said]) -> Result<Option<u64>, Unreadable> {
+    fn read_uptime(&self, said: &[CallOutput]) -> Result<Option<u64>, Unreadable> {
         match said {
             [said] => site::read_uptime(said),
             _ => Err(Unreadable::odd("scontrol", "an answer is missing")),
@@ -79,7 +79,7 @@ impl Warden for Slurm {
         submit::call(order, script)
     }
 
-    fn read_submit(&self, said: &Said) -> SubmissionResult {
+    fn read_submit(&self, said: &CallOutput) -> SubmissionResult {
         submit::read(said)
     }
 
@@ -91,7 +91,7 @@ impl Warden for Slurm {
         }
     }
 
-    fn read_queue(&self, said: &[Said], known: &[Known<'_>]) -> Result<Queue, Unreadable> {
+    fn read_queue(&self, said: &[CallOutput], known: &[Known<'_>]) -> Result<Queue, Unreadable> {
         match (self.is_plain, said) {
             (true, said) => {
                 let names: Vec<&JobName> = known.iter().map(|one| one.name).collect();
@@ -106,15 +106,15 @@ impl Warden for Slurm {
         vec![queue::count_call()]
     }
 
-    fn read_count(&self, said: &[Said]) -> Result<u64, Unreadable> {
+    fn read_count(&self, said: &[CallOutput]) -> Result<u64, Unreadable> {
         match said {
             [said] => queue::read_count(said),
             _ => Err(Unreadable::odd("squeue", "an answer is missing")),
         }
     }
 
-    fn without_json(&self, said: &[Said]) -> Option<std::sync::Arc<dyn Warden>> {
-        let lacks_it = |said: &Said| {
+    fn without_json(&self, said: &[CallOutput]) -> Option<std::sync::Arc<dyn Warden>> {
+        let lacks_it = |said: &CallOutput| {
             let refused = matches!(said.end, crate::End::Code(code) if code != 0);
             refused && said.complaint().to_lowercase().contains("json")
         };
@@ -126,29 +126,33 @@ impl Warden for Slurm {
         vec![accounting::call(names, since_s)]
     }
 
-    fn read_ends(&self, said: &[Said], names: &[&JobName]) -> Result<Vec<Record>, Unreadable> {
+    fn read_ends(
+        &self,
+        said: &[CallOutput],
+        names: &[&JobName],
+    ) -> Result<Vec<Record>, Unreadable> {
         match said {
             [said] => accounting::read(said, names),
             _ => Err(Unreadable::odd("sacct", "an answer is missing")),
         }
     }
 
-    fn cancellers(&self, said: &[Said]) -> Vec<u32> {
+    fn cancellers(&self, said: &[CallOutput]) -> Vec<u32> {
         said.iter().flat_map(accounting::cancellers).collect()
     }
 
-    fn cancel_call(&self, seen: &Listed, task: Option<u32>) -> Call {
+    fn cancel_call(&self, seen: &QueueRow, task: Option<u32>) -> Call {
         submit::cancel(seen, task)
     }
 
-    fn cancel_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+    fn cancel_calls(&self, seen: &[(&QueueRow, Option<u32>)]) -> Vec<Call> {
         match seen {
             [(row, task)] => vec![submit::cancel(row, *task)],
             all => all.chunks(IDS_MAX).map(submit::cancel_all).collect(),
         }
     }
 
-    fn cancel_waiting_calls(&self, seen: &[&Listed]) -> Vec<Call> {
+    fn cancel_waiting_calls(&self, seen: &[&QueueRow]) -> Vec<Call> {
         let whole: Vec<_> = seen.iter().map(|row| (*row, None)).collect();
         let chunks = whole.chunks(IDS_MAX).map(submit::cancel_all);
         chunks
@@ -159,19 +163,19 @@ impl Warden for Slurm {
             .collect()
     }
 
-    fn hold_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+    fn hold_calls(&self, seen: &[(&QueueRow, Option<u32>)]) -> Vec<Call> {
         let chunks = seen.chunks(IDS_MAX);
         chunks.map(|seen| submit::control("uhold", seen)).collect()
     }
 
-    fn release_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+    fn release_calls(&self, seen: &[(&QueueRow, Option<u32>)]) -> Vec<Call> {
         let chunks = seen.chunks(IDS_MAX);
         chunks
             .map(|seen| submit::control("release", seen))
             .collect()
     }
 
-    fn ring_call(&self, seen: &[(&Listed, Option<u32>)]) -> Option<Call> {
+    fn ring_call(&self, seen: &[(&QueueRow, Option<u32>)]) -> Option<Call> {
         (!seen.is_empty()).then(|| submit::ring(seen))
     }
 
@@ -179,7 +183,7 @@ impl Warden for Slurm {
         adopted::find_calls(job, self.is_plain)
     }
 
-    fn read_found(&self, said: &[Said], job: JobRef) -> Result<FoundJob, NotFound> {
+    fn read_found(&self, said: &[CallOutput], job: JobRef) -> Result<FoundJob, NotFound> {
         if self.is_plain {
             adopted::read_found_plain(said, job)
         } else {
@@ -187,7 +191,7 @@ impl Warden for Slurm {
         }
     }
 
-    fn adopted_calls(&self, adopted: &[Adopted<'_>]) -> Vec<Call> {
+    fn adopted_calls(&self, adopted: &[AdoptedJobRef<'_>]) -> Vec<Call> {
         if self.is_plain {
             vec![adopted::plain_call(adopted)]
         } else {
@@ -197,10 +201,10 @@ impl Warden for Slurm {
 
     fn read_adopted(
         &self,
-        said: &[Said],
-        more: &[Said],
-        adopted: &[Adopted<'_>],
-    ) -> Result<Vec<Sighting>, Unreadable> {
+        said: &[CallOutput],
+        more: &[CallOutput],
+        adopted: &[AdoptedJobRef<'_>],
+    ) -> Result<Vec<AdoptedJobState>, Unreadable> {
         if self.is_plain {
             adopted::read_plain(more, adopted)
         } else {
@@ -208,19 +212,19 @@ impl Warden for Slurm {
         }
     }
 
-    fn adopted_ends_calls(&self, adopted: &[Adopted<'_>], since_s: u64) -> Vec<Call> {
+    fn adopted_ends_calls(&self, adopted: &[AdoptedJobRef<'_>], since_s: u64) -> Vec<Call> {
         vec![adopted::ends_call(adopted, since_s)]
     }
 
     fn read_adopted_ends(
         &self,
-        said: &[Said],
-        adopted: &[Adopted<'_>],
-    ) -> Result<Vec<Sighting>, Unreadable> {
+        said: &[CallOutput],
+        adopted: &[AdoptedJobRef<'_>],
+    ) -> Result<Vec<AdoptedJobState>, Unreadable> {
         adopted::read_ends(said, adopted)
     }
 
-    fn cancel_adopted_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+    fn cancel_adopted_calls(&self, seen: &[(&QueueRow, Option<u32>)]) -> Vec<Call> {
         seen.chunks(IDS_MAX).map(submit::cancel_all).collect()
     }
 }

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny};
 
 use super::state::state;
-use crate::job::{Ended, JobId, JobName, Listed, Queue, State, Tasks};
-use crate::{Call, Said, Unreadable, Word};
+use crate::job::{JobId, JobName, Queue, QueueRow, SchedulerEnd, State, Tasks};
+use crate::{Call, CallOutput, Unreadable, Word};
 
 /// Fields of a row of [`plain_calls`]. No field but the name contains what people
 /// choose.
@@ -52,7 +52,7 @@ pub fn count_call() -> Call {
 ///
 /// # Errors
 /// When SLURM did not answer.
-pub fn read_count(said: &Said) -> Result<u64, Unreadable> {
+pub fn read_count(said: &CallOutput) -> Result<u64, Unreadable> {
     let text = said.text(&count_call())?;
     let count = |line: &str| Tasks::read(line.trim()).map_or(1, |tasks| tasks.count());
     Ok(text.lines().map(count).sum())
@@ -146,7 +146,7 @@ impl Words {
                 // A job that is requeued or completing has not ended, whatever the
                 // base state says.
                 let ending = states().find(|state| *state == State::Ending);
-                let again = states().find(|state| *state == State::Ended(Ended::Requeued));
+                let again = states().find(|state| *state == State::Ended(SchedulerEnd::Requeued));
                 let first = states().next();
                 // A flag tells more about a job that runs or waits than its base state.
                 let live = matches!(first, Some(State::Running | State::Waiting(_)));
@@ -190,7 +190,7 @@ pub(super) fn json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, Unre
 ///
 /// # Errors
 /// When SLURM did not answer, or not in JSON.
-pub fn read(said: &Said) -> Result<Queue, Unreadable> {
+pub fn read(said: &CallOutput) -> Result<Queue, Unreadable> {
     let text = said.text(&call())?;
     let answer: JobList = json(&text)?;
     let mut queue = Queue::default();
@@ -215,7 +215,7 @@ fn add(queue: &mut Queue, job: &Job) {
     let tasks = match (array, job.array_task_id.0) {
         (None, _) => Ok(None),
         (Some(_), Some(index)) => u32::try_from(index)
-            .map(|i| Some(Tasks::one(i)))
+            .map(|i| Some(Tasks::single(i)))
             .map_err(drop),
         // An array of which no task waits any more, and the last ones were cancelled.
         (Some(_), None) if job.array_task_string.is_empty() => Ok(Some(Tasks::default())),
@@ -237,7 +237,7 @@ fn add(queue: &mut Queue, job: &Job) {
     if matches!(state, State::Ended(_)) {
         queue.kept += tasks.as_ref().map_or(1, Tasks::count);
     }
-    queue.ours.push(Listed {
+    queue.ours.push(QueueRow {
         name,
         job: JobId(id),
         tasks,
@@ -251,7 +251,7 @@ fn add(queue: &mut Queue, job: &Job) {
 ///
 /// # Errors
 /// When SLURM did not answer.
-pub fn read_plain(said: &[Said], names: &[&JobName]) -> Result<Queue, Unreadable> {
+pub fn read_plain(said: &[CallOutput], names: &[&JobName]) -> Result<Queue, Unreadable> {
     let calls = plain_calls(names);
     let Some((all, ours)) = said
         .split_last()
@@ -293,7 +293,7 @@ pub fn read_plain(said: &[Said], names: &[&JobName]) -> Result<Queue, Unreadable
     Ok(queue)
 }
 
-fn row(line: &str) -> Option<Listed> {
+fn row(line: &str) -> Option<QueueRow> {
     let fields: Vec<&str> = line.split('|').collect();
     let [job, task, word, reason, host, name] = fields[..] else {
         return None;
@@ -302,7 +302,7 @@ fn row(line: &str) -> Option<Listed> {
         "N/A" => None,
         list => Some(Tasks::read(list)?),
     };
-    Some(Listed {
+    Some(QueueRow {
         name: JobName::read(name)?,
         job: JobId::read(job)?,
         tasks,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::time;
-use crate::{Accounting, Call, Gpus, Partition, Said, Site, Unreadable, Word};
+use crate::{AccountingAccess, Call, CallOutput, Gpus, Partition, Site, Unreadable, Word};
 
 /// Fields of a row of `sinfo`: partition, number of hosts, CPUs, memory in MB,
 /// generic resources, state of the partition.
@@ -23,13 +23,13 @@ pub(super) fn config_call() -> Call {
 }
 
 /// How long the controller has been up, by the answer to [`config_call`].
-pub(super) fn read_uptime(said: &Said) -> Result<Option<u64>, Unreadable> {
+pub(super) fn read_uptime(said: &CallOutput) -> Result<Option<u64>, Unreadable> {
     let mut site = Site::default();
     read_config(&mut site, &said.text(&config_call())?)?;
     Ok(site.up_s)
 }
 
-pub(super) fn read(said: &[Said]) -> Result<Site, Unreadable> {
+pub(super) fn read(said: &[CallOutput]) -> Result<Site, Unreadable> {
     let calls = calls();
     let text = |at: usize| match said.get(at) {
         Some(said) => said.text(&calls[at]),
@@ -79,10 +79,10 @@ fn read_config(site: &mut Site, text: &str) -> Result<(), Unreadable> {
     let up = now.zip(started).map(|(now, started)| now - started);
     site.up_s = up.and_then(|up| u64::try_from(up).ok());
     site.accounting = match config.get("AccountingStorageType") {
-        None => Accounting::Unknown,
+        None => AccountingAccess::Unknown,
         // The first is of versions to 20.11, the second of later ones.
-        Some(&("accounting_storage/none" | "(null)")) => Accounting::Absent,
-        Some(_) => Accounting::Present,
+        Some(&("accounting_storage/none" | "(null)")) => AccountingAccess::Absent,
+        Some(_) => AccountingAccess::Present,
     };
     Ok(())
 }

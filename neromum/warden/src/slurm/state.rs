@@ -1,6 +1,6 @@
 //! Words of SLURM for states and for reasons of waiting.
 
-use crate::job::{Ended, Reason, State};
+use crate::job::{Reason, SchedulerEnd, State};
 
 /// Reasons that no waiting changes, beside those that [`never_passes`] finds by rules.
 const NEVER_PASS: &[&str] = &[
@@ -62,20 +62,20 @@ pub fn state(word: &str, reason: &str) -> State {
         "RUNNING" | "RESIZING" | "SIGNALING" | "UPDATE_DB" | "EXPEDITING" => State::Running,
         "SUSPENDED" | "STOPPED" => State::Suspended,
         "COMPLETING" | "STAGE_OUT" => State::Ending,
-        "COMPLETED" => State::Ended(Ended::Completed),
-        "FAILED" => State::Ended(Ended::Failed),
+        "COMPLETED" => State::Ended(SchedulerEnd::Completed),
+        "FAILED" => State::Ended(SchedulerEnd::Failed),
         "CANCELLED" | "REVOKED" => {
             let by = word.split_once(" by ").and_then(|(_, by)| by.parse().ok());
-            State::Ended(Ended::Cancelled { by })
+            State::Ended(SchedulerEnd::Cancelled { by })
         }
-        "TIMEOUT" | "DEADLINE" => State::Ended(Ended::TimeLimit),
-        "OUT_OF_MEMORY" => State::Ended(Ended::OutOfMemory),
+        "TIMEOUT" | "DEADLINE" => State::Ended(SchedulerEnd::TimeLimit),
+        "OUT_OF_MEMORY" => State::Ended(SchedulerEnd::OutOfMemory),
         "NODE_FAIL" | "BOOT_FAIL" | "LAUNCH_FAILED" | "RECONFIG_FAIL" => {
-            State::Ended(Ended::HostFailure)
+            State::Ended(SchedulerEnd::HostFailure)
         }
-        "PREEMPTED" => State::Ended(Ended::Preempted),
-        "REQUEUED" => State::Ended(Ended::Requeued),
-        _ => State::Unknown(shown(word)),
+        "PREEMPTED" => State::Ended(SchedulerEnd::Preempted),
+        "REQUEUED" => State::Ended(SchedulerEnd::Requeued),
+        _ => State::Unknown(printable(word)),
     }
 }
 
@@ -100,13 +100,13 @@ fn why(reason: &str) -> Reason {
         word => word,
     };
     Reason {
-        word: shown(word),
+        word: printable(word),
         never_passes: never_passes(word),
     }
 }
 
 /// A foreign word, short and printable.
-fn shown(word: &str) -> String {
+fn printable(word: &str) -> String {
     let plain = |c: &char| c.is_ascii_graphic() || *c == ' ';
     word.chars().filter(plain).take(80).collect()
 }

@@ -1,14 +1,14 @@
 //! Submitting and cancelling.
 
 use super::state;
-use crate::options::{self, OptionError, Refused};
+use crate::options::{self, OptionError, RefusedOption};
 use crate::order::{Order, OrderError};
 use crate::submit::SubmissionResult;
-use crate::{Call, End, JobId, Listed, Said};
+use crate::{Call, CallOutput, End, JobId, QueueRow};
 
 /// Options of `sbatch` that are ours.
 #[rustfmt::skip] // An option is one row.
-const OURS: &[Refused] = &[
+const OURS: &[RefusedOption] = &[
     ("--array -a", "start several experiments; they become one array"),
     ("--job-name -J --comment", "the job's name is how the submission is found again"),
     ("--wrap --uid --gid --chdir -D --get-user-env --container",
@@ -244,7 +244,7 @@ const OWN_REFUSALS: &[&str] = &[
     "unrecognized --",
 ];
 
-pub(super) fn read(said: &Said) -> SubmissionResult {
+pub(super) fn read(said: &CallOutput) -> SubmissionResult {
     let out = String::from_utf8_lossy(&said.out);
     let id = out.lines().last().and_then(|line| {
         // `7;cluster` where several clusters share the database.
@@ -263,7 +263,7 @@ pub(super) fn read(said: &Said) -> SubmissionResult {
     }
 }
 
-fn is_full(said: &Said) -> bool {
+fn is_full(said: &CallOutput) -> bool {
     let text = String::from_utf8_lossy(&said.err);
     last_line(&text).and_then(of_controller) == Some(FULL)
 }
@@ -274,7 +274,7 @@ fn names_a_limit_of_one_job(text: &str) -> bool {
     words.any(state::never_passes)
 }
 
-fn is_refusal(said: &Said) -> bool {
+fn is_refusal(said: &CallOutput) -> bool {
     let text = String::from_utf8_lossy(&said.err);
     let Some(last) = last_line(&text) else {
         return false;
@@ -302,7 +302,7 @@ fn of_controller(line: &str) -> Option<&str> {
 /// too, which guards against ids that were reused; but for one of several tasks that
 /// wait in one row it cancels the whole row, so that one goes by its id alone. What
 /// `scancel` answers says nothing.
-pub(super) fn cancel(seen: &Listed, task: Option<u32>) -> Call {
+pub(super) fn cancel(seen: &QueueRow, task: Option<u32>) -> Call {
     let mut call = Call::new("scancel", []);
     let is_one_of_several = seen.tasks.as_ref().is_some_and(|tasks| tasks.count() > 1);
     if task.is_none() || !is_one_of_several {
@@ -313,14 +313,14 @@ pub(super) fn cancel(seen: &Listed, task: Option<u32>) -> Call {
 }
 
 /// Cancels several by their ids alone: `--name` would have to fit all of them.
-pub(super) fn cancel_all(seen: &[(&Listed, Option<u32>)]) -> Call {
+pub(super) fn cancel_all(seen: &[(&QueueRow, Option<u32>)]) -> Call {
     let mut call = Call::new("scancel", []);
     call.words
         .extend(seen.iter().map(|(row, task)| id(row, *task)));
     call
 }
 
-fn id(row: &Listed, task: Option<u32>) -> std::borrow::Cow<'static, str> {
+fn id(row: &QueueRow, task: Option<u32>) -> std::borrow::Cow<'static, str> {
     match task {
         Some(task) => format!("{}_{task}", row.job).into(),
         None => row.job.to_string().into(),
@@ -328,7 +328,7 @@ fn id(row: &Listed, task: Option<u32>) -> std::borrow::Cow<'static, str> {
 }
 
 /// A word of `scontrol` about jobs, or tasks of them.
-pub(super) fn control(word: &'static str, seen: &[(&Listed, Option<u32>)]) -> Call {
+pub(super) fn control(word: &'static str, seen: &[(&QueueRow, Option<u32>)]) -> Call {
     let mut call = Call::new("scontrol", [word]);
     let ids: Vec<_> = seen.iter().map(|(row, task)| id(row, *task)).collect();
     call.words.push(ids.join(",").into());
@@ -337,7 +337,7 @@ pub(super) fn control(word: &'static str, seen: &[(&Listed, Option<u32>)]) -> Ca
 
 /// Signals the batch tasks alone: `neromum job`, which looks into the control folders
 /// of its runs.
-pub(super) fn ring(seen: &[(&Listed, Option<u32>)]) -> Call {
+pub(super) fn ring(seen: &[(&QueueRow, Option<u32>)]) -> Call {
     let mut call = Call::new("scancel", ["--batch", "--signal=USR1"]);
     call.words
         .extend(seen.iter().map(|(row, task)| id(row, *task)));

@@ -3,7 +3,8 @@
 use nero_warden::oge::Oge;
 use nero_warden::slurm::Slurm;
 use nero_warden::{
-    Adopted, End, Ended, JobId, JobName, JobRef, NotFound, Said, Sighting, State, Warden,
+    AdoptedJobRef, AdoptedJobState, CallOutput, End, JobId, JobName, JobRef, NotFound,
+    SchedulerEnd, State, Warden,
 };
 
 use crate::recorded;
@@ -25,8 +26,8 @@ fn job(job: u64, task: Option<u32>) -> JobRef {
     }
 }
 
-fn adopted(name: &JobName, job: JobRef, submitted_s: i64) -> Adopted<'_> {
-    Adopted {
+fn adopted(name: &JobName, job: JobRef, submitted_s: i64) -> AdoptedJobRef<'_> {
+    AdoptedJobRef {
         name,
         job,
         submitted_s,
@@ -35,8 +36,8 @@ fn adopted(name: &JobName, job: JobRef, submitted_s: i64) -> Adopted<'_> {
 
 /// The only sighting of a submission.
 #[track_caller]
-fn only<'a>(all: &'a [Sighting], name: &JobName) -> &'a Sighting {
-    let found: Vec<&Sighting> = all.iter().filter(|one| one.row.name == *name).collect();
+fn only<'a>(all: &'a [AdoptedJobState], name: &JobName) -> &'a AdoptedJobState {
+    let found: Vec<&AdoptedJobState> = all.iter().filter(|one| one.row.name == *name).collect();
     assert_eq!(found.len(), 1, "{all:?}");
     found[0]
 }
@@ -70,7 +71,7 @@ fn jobs_of_slurm_are_seen_with_their_times_and_codes() {
         let one = only(seen, &waits);
         assert!(matches!(one.row.state, State::Waiting(_)) && !one.began());
         let one = only(seen, &fails);
-        assert_eq!(one.row.state, State::Ended(Ended::Failed));
+        assert_eq!(one.row.state, State::Ended(SchedulerEnd::Failed));
         assert_eq!(one.ended_s, Some(SLURM_S));
     }
     assert_eq!(only(&seen, &fails).exit, Some((3, 0)));
@@ -102,7 +103,7 @@ fn a_job_of_another_time_is_another_job() {
     let ends = Slurm::default().read_adopted_ends(&ends, &all).unwrap();
     // SLURM gives a job a new time when it goes back into the queue.
     let one = only(&ends, &requeued);
-    assert_eq!(one.row.state, State::Ended(Ended::Requeued));
+    assert_eq!(one.row.state, State::Ended(SchedulerEnd::Requeued));
     assert_eq!(ends.len(), 1);
 
     let all = [adopted(&before, job(5, None), OGE_S - 1)];
@@ -151,7 +152,7 @@ fn jobs_of_grid_engine_are_seen_with_their_times_and_codes() {
         (one.row.start_s, one.ended_s),
         (Some(OGE_S), Some(OGE_S + 2))
     );
-    let none = Said {
+    let none = CallOutput {
         end: End::Code(1),
         out: Vec::new(),
         err: b"error: job id 9 not found\n".to_vec(),
@@ -193,7 +194,7 @@ fn a_job_of_slurm_is_found_by_its_number_with_its_log() {
     );
     assert!(matches!(find(job(12, Some(9))), Err(NotFound::Task(_))));
     assert_eq!(find(job(99, None)), Err(NotFound::Absent));
-    let none = Said {
+    let none = CallOutput {
         end: End::Code(1),
         out: Vec::new(),
         err: b"slurm_load_jobs error: Invalid job id specified\n".to_vec(),

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use nero_warden::generic::{Generic, Recipe, RecipeError, WordValue};
 use nero_warden::{
-    End, Ended, Fields, Job, JobId, JobName, Known, Listed, Order, OrderError, Queue, Reason,
-    Resources, Said, State, SubmissionResult, Tasks, Warden, Word,
+    CallOutput, End, Fields, Job, JobId, JobName, Known, Order, OrderError, Queue, QueueRow,
+    Reason, Resources, SchedulerEnd, State, SubmissionResult, Tasks, Warden, Word,
 };
 
 use crate::recorded;
@@ -71,8 +71,8 @@ fn words(warden: &Generic, order: &Order) -> Vec<String> {
         .collect()
 }
 
-fn said(code: i32, out: &str, err: &str) -> Said {
-    Said {
+fn said(code: i32, out: &str, err: &str) -> CallOutput {
+    CallOutput {
         end: End::Code(code),
         out: out.as_bytes().to_vec(),
         err: err.as_bytes().to_vec(),
@@ -263,10 +263,10 @@ fn rows_with_names_that_are_cut_are_told_apart() {
     let known = [&name, &other].map(|name| Known { name, job: None });
     let pbs = named("pbs");
     let queue = queue(&pbs, PBS, &known);
-    let row = |job, tasks: Option<u32>, state| Listed {
+    let row = |job, tasks: Option<u32>, state| QueueRow {
         name: name.clone(),
         job: JobId(job),
-        tasks: tasks.map(Tasks::one),
+        tasks: tasks.map(Tasks::single),
         state,
         host: None,
         start_s: None,
@@ -309,7 +309,7 @@ fn the_list_of_slurms_own_qstat_is_read_and_foreign_jobs_are_counted() {
         states,
         [
             (9, &State::Running),
-            (10, &State::Ended(Ended::Completed)),
+            (10, &State::Ended(SchedulerEnd::Completed)),
             (11, &waits)
         ]
     );
@@ -340,7 +340,7 @@ fn where_no_names_are_shown_the_number_tells() {
 
 #[test]
 fn waiting_jobs_and_tasks_are_held_by_the_words_of_the_recipe_and_by_none_without() {
-    let row = |job: u64, tasks: Option<&str>| Listed {
+    let row = |job: u64, tasks: Option<&str>| QueueRow {
         name: JobName::of(ID).unwrap(),
         job: JobId(job),
         tasks: tasks.map(|list| Tasks::read(list).unwrap()),
@@ -383,7 +383,7 @@ fn an_answer_of_nothing_but_complaints_is_no_empty_queue() {
     assert_eq!(lsf.read_queue(&[none], &[]), Ok(Queue::default()));
     assert!(lsf.read_queue(&[said(255, "", lost)], &[]).is_err());
     let none = "No unfinished job found";
-    let cut = Said {
+    let cut = CallOutput {
         end: End::TimedOut,
         ..said(0, "", none)
     };
@@ -396,9 +396,9 @@ fn an_index_0_is_no_array_where_arrays_begin_with_1() {
     let out = format!("7 0 EXIT nero-{ID}\n8 3 PEND nero-{ID}[3]\n");
     let queue = queue(&lsf, &out, &[]);
     assert_eq!(queue.ours[0].tasks, None);
-    assert_eq!(queue.ours[0].state, State::Ended(Ended::Failed));
-    assert_eq!(queue.ours[1].tasks, Some(Tasks::one(3)));
-    let cancel = |row: &Listed, task| {
+    assert_eq!(queue.ours[0].state, State::Ended(SchedulerEnd::Failed));
+    assert_eq!(queue.ours[1].tasks, Some(Tasks::single(3)));
+    let cancel = |row: &QueueRow, task| {
         let call = lsf.cancel_call(row, task);
         call.words
             .iter()

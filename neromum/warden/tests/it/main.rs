@@ -10,7 +10,7 @@ mod submit;
 
 use std::path::PathBuf;
 
-use nero_warden::{End, JobName, Known, Said};
+use nero_warden::{CallOutput, End, JobName, Known};
 
 /// Submissions of which no number is known.
 pub fn known<'a>(names: &[&'a JobName]) -> Vec<Known<'a>> {
@@ -20,7 +20,7 @@ pub fn known<'a>(names: &[&'a JobName]) -> Vec<Known<'a>> {
 
 /// A recorded answer: `NAME`, with `NAME.err` and `NAME.rc` where they are not empty
 /// and 0.
-pub fn recorded(scheduler: &str, name: &str) -> Said {
+pub fn recorded(scheduler: &str, name: &str) -> CallOutput {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("tests/recorded")
         .join(scheduler);
@@ -29,7 +29,7 @@ pub fn recorded(scheduler: &str, name: &str) -> Said {
         let text = String::from_utf8(text).expect("a number");
         text.trim().parse().expect("a number")
     });
-    Said {
+    CallOutput {
         end: End::Code(code),
         out: read(name).unwrap_or_else(|error| panic!("{scheduler}/{name}: {error}")),
         err: read(&format!("{name}.err")).unwrap_or_default(),

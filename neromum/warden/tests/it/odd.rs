@@ -4,13 +4,13 @@
 use nero_warden::generic::{Generic, Recipe};
 use nero_warden::oge::Oge;
 use nero_warden::slurm::Slurm;
-use nero_warden::{Adopted, End, JobId, JobName, JobRef, Said, Warden};
+use nero_warden::{AdoptedJobRef, CallOutput, End, JobId, JobName, JobRef, Warden};
 use proptest::prelude::*;
 
 use crate::{known, recorded};
 
-fn said(out: Vec<u8>) -> Said {
-    Said {
+fn said(out: Vec<u8>) -> CallOutput {
+    CallOutput {
         end: End::Code(0),
         out,
         err: Vec::new(),
@@ -38,7 +38,7 @@ fn read_everything(out: &[u8]) {
                 job: JobId(12),
                 task,
             };
-            let adopted = [Adopted {
+            let adopted = [AdoptedJobRef {
                 name: &name,
                 job,
                 submitted_s: 1_795_502_856,

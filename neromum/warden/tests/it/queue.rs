@@ -3,7 +3,8 @@
 use nero_warden::oge::Oge;
 use nero_warden::slurm::Slurm;
 use nero_warden::{
-    End, Ended, JobId, JobName, Listed, Queue, Reason, Record, Said, State, Tasks, Warden,
+    CallOutput, End, JobId, JobName, Queue, QueueRow, Reason, Record, SchedulerEnd, State, Tasks,
+    Warden,
 };
 
 use crate::{known, recorded};
@@ -21,7 +22,7 @@ fn ended(short: &str) -> JobName {
     JobName::read(&format!("nero-{short}{}", "3".repeat(22))).unwrap()
 }
 
-fn only<'a>(queue: &'a Queue, name: &JobName) -> &'a Listed {
+fn only<'a>(queue: &'a Queue, name: &JobName) -> &'a QueueRow {
     let mut rows = queue.ours.iter().filter(|row| row.name == *name);
     let row = rows.next().unwrap_or_else(|| panic!("no {name}"));
     assert!(rows.next().is_none(), "several of {name}");
@@ -76,10 +77,10 @@ fn slurm_tells_where_each_job_and_each_task_stands() {
         });
         assert_eq!(only(&queue, &name("held")).state, held);
         for (short, how) in [
-            ("code", Ended::Failed),
-            ("good", Ended::Completed),
-            ("kill", Ended::Failed),
-            ("memo", Ended::OutOfMemory),
+            ("code", SchedulerEnd::Failed),
+            ("good", SchedulerEnd::Completed),
+            ("kill", SchedulerEnd::Failed),
+            ("memo", SchedulerEnd::OutOfMemory),
         ] {
             assert_eq!(
                 only(&queue, &ended(short)).state,
@@ -120,7 +121,7 @@ fn newer_json_reads_as_the_older_does() {
        "array_task_string":null,"job_state":["FROBNICATING"],"state_reason":null},
       {"name":5,"job_id":"x"}
     ]}"#;
-    let said = Said {
+    let said = CallOutput {
         end: End::Code(0),
         out: newer.to_vec(),
         err: Vec::new(),
@@ -331,7 +332,7 @@ fn every_documented_state_of_slurm_is_known() {
 }
 
 fn slurm_queue(jobs: &str) -> Queue {
-    let said = Said {
+    let said = CallOutput {
         end: End::Code(0),
         out: format!("{{\"jobs\":[{jobs}]}}").into_bytes(),
         err: Vec::new(),
@@ -364,7 +365,7 @@ fn a_hundred_thousand_jobs_of_something_else_are_counted_and_hide_nothing_of_our
     assert_eq!(queue.ours[0].name, name("array"));
     assert_eq!(queue.foreign, MANY as u64);
 
-    let counted = Said {
+    let counted = CallOutput {
         end: End::Code(0),
         out: "0-9\nN/A\n".repeat(MANY / 2).into_bytes(),
         err: Vec::new(),
@@ -386,7 +387,7 @@ fn an_array_of_which_the_last_tasks_were_cancelled_while_they_waited_is_read() {
         format!("1|N/A|CANCELLED|None|n/a|{ARRAY}\n1|0|RUNNING|None|c0n1|{ARRAY}\n"),
         "RUNNING|1\n".to_owned(),
     ];
-    let said = said.map(|text| Said {
+    let said = said.map(|text| CallOutput {
         end: End::Code(0),
         out: text.into_bytes(),
         err: Vec::new(),
@@ -401,7 +402,7 @@ fn a_job_that_is_requeued_after_its_host_failed_did_not_end() {
     let queue = slurm_queue(&format!(
         r#"{{"name":"{ARRAY}","job_id":7,"job_state":["NODE_FAIL","REQUEUED"]}}"#
     ));
-    assert_eq!(queue.ours[0].state, State::Ended(Ended::Requeued));
+    assert_eq!(queue.ours[0].state, State::Ended(SchedulerEnd::Requeued));
 }
 
 #[test]
@@ -418,7 +419,10 @@ fn a_flag_tells_more_of_a_live_job_than_its_base_state() {
         (r#"["PENDING","REQUEUE_HOLD"]"#, held("")),
         (r#"["RUNNING","SIGNALING"]"#, State::Running),
         (r#"["RUNNING","CONFIGURING","COMPLETING"]"#, State::Ending),
-        (r#"["FAILED","STOPPED"]"#, State::Ended(Ended::Failed)),
+        (
+            r#"["FAILED","STOPPED"]"#,
+            State::Ended(SchedulerEnd::Failed),
+        ),
     ] {
         let queue = slurm_queue(&format!(
             r#"{{"name":"{ARRAY}","job_id":7,"job_state":{words}}}"#
@@ -429,7 +433,7 @@ fn a_flag_tells_more_of_a_live_job_than_its_base_state() {
 
 #[test]
 fn slurm_built_without_json_is_asked_for_plain_rows_and_a_failure_of_another_kind_is_no_reason() {
-    let failed = |code: i32, err: &str| Said {
+    let failed = |code: i32, err: &str| CallOutput {
         end: End::Code(code),
         out: Vec::new(),
         err: err.as_bytes().to_vec(),
@@ -460,7 +464,7 @@ fn any_number_of_submissions_fits_into_commands_of_plain_slurm() {
         .flat_map(|call| &call.words)
         .map(|word| word.len());
     assert!(longest.max().unwrap() < 128 << 10);
-    let whole: Vec<Said> = calls
+    let whole: Vec<CallOutput> = calls
         .iter()
         .map(|_| recorded("slurm-22.05", "queue.count"))
         .collect();
@@ -494,15 +498,21 @@ fn slurms_accounting_tells_ends_and_codes_of_our_submissions_alone() {
         assert_eq!(found.len(), 1, "{name}");
         (found[0].state.clone(), found[0].exit)
     };
-    assert_eq!(of(&code), (State::Ended(Ended::Failed), Some((3, 0))));
-    assert_eq!(of(&kill), (State::Ended(Ended::Failed), Some((0, 9))));
+    assert_eq!(
+        of(&code),
+        (State::Ended(SchedulerEnd::Failed), Some((3, 0)))
+    );
+    assert_eq!(
+        of(&kill),
+        (State::Ended(SchedulerEnd::Failed), Some((0, 9)))
+    );
     assert_eq!(
         of(&memo),
-        (State::Ended(Ended::OutOfMemory), Some((0, 125)))
+        (State::Ended(SchedulerEnd::OutOfMemory), Some((0, 125)))
     );
-    let by_root = State::Ended(Ended::Cancelled { by: Some(0) });
+    let by_root = State::Ended(SchedulerEnd::Cancelled { by: Some(0) });
     assert_eq!(of(&gone).0, by_root);
-    assert_eq!(of(&requ).0, State::Ended(Ended::Requeued));
+    assert_eq!(of(&requ).0, State::Ended(SchedulerEnd::Requeued));
     let array = name("array");
     let only_array = Slurm::default().read_ends(&said, &[&array]).unwrap();
     assert_eq!(only_array.len(), 2);
@@ -535,8 +545,8 @@ fn grid_engines_accounting_takes_a_rescheduling_for_no_end() {
             .map(|record| (record.state, record.exit));
         ends.collect::<Vec<_>>()
     };
-    let failed = State::Ended(Ended::Failed);
-    let again = State::Ended(Ended::Requeued);
+    let failed = State::Ended(SchedulerEnd::Failed);
+    let again = State::Ended(SchedulerEnd::Requeued);
     assert_eq!(ends(ended("code")), [(failed.clone(), Some((3, 0)))]);
     assert_eq!(ends(ended("gone")), [(failed, Some((0, 9)))]);
     assert_eq!(ends(ended("resc")).len(), 2);
@@ -549,7 +559,7 @@ fn grid_engines_accounting_takes_a_rescheduling_for_no_end() {
 #[test]
 fn grid_engines_accounting_without_a_record_is_an_answer() {
     let code = ended("code");
-    let said = |out: &str, err: &str| Said {
+    let said = |out: &str, err: &str| CallOutput {
         end: End::Code(1),
         out: out.as_bytes().to_vec(),
         err: err.as_bytes().to_vec(),
@@ -573,14 +583,14 @@ fn grid_engines_accounting_without_a_record_is_an_answer() {
 
 #[test]
 fn lines_of_a_wrapper_around_a_queue_are_passed_over_and_quoted_where_there_is_no_queue() {
-    let around = |said: &Said| Said {
+    let around = |said: &CallOutput| CallOutput {
         out: [b"notice: mirrored every 10 s\n", &*said.out, b"\nbye\n"].concat(),
         ..said.clone()
     };
     let json = recorded("slurm-22.05", "queue.json");
-    let read = |said: &Said| Slurm::default().read_queue(std::slice::from_ref(said), &[]);
+    let read = |said: &CallOutput| Slurm::default().read_queue(std::slice::from_ref(said), &[]);
     assert_eq!(read(&around(&json)).unwrap(), read(&json).unwrap());
-    let nothing = Said {
+    let nothing = CallOutput {
         out: b"notice: mirrored\n".to_vec(),
         ..json.clone()
     };
@@ -589,12 +599,12 @@ fn lines_of_a_wrapper_around_a_queue_are_passed_over_and_quoted_where_there_is_n
         told.contains("it begins with \"notice: mirrored\""),
         "{told}"
     );
-    let cut = Said {
+    let cut = CallOutput {
         out: json.out[..json.out.len() / 2].to_vec(),
         ..json
     };
     assert!(read(&cut).is_err());
     let xml = recorded("gridengine-8.1.9", "queue.xml");
-    let read = |said: &Said| Oge::default().read_queue(std::slice::from_ref(said), &[]);
+    let read = |said: &CallOutput| Oge::default().read_queue(std::slice::from_ref(said), &[]);
     assert_eq!(read(&around(&xml)).unwrap(), read(&xml).unwrap());
 }

@@ -2,11 +2,11 @@
 
 use nero_warden::oge::Oge;
 use nero_warden::slurm::Slurm;
-use nero_warden::{Accounting, End, Gpus, GpusPer, Said, Site, Warden};
+use nero_warden::{AccountingAccess, CallOutput, End, Gpus, GpusPer, Site, Warden};
 
 use crate::recorded;
 
-fn said(scheduler: &str, names: &[&str]) -> Vec<Said> {
+fn said(scheduler: &str, names: &[&str]) -> Vec<CallOutput> {
     names.iter().map(|name| recorded(scheduler, name)).collect()
 }
 
@@ -23,7 +23,7 @@ fn slurm_names_its_limits_and_what_each_partition_gives() {
     assert_eq!(site.array_index_end, Some(5001));
     assert_eq!(site.jobs_max, Some(20_000));
     assert_eq!(site.ended_kept_s, Some(300));
-    assert_eq!(site.accounting, Accounting::Present);
+    assert_eq!(site.accounting, AccountingAccess::Present);
     let [main, short, shut] = &site.partitions[..] else {
         panic!("{:?}", site.partitions);
     };
@@ -44,7 +44,7 @@ fn slurm_names_its_limits_and_what_each_partition_gives() {
 #[test]
 fn slurm_without_accounting_is_known_as_such() {
     let site = slurm("slurm-22.05-no-accounting");
-    assert_eq!(site.accounting, Accounting::Absent);
+    assert_eq!(site.accounting, AccountingAccess::Absent);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn grid_engine_tells_for_what_a_request_for_gpus_counts() {
              gpu_mem  gm   MEMORY  <=  YES  JOB       0  0\n\
              gpu      gpu  INT     <=  YES  {column}  0  0\n"
         );
-        all.push(Said {
+        all.push(CallOutput {
             end: End::Code(0),
             out: table.into_bytes(),
             err: Vec::new(),
@@ -102,7 +102,7 @@ fn grid_engine_tells_for_what_a_request_for_gpus_counts() {
 
 #[test]
 fn a_login_node_that_is_no_administrative_host_knows_the_names_of_queues() {
-    let denied = Said {
+    let denied = CallOutput {
         end: End::Code(1),
         out: Vec::new(),
         err: b"denied: host \"login1\" is not an admin host\n".to_vec(),
@@ -111,7 +111,7 @@ fn a_login_node_that_is_no_administrative_host_knows_the_names_of_queues() {
     for at in 1..4 {
         all.insert(at, denied.clone());
     }
-    all.push(Said {
+    all.push(CallOutput {
         end: End::Code(0),
         out: b"all.q@n1\nall.q@n2\nlong.q@n1\n".to_vec(),
         err: Vec::new(),
@@ -130,7 +130,7 @@ fn a_login_node_that_is_no_administrative_host_knows_the_names_of_queues() {
 #[test]
 fn a_scheduler_that_fails_is_quoted() {
     let mut said = said("slurm-22.05", &["version", "config", "partitions", "nodes"]);
-    said[1] = Said {
+    said[1] = CallOutput {
         end: End::Code(1),
         out: Vec::new(),
         err: b"slurm_load_ctl_conf error: Unable to contact slurm controller\n".to_vec(),
@@ -142,7 +142,7 @@ fn a_scheduler_that_fails_is_quoted() {
     );
     said[1].end = End::TimedOut;
     assert!(Slurm::default().read_site(&said).is_err());
-    said[1] = Said {
+    said[1] = CallOutput {
         end: End::Code(0),
         out: b"something else\n".to_vec(),
         err: Vec::new(),

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use nero_warden::oge::Oge;
 use nero_warden::slurm::Slurm;
 use nero_warden::{
-    End, Fields, GpusPer, Job, JobId, JobName, Listed, Order, OrderError, Resources, Said, State,
-    SubmissionResult, Tasks, Warden, Word,
+    CallOutput, End, Fields, GpusPer, Job, JobId, JobName, Order, OrderError, QueueRow, Resources,
+    State, SubmissionResult, Tasks, Warden, Word,
 };
 
 use crate::recorded;
@@ -373,8 +373,8 @@ fn a_field_of_the_other_scheduler_is_refused_by_name() {
     assert!(Oge::default().script(&order).is_err());
 }
 
-fn said(code: i32, out: &str, err: &str) -> Said {
-    Said {
+fn said(code: i32, out: &str, err: &str) -> CallOutput {
+    CallOutput {
         end: End::Code(code),
         out: out.as_bytes().to_vec(),
         err: err.as_bytes().to_vec(),
@@ -431,7 +431,7 @@ fn only_a_known_refusal_is_one_and_everything_else_is_ambiguous() {
         );
     }
     for end in [End::Signal(9), End::TimedOut, End::TooMuch] {
-        let answer = slurm.read_submit(&Said {
+        let answer = slurm.read_submit(&CallOutput {
             end,
             out: b"7\n".to_vec(),
             err: Vec::new(),
@@ -441,7 +441,7 @@ fn only_a_known_refusal_is_one_and_everything_else_is_ambiguous() {
             "{answer:?}"
         );
     }
-    let missing = Said {
+    let missing = CallOutput {
         end: End::NotExecuted("no such file".to_owned()),
         out: Vec::new(),
         err: Vec::new(),
@@ -483,7 +483,7 @@ fn only_a_known_refusal_is_one_and_everything_else_is_ambiguous() {
 
 #[test]
 fn one_of_several_waiting_tasks_is_cancelled_without_the_others() {
-    let row = |tasks: Option<&str>| Listed {
+    let row = |tasks: Option<&str>| QueueRow {
         name: order().name,
         job: JobId(7),
         tasks: tasks.map(|text| Tasks::read(text).unwrap()),
@@ -504,7 +504,7 @@ fn one_of_several_waiting_tasks_is_cancelled_without_the_others() {
 
 #[test]
 fn many_tasks_are_cancelled_or_held_in_one_command() {
-    let row = |job, tasks: Option<&str>| Listed {
+    let row = |job, tasks: Option<&str>| QueueRow {
         name: order().name,
         job: JobId(job),
         tasks: tasks.map(|text| Tasks::read(text).unwrap()),

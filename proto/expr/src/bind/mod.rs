@@ -8,7 +8,7 @@
 pub(crate) mod scope;
 
 use self::scope::Scope;
-use crate::tree::ast::{Asked, NameKind, NameRef, Node, loose_fact};
+use crate::tree::ast::{NameForm, NameKind, NameRef, Node, loose_fact};
 use crate::tree::expr::Expr;
 use crate::tree::lex;
 use crate::tree::number::{ScannedNumber, scan_number};
@@ -54,15 +54,15 @@ impl Bound {
     pub fn kind_word(&self) -> &'static str {
         match self {
             Bound::Fact(_) => "fact",
-            Bound::Param(_) => NameKind::Param.word(),
-            Bound::Metric(_) => NameKind::Metric.word(),
+            Bound::Param(_) => NameKind::Param.as_str(),
+            Bound::Metric(_) => NameKind::Metric.as_str(),
         }
     }
 
     /// The exact name.
     pub fn name(&self) -> &str {
         match self {
-            Bound::Fact(fact) => fact.word(),
+            Bound::Fact(fact) => fact.as_str(),
             Bound::Param(name) | Bound::Metric(name) => name,
         }
     }
@@ -70,7 +70,7 @@ impl Bound {
     /// The unambiguous way to type the name: `param.lr`, `metric('val loss')`.
     pub fn written(&self) -> String {
         match self {
-            Bound::Fact(fact) => fact.word().to_owned(),
+            Bound::Fact(fact) => fact.as_str().to_owned(),
             Bound::Param(name) => qualified("param", name),
             Bound::Metric(name) => qualified("metric", name),
         }
@@ -114,7 +114,7 @@ pub(crate) fn fit(name: &NameRef, kind: NameKind, exact: &str) -> Option<Fit> {
 /// and `Fold 2 loss`.
 pub(crate) fn is_next_part(one: &str, other: &str) -> bool {
     let words = sets::apart(one).zip(sets::apart(other));
-    words.is_some_and(|(one, other)| one.word().eq_ignore_ascii_case(other.word()))
+    words.is_some_and(|(one, other)| one.keyword().eq_ignore_ascii_case(other.keyword()))
 }
 
 /// The state of one name.
@@ -154,7 +154,7 @@ pub struct BindRecord {
 
 /// The change that a new name made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum BindingChange {
     /// A name is bound now, and stays so. To be recorded.
     Bound {
         /// As written in the rule.
@@ -197,7 +197,7 @@ impl Expr {
             found.loose.extend(fact.map(Bound::Fact));
             let slot = found.settle(self.standing);
             match &slot {
-                Slot::Open if !self.standing || name.asked == Asked::Param => {
+                Slot::Open if !self.standing || name.asked == NameForm::Param => {
                     return Err(self.missing(name, |visit| scope.visit_names(visit)));
                 }
                 Slot::Clash(first, second) if !self.standing => {
@@ -217,9 +217,9 @@ impl Expr {
         visit_names: impl FnOnce(&mut dyn FnMut(NameKind, &str)),
     ) -> ExprError {
         let what = match name.asked {
-            Asked::Any | Asked::Quoted => "parameter or metric",
-            Asked::Param => "parameter",
-            Asked::Metric => "metric",
+            NameForm::Any | NameForm::Quoted => "parameter or metric",
+            NameForm::Param => "parameter",
+            NameForm::Metric => "metric",
         };
         let message = format!("no {what} is called `{}`", name.text);
         let error = ExprError::new(ErrorKind::Name, name.span, message);
@@ -237,7 +237,7 @@ impl Expr {
         name: &NameRef,
         visit_names: impl FnOnce(&mut dyn FnMut(NameKind, &str)),
     ) -> bool {
-        name.asked != Asked::Param && self.meant(name, &known_names(name, visit_names)).is_none()
+        name.asked != NameForm::Param && self.meant(name, &known_names(name, visit_names)).is_none()
     }
 
     /// What to write for a name that most likely means something else.
@@ -251,9 +251,9 @@ impl Expr {
         if let Some(spaced) = spaced_out(&name.text, exists) {
             return Some(format!("without blanks it is one name; write `{spaced}`"));
         }
-        let open = name.asked == Asked::Any;
+        let open = name.asked == NameForm::Any;
         if let Some(fact) = slips::fact_meant(&name.text).filter(|_| open) {
-            return Some(format!("did you mean `{}`?", fact.word()));
+            return Some(format!("did you mean `{}`?", fact.as_str()));
         }
         let stands_alone =
             (self.condition_slots().into_iter()).any(|slot| self.names.get(slot) == Some(name));
@@ -265,7 +265,7 @@ impl Expr {
             return Some(hint.to_owned());
         }
         let facts: &[Fact] = if open { &Fact::ALL } else { &[] };
-        let words = facts.iter().map(|fact| fact.word());
+        let words = facts.iter().map(|fact| fact.as_str());
         let exact = known.iter().map(String::as_str);
         match suggest::<&str>(&name.text, exact.chain(words)) {
             Some(near) if lex::is_plain_name(near) => Some(format!("did you mean `{near}`?")),
@@ -349,9 +349,9 @@ fn is_number(text: &str) -> bool {
 /// `near` in the form in which it is typed, with quotes or backticks if needed.
 fn odd_name(name: &NameRef, near: &str) -> String {
     match name.asked {
-        Asked::Any | Asked::Quoted => quoted(near, '`'),
-        Asked::Param => format!("`{}`", qualified("param", near)),
-        Asked::Metric => format!("`{}`", qualified("metric", near)),
+        NameForm::Any | NameForm::Quoted => quoted(near, '`'),
+        NameForm::Param => format!("`{}`", qualified("param", near)),
+        NameForm::Metric => format!("`{}`", qualified("metric", near)),
     }
 }
 
@@ -502,7 +502,7 @@ impl Bindings {
     /// A name that is bound exactly keeps its binding, whatever appears; a name
     /// bound loosely becomes unknown at the next fit. A name bound to the metric of a set is
     /// bound anew to what fits better, and to the next numbered part.
-    pub fn see(&mut self, expr: &Expr, kind: NameKind, exact: &str) -> Vec<Seen> {
+    pub fn see(&mut self, expr: &Expr, kind: NameKind, exact: &str) -> Vec<BindingChange> {
         self.slots.resize(expr.names.len(), Slot::Open);
         let mut seen = Vec::new();
         for (name, slot) in expr.names.iter().zip(&mut self.slots) {
@@ -535,12 +535,12 @@ impl Bindings {
             };
             let written = written_name(name);
             seen.push(match &next {
-                Slot::Clash(first, second) => Seen::Clash {
+                Slot::Clash(first, second) => BindingChange::Clash {
                     written,
                     first: first.clone(),
                     second: second.clone(),
                 },
-                Slot::Bound(to) => Seen::Bound {
+                Slot::Bound(to) => BindingChange::Bound {
                     written,
                     to: to.clone(),
                 },

@@ -4,7 +4,7 @@ use super::{moment_of, typed};
 use crate::bind::scope::Scope;
 use crate::bind::{Bindings, Bound};
 use crate::parse::kind::{ValueKind, kind_of};
-use crate::tree::ast::{Asked, CompareOp, NameRef, Node, loose_fact};
+use crate::tree::ast::{CompareOp, NameForm, NameRef, Node, loose_fact};
 use crate::tree::expr::Expr;
 use crate::words::error::{ErrorKind, ExprError};
 use crate::words::fact::Fact;
@@ -135,7 +135,8 @@ impl Expr {
             Fact::from_word(part).is_some() || known.iter().any(has)
         };
         let open = self.names.iter().enumerate();
-        let open = open.filter(|(slot, name)| bindings.is_open(*slot) && name.asked == Asked::Any);
+        let open =
+            open.filter(|(slot, name)| bindings.is_open(*slot) && name.asked == NameForm::Any);
         let joined = open.filter_map(|(_, name)| {
             let spaced = joined(&name.text, exists)?;
             let message = format!("without blanks `{}` is one name", name.text);
@@ -241,7 +242,7 @@ impl Expr {
             Value::Text(text) => !is_text_of_number(text),
             Value::Unknown | Value::Number(..) | Value::Bool(..) | Value::Time(_) => false,
         };
-        if !is_word || name.asked != Asked::Any {
+        if !is_word || name.asked != NameForm::Any {
             return None;
         }
         let word = &name.text;
@@ -274,7 +275,7 @@ fn no_text_metric(name: &NameRef, scope: &impl Scope) -> ExprError {
     let mut params = Vec::new();
     scope.visit_names(&mut |_, param| params.push(param.to_owned()));
     let near = suggest(word, params).map(|near| format!("did you mean `{near}`?"));
-    error.hint_if(near.or_else(|| slip_hint(name).filter(|_| name.asked == Asked::Any)))
+    error.hint_if(near.or_else(|| slip_hint(name).filter(|_| name.asked == NameForm::Any)))
 }
 
 /// A name that stands for a condition; `what` it is, where that is known.
@@ -289,15 +290,15 @@ pub(crate) fn no_condition(name: &NameRef, what: &str) -> ExprError {
 
 /// A fact that was written loosely, which is never true or false.
 pub(crate) fn fact_as_condition(name: &NameRef, fact: Fact) -> ExprError {
-    let message = format!("`{}` is `{}`, not a condition", name.text, fact.word());
+    let message = format!("`{}` is `{}`, not a condition", name.text, fact.as_str());
     let error = ExprError::new(ErrorKind::Kind, name.span, message);
-    error.hint(format!("compare it: `{} > …`", fact.word()))
+    error.hint(format!("compare it: `{} > …`", fact.as_str()))
 }
 
 /// A name of nothing so far that other programs have for a fact, or that is one letter
 /// away from one.
 fn slip(name: &NameRef) -> Option<ExprError> {
-    if name.asked != Asked::Any {
+    if name.asked != NameForm::Any {
         return None;
     }
     let hint = slip_hint(name)?;
@@ -315,7 +316,7 @@ fn slip_hint(name: &NameRef) -> Option<String> {
     let meant = slips::fact_meant(&name.text);
     let near = Fact::ALL
         .into_iter()
-        .find(|fact| fact.word().len() >= SLIP_CHARS_MIN && is_slip(&name.text, fact.word()));
+        .find(|fact| fact.as_str().len() >= SLIP_CHARS_MIN && is_slip(&name.text, fact.as_str()));
     let fact = meant.or(near).filter(|_| loose_fact(name).is_none())?;
-    Some(format!("did you mean `{}`?", fact.word()))
+    Some(format!("did you mean `{}`?", fact.as_str()))
 }

@@ -100,10 +100,10 @@ impl Expr {
         part.walk(&mut |node| {
             let value = match node {
                 Node::Place(fact) => {
-                    format!("{} is {}", fact.word(), explainer.shown(node, false))
+                    format!("{} is {}", fact.as_str(), explainer.value_text(node, false))
                 }
                 Node::Probe(name) => {
-                    let shown = explainer.shown(node, false);
+                    let shown = explainer.value_text(node, false);
                     let about = scope.about_probe(name);
                     format!("{name} is {shown}{about}")
                 }
@@ -149,8 +149,8 @@ impl<S: Scope> Explainer<'_, S> {
                 out.push_str(&format!(" =~ {}", quoted(pattern.as_str(), '\'')));
             }
             Node::Is(state) => {
-                let shown = self.shown(&Node::Fact(Fact::State), false);
-                out.push_str(&format!("{} (state = {shown})", state.word()));
+                let shown = self.value_text(&Node::Fact(Fact::State), false);
+                out.push_str(&format!("{} (state = {shown})", state.as_str()));
             }
             Node::In(parts) => {
                 self.side(out, &parts[0], false);
@@ -264,11 +264,11 @@ impl<S: Scope> Explainer<'_, S> {
         let has_name = !is_literal(node);
         if has_name {
             out.push_str(" = ");
-            out.push_str(&self.shown(node, as_age));
+            out.push_str(&self.value_text(node, as_age));
         }
     }
 
-    fn shown(&self, node: &Node, as_age: bool) -> String {
+    fn value_text(&self, node: &Node, as_age: bool) -> String {
         match (self.eval.value(node), node) {
             (Value::Time(moment), _) if as_age => {
                 format!("{}s ago", NumberText::new(self.eval.age_s(moment)))
@@ -297,7 +297,7 @@ impl<S: Scope> Explainer<'_, S> {
         let mut values: Vec<NamedValue> = Vec::new();
         part.walk(&mut |node| {
             let (written, bound, node) = match node {
-                Node::Fact(fact) => (fact.word().to_owned(), Some(Bound::Fact(*fact)), node),
+                Node::Fact(fact) => (fact.as_str().to_owned(), Some(Bound::Fact(*fact)), node),
                 Node::Is(_) => ("state".to_owned(), Some(Bound::Fact(Fact::State)), &STATE),
                 Node::Name(slot) => {
                     let slot = usize::from(*slot);
@@ -318,7 +318,7 @@ impl<S: Scope> Explainer<'_, S> {
                 Value::Number(number, _) => Some(number),
                 Value::Unknown | Value::Text(_) | Value::Bool(..) | Value::Time(_) => None,
             };
-            let shown = self.shown(node, false);
+            let shown = self.value_text(node, false);
             values.push(NamedValue {
                 written,
                 bound,

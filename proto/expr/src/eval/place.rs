@@ -3,7 +3,7 @@
 
 use crate::bind::fit;
 use crate::parse::side::{mixed, states_known_to};
-use crate::tree::ast::{Asked, CompareOp, NameKind, NameRef, Node, loose_fact};
+use crate::tree::ast::{CompareOp, NameForm, NameKind, NameRef, Node, loose_fact};
 use crate::tree::expr::Expr;
 use crate::words::error::ExprError;
 use crate::words::fact::Fact;
@@ -32,7 +32,7 @@ impl Expr {
             needs_job |= known == KnowledgeHolder::Watcher;
         });
         // A plain name may turn out to be a metric, and the watcher knows parameters, too.
-        let may_be_metric = |name: &NameRef| name.asked != Asked::Param;
+        let may_be_metric = |name: &NameRef| name.asked != NameForm::Param;
         needs_job |= self.unbound_names().iter().any(may_be_metric);
         if needs_daemon || (is_about_end && !needs_job) {
             RulePlace::Daemon
@@ -63,7 +63,7 @@ impl Expr {
             let is_param = fitting.any(|param| fit(name, NameKind::Param, param).is_some());
             let fact = loose_fact(name).map(Fact::known_to);
             is_param
-                || name.asked == Asked::Param
+                || name.asked == NameForm::Param
                 || fact.is_some_and(|known| known.is_known_at(RulePlace::Daemon))
         };
         let mut names = self.unbound_names().iter();
@@ -73,8 +73,8 @@ impl Expr {
         let mut only_here = None;
         self.root().walk(&mut |node| {
             let word = match node {
-                Node::Fact(fact) if fact.known_to() == KnowledgeHolder::Daemon => fact.word(),
-                Node::Is(state) if state.known_to() == KnowledgeHolder::Daemon => state.word(),
+                Node::Fact(fact) if fact.known_to() == KnowledgeHolder::Daemon => fact.as_str(),
+                Node::Is(state) if state.known_to() == KnowledgeHolder::Daemon => state.as_str(),
                 _ => return,
             };
             only_here.get_or_insert(word);

@@ -6,7 +6,7 @@
 
 use crate::bind::Bindings;
 use crate::bind::scope::Scope;
-use crate::parse::Wanted;
+use crate::parse::ExpectedKind;
 use crate::parse::context::ParseContext;
 use crate::tree::ast::{NameKind, Node};
 use crate::tree::expr::Expr;
@@ -71,7 +71,7 @@ impl Requirement {
     /// The errors of [`Expr::parse`], and every name that is no fact of a node and no probe of the
     /// context ([`ParseContext::with_probes`]).
     pub fn parse(text: &str, context: &ParseContext) -> Result<Requirement, ExprError> {
-        let expr = Expr::parse_as(text, &context.clone().standing(), Wanted::Requirement)?;
+        let expr = Expr::parse_as(text, &context.clone().standing(), ExpectedKind::Requirement)?;
         Ok(Requirement { expr })
     }
 

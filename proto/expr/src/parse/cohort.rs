@@ -2,8 +2,8 @@
 
 use super::kind::{ValueKind, kind_of};
 use super::side::OneSided;
-use super::{Operand, Parser, Wanted};
-use crate::tree::ast::{Asked, Node};
+use super::{ExpectedKind, Operand, Parser};
+use crate::tree::ast::{NameForm, Node};
 use crate::tree::cohort::{self, Aggregate, Cohort};
 use crate::tree::expr::Expr;
 use crate::tree::lex::{Tok, Token};
@@ -117,7 +117,7 @@ impl<'t> Parser<'t> {
             }
             (_, None) => None,
         };
-        if !self.context.standing || self.wanted != Wanted::Condition {
+        if !self.context.standing || self.wanted != ExpectedKind::Condition {
             let message = "`peers` needs a rule, whose run has them";
             let error = ExprError::new(ErrorKind::Kind, whole, message);
             return Err(error.hint("such as `abort: loss@9 > median(peers.loss@9)`"));
@@ -143,7 +143,7 @@ impl<'t> Parser<'t> {
         let mut parser = Parser {
             text: self.text,
             context: self.context,
-            wanted: Wanted::Value,
+            wanted: ExpectedKind::Value,
             selecting: false,
             about_nodes: false,
             of_peers: true,
@@ -205,7 +205,7 @@ impl<'t> Parser<'t> {
             _ => return Err(self.not_of_peers(span)),
         };
         let is_metric = matches!(self.peek(), Some(Tok::At));
-        let is_fact = |fact: Fact| same_loosely(fact.word(), name);
+        let is_fact = |fact: Fact| same_loosely(fact.as_str(), name);
         let node = match name {
             _ if is_metric => self.metric_word(name, span)?,
             _ if Fact::ALL.into_iter().any(is_fact) || State::from_word(name).is_some() => {
@@ -234,7 +234,7 @@ impl<'t> Parser<'t> {
             let window = if is_window { " of a window" } else { "" };
             self.note_not_built(
                 span,
-                &format!("`{}`{window} of the points of a peer", fold.word()),
+                &format!("`{}`{window} of the points of a peer", fold.as_str()),
                 None,
             );
         }
@@ -299,7 +299,7 @@ fn top_comma(tokens: &[Token]) -> Option<usize> {
 }
 
 fn printed(expr: &Expr) -> String {
-    debug_assert!(expr.names.iter().all(|name| name.asked != Asked::Quoted));
+    debug_assert!(expr.names.iter().all(|name| name.asked != NameForm::Quoted));
     let printer = Printer {
         names: &expr.names,
         picks: &[],

@@ -1,7 +1,7 @@
 //! The kind of a node's value, as far as the text alone determines it, and the
 //! errors that follow from it.
 
-use crate::tree::ast::{ArithOp, Asked, CompareOp, NameRef, Node, Pick};
+use crate::tree::ast::{ArithOp, CompareOp, NameForm, NameRef, Node, Pick};
 use crate::tree::number::{ScannedNumber, scan_number};
 use crate::words::error::{ErrorKind, ExprError, Span};
 use crate::words::fact::{Fact, FactKind, signal_number};
@@ -54,8 +54,8 @@ pub(crate) fn kind_of(node: &Node, names: &[NameRef]) -> ValueKind {
         Node::Place(fact) => of_fact(fact.kind()),
         Node::Probe(_) => ValueKind::Any,
         Node::Name(slot) => match names.get(usize::from(*slot)).map(|name| name.asked) {
-            Some(Asked::Metric) => ValueKind::Number,
-            Some(Asked::Any | Asked::Quoted | Asked::Param) | None => ValueKind::Any,
+            Some(NameForm::Metric) => ValueKind::Number,
+            Some(NameForm::Any | NameForm::Quoted | NameForm::Param) | None => ValueKind::Any,
         },
         Node::Arith(op, pair) => {
             arith_kind(*op, kind_of(&pair[0], names), kind_of(&pair[1], names))
@@ -181,7 +181,7 @@ pub(crate) fn check_progress(
     match own {
         None => Ok(()),
         Some(fact) => {
-            let word = fact.word();
+            let word = fact.as_str();
             let message = format!("the progress does not follow from `{word}`");
             Err(ExprError::new(ErrorKind::Name, span, message).hint(format!(
                 "`metric.{word}` is what the job prints of that name"
@@ -331,12 +331,14 @@ fn check_text_beside(
     }
     let what = format!("`{}` is text, not a number", quoted.1.of(text));
     let error = mismatch(quoted.1, what);
-    Err(match is_number {
-        true => error.hint(format!("write it without quotes: `{written}`")),
-        false if matches!(one, Node::Number(..)) => error.hint(format!(
+    Err(if is_number {
+        error.hint(format!("write it without quotes: `{written}`"))
+    } else if matches!(one, Node::Number(..)) {
+        error.hint(format!(
             "a name with blanks stands in backticks: `` `{written}` ``"
-        )),
-        false => error.hint("numbers stand without quotes: `2h`, `4G`, `40%`"),
+        ))
+    } else {
+        error.hint("numbers stand without quotes: `2h`, `4G`, `40%`")
     })
 }
 
@@ -353,7 +355,7 @@ fn check_moment_beside(
     if fact.kind() != FactKind::Time {
         return Ok(());
     }
-    let word = fact.word();
+    let word = fact.as_str();
     if let Some(date) = year_in(written)
         && matches!(other.0, Node::Number(..) | Node::Arith(..))
     {
@@ -400,7 +402,7 @@ fn check_name_beside(
     let bare = |node: &Node| match node {
         Node::Name(slot) => names
             .get(usize::from(*slot))
-            .filter(|name| name.asked == Asked::Any)
+            .filter(|name| name.asked == NameForm::Any)
             .map(|name| &*name.text),
         _ => None,
     };
@@ -449,7 +451,7 @@ fn check_name_beside(
         {
             let what = format!(
                 "`{written}` is true or false, and `{}` is text",
-                fact.word()
+                fact.as_str()
             );
             let hint = "`!=` denies: `state != crashed`";
             refused(what, hint.to_owned())
@@ -492,7 +494,7 @@ fn check_state_word(word: &str, span: Span) -> Result<(), ExprError> {
     match State::from_word(word) {
         Some(state) if state.is_single() => Ok(()),
         Some(state) => {
-            let word = state.word();
+            let word = state.as_str();
             let what = format!("`{word}` is not one state but a word of its own");
             Err(mismatch(span, what).hint(format!("write `{word}` without `state ==`")))
         }
@@ -556,7 +558,11 @@ pub(crate) fn check_pattern(
     match left.0 {
         Node::Fact(Fact::State) => check_state_word(glob.as_str(), span),
         Node::Fact(fact) if fact.kind() != FactKind::Text => {
-            let what = format!("`{}` is a number, `{}` is not", fact.word(), glob.as_str());
+            let what = format!(
+                "`{}` is a number, `{}` is not",
+                fact.as_str(),
+                glob.as_str()
+            );
             let error = mismatch(span, what);
             let range = glob.as_str();
             Err(match Pick::from_digits(range) {
@@ -567,7 +573,11 @@ pub(crate) fn check_pattern(
             })
         }
         Node::Place(fact) if matches!(fact.kind(), FactKind::Number | FactKind::Bytes) => {
-            let what = format!("`{}` is a number, `{}` is not", fact.word(), glob.as_str());
+            let what = format!(
+                "`{}` is a number, `{}` is not",
+                fact.as_str(),
+                glob.as_str()
+            );
             Err(mismatch(span, what))
         }
         _ => Ok(()),

@@ -40,7 +40,7 @@ pub(crate) struct ParsedExpr {
 
 /// The kind of text that a caller expects.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum ExpectedKind {
     /// A condition, as in rules.
     Condition,
     /// A condition in which ids and ranges may be operands.
@@ -56,20 +56,20 @@ pub(crate) enum Wanted {
 pub(crate) fn parse(
     text: &str,
     context: &ParseContext,
-    wanted: Wanted,
+    wanted: ExpectedKind,
 ) -> Result<ParsedExpr, ExprError> {
     if text.len() > TEXT_BYTES_MAX {
         let message = format!("an expression has at most {TEXT_BYTES_MAX} bytes");
         let span = Span::new(0, 0);
         return Err(ExprError::new(ErrorKind::Limit, span, message));
     }
-    let tokens = lex(text, &context.zone, wanted == Wanted::Selection)?;
+    let tokens = lex(text, &context.zone, wanted == ExpectedKind::Selection)?;
     let mut parser = Parser {
         text,
         context,
         wanted,
-        selecting: wanted == Wanted::Selection,
-        about_nodes: wanted == Wanted::Requirement,
+        selecting: wanted == ExpectedKind::Selection,
+        about_nodes: wanted == ExpectedKind::Requirement,
         of_peers: false,
         end: text.trim_end().len(),
         tokens,
@@ -88,15 +88,15 @@ pub(crate) fn parse(
         return Err(error);
     }
     match wanted {
-        Wanted::Condition | Wanted::Selection | Wanted::Requirement => {
+        ExpectedKind::Condition | ExpectedKind::Selection | ExpectedKind::Requirement => {
             check_condition(&root.node, root.span, &parser.names, text)?;
         }
-        Wanted::Progress => check_progress(&root.node, root.span, &parser.names, text)?,
-        Wanted::Value => {}
+        ExpectedKind::Progress => check_progress(&root.node, root.span, &parser.names, text)?,
+        ExpectedKind::Value => {}
     }
     match (context.standing, wanted) {
-        (true, Wanted::Condition) => parser.one_sided.check(&parser.names, text)?,
-        (true, Wanted::Progress) => parser.one_sided.check_beside_job(text)?,
+        (true, ExpectedKind::Condition) => parser.one_sided.check(&parser.names, text)?,
+        (true, ExpectedKind::Progress) => parser.one_sided.check_beside_job(text)?,
         _ => {}
     }
     Ok(ParsedExpr {
@@ -113,7 +113,7 @@ impl Expr {
     /// kinds that do not go together; words not built yet; too long or too deep.
     /// [`Expr::bind`] checks that names exist.
     pub fn parse(text: &str, context: &ParseContext) -> Result<Expr, ExprError> {
-        Expr::parse_as(text, context, Wanted::Condition)
+        Expr::parse_as(text, context, ExpectedKind::Condition)
     }
 
     /// Parses a condition of a selector, in which ids and ranges, `all`, `last`
@@ -121,7 +121,7 @@ impl Expr {
     ///
     /// Errors as [`Expr::parse`]; a run (`144.2`) as operand too.
     pub fn parse_selecting(text: &str, context: &ParseContext) -> Result<Expr, ExprError> {
-        Expr::parse_as(text, context, Wanted::Selection)
+        Expr::parse_as(text, context, ExpectedKind::Selection)
     }
 
     /// Parses an expression with a value, such as `epoch / 50`, for [`Expr::value`]. A
@@ -129,7 +129,7 @@ impl Expr {
     ///
     /// Errors as [`Expr::parse`].
     pub fn parse_value(text: &str, context: &ParseContext) -> Result<Expr, ExprError> {
-        Expr::parse_as(text, context, Wanted::Value)
+        Expr::parse_as(text, context, ExpectedKind::Value)
     }
 
     /// Parses what tells the progress of a run, from 0 to 1, such as `epoch / 50`, for
@@ -137,13 +137,13 @@ impl Expr {
     ///
     /// Errors as [`Expr::parse`]; what is no number, and `progress` and `eta` too.
     pub fn parse_progress(text: &str, context: &ParseContext) -> Result<Expr, ExprError> {
-        Expr::parse_as(text, context, Wanted::Progress)
+        Expr::parse_as(text, context, ExpectedKind::Progress)
     }
 
     pub(crate) fn parse_as(
         text: &str,
         context: &ParseContext,
-        wanted: Wanted,
+        wanted: ExpectedKind,
     ) -> Result<Expr, ExprError> {
         let ParsedExpr {
             root,
@@ -245,7 +245,7 @@ struct Operand {
 struct Parser<'t> {
     text: &'t str,
     context: &'t ParseContext,
-    wanted: Wanted,
+    wanted: ExpectedKind,
     selecting: bool,
     /// Whether words are facts of a node only.
     about_nodes: bool,

@@ -5,7 +5,7 @@ use super::kind::{
     check_some_state, kind_of,
 };
 use super::side::states_known_to;
-use super::{Level, Operand, Parser, Wanted};
+use super::{ExpectedKind, Level, Operand, Parser};
 use crate::tree::ast::{ArithOp, CompareOp, Duration, Node};
 use crate::tree::lex::{Tok, Token};
 use crate::tree::number::scan_clock;
@@ -206,7 +206,7 @@ impl Parser<'_> {
         let span = left.span.to(end);
         let part = sign.span.to(end);
         self.one_sided.note(KnowledgeHolder::Watcher, part);
-        if self.about_nodes || self.wanted == Wanted::Progress {
+        if self.about_nodes || self.wanted == ExpectedKind::Progress {
             self.note_not_built(part, &format!("`{word}` here"), None);
         }
         let node = if sign.tok == Tok::For {

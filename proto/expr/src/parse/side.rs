@@ -1,6 +1,6 @@
 //! What only one side knows while a rule stands: the watcher of a run, or neroman's daemon.
 
-use crate::tree::ast::{Asked, NameRef, Node};
+use crate::tree::ast::{NameForm, NameRef, Node};
 use crate::words::error::{ErrorKind, ExprError, Span};
 use crate::words::fact::Fact;
 use crate::words::known::KnowledgeHolder;
@@ -40,7 +40,7 @@ impl OneSided {
 
     /// Refuses a rule that no side knows all of.
     pub fn check(mut self, names: &[NameRef], text: &str) -> Result<(), ExprError> {
-        for name in names.iter().filter(|name| name.asked == Asked::Metric) {
+        for name in names.iter().filter(|name| name.asked == NameForm::Metric) {
             self.note(KnowledgeHolder::Watcher, name.span);
         }
         match (self.daemon, self.watcher) {

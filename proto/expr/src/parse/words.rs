@@ -5,8 +5,8 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
 use super::cohort::is_of_peers;
-use super::{Operand, Parser, Wanted};
-use crate::tree::ast::{Asked, CompareOp, MathFn, NameRef, Node, Pick, PickRef};
+use super::{ExpectedKind, Operand, Parser};
+use crate::tree::ast::{CompareOp, MathFn, NameForm, NameRef, Node, Pick, PickRef};
 use crate::tree::lex::{Tok, Token, is_name_char};
 use crate::tree::number::{DateLiteral, instant, offset_at_ms};
 use crate::words::direction::more_is_better;
@@ -44,8 +44,8 @@ impl Parser<'_> {
             Tok::Quoted(name) if matches!(self.peek(), Some(Tok::At)) => {
                 self.metric(&name, span)?
             }
-            Tok::Quoted(name) => self.name(Asked::Quoted, &name, span)?,
-            Tok::Word => return self.word(place, span),
+            Tok::Quoted(name) => self.name(NameForm::Quoted, &name, span)?,
+            Tok::Word => return self.parse_word(place, span),
             Tok::Tag => self.tag(span)?,
             Tok::Glob(_)
             | Tok::Match(_)
@@ -165,7 +165,7 @@ impl Parser<'_> {
             || before.is_none_or(Tok::opens_operand) && behind.is_none_or(Tok::closes_operand)
     }
 
-    pub(super) fn word(&mut self, place: usize, span: Span) -> Result<Operand, ExprError> {
+    pub(super) fn parse_word(&mut self, place: usize, span: Span) -> Result<Operand, ExprError> {
         let text = self.text;
         let word = span.of(text);
         if self.of_peers {
@@ -198,7 +198,7 @@ impl Parser<'_> {
             }
             _ if NOT_BUILT.contains(&word) => {
                 self.note_not_built(span, &format!("`{word}`"), Some(NOT_BUILT_WHY));
-                self.name(Asked::Any, word, span)?
+                self.name(NameForm::Any, word, span)?
             }
             _ => match Fact::from_word(word) {
                 Some(fact) => {
@@ -268,7 +268,7 @@ impl Parser<'_> {
 
     pub(super) fn plain_name(&mut self, word: &str, span: Span) -> Result<Node, ExprError> {
         match word.split_once('.') {
-            Some(("param", name)) => return self.name(Asked::Param, name, span),
+            Some(("param", name)) => return self.name(NameForm::Param, name, span),
             Some(("metric", name)) => return self.metric(name, span),
             Some(_) | None => {}
         }
@@ -280,7 +280,7 @@ impl Parser<'_> {
                     "{hint}; a name that is written so stands in backticks"
                 )))
             }
-            None => self.name(Asked::Any, word, span),
+            None => self.name(NameForm::Any, word, span),
         }
     }
 
@@ -308,7 +308,7 @@ impl Parser<'_> {
         let lower = word.to_ascii_lowercase();
         State::from_word(&lower)
             .filter(|_| is_operand && lower != word)
-            .map(|state| format!("write `{}`", state.word()))
+            .map(|state| format!("write `{}`", state.as_str()))
     }
 
     /// Start of the day `days_back` before today.
@@ -353,7 +353,7 @@ impl Parser<'_> {
 
     /// The metric of this name, in a function or before `@`.
     fn metric(&mut self, name: &str, span: Span) -> Result<Node, ExprError> {
-        self.name(Asked::Metric, name, span)
+        self.name(NameForm::Metric, name, span)
     }
 
     /// The metric of this word.
@@ -371,7 +371,12 @@ impl Parser<'_> {
         }
     }
 
-    pub(super) fn name(&mut self, asked: Asked, text: &str, span: Span) -> Result<Node, ExprError> {
+    pub(super) fn name(
+        &mut self,
+        asked: NameForm,
+        text: &str,
+        span: Span,
+    ) -> Result<Node, ExprError> {
         let known = self
             .names
             .iter()
@@ -403,8 +408,8 @@ impl Parser<'_> {
         self.next += 1;
         let asked = match word {
             "param" | "metric" if self.about_nodes => return Err(self.no_node_fact(span)),
-            "param" => Asked::Param,
-            "metric" => Asked::Metric,
+            "param" => NameForm::Param,
+            "metric" => NameForm::Metric,
             _ if self.is_of_peers(word) => return self.cohort(word, span, open),
             _ if is_window_function(word) => return self.over(word, span, open),
             _ if is_of_peers(word) => return Err(self.outside_of_aggregate(span)),
@@ -413,8 +418,8 @@ impl Parser<'_> {
                 if let Some(hint) = slips::function_hint(word) {
                     return Err(error.hint(hint));
                 }
-                let folds = Fold::ALL.map(Fold::word).into_iter();
-                let math = MathFn::ALL.map(MathFn::word);
+                let folds = Fold::ALL.map(Fold::as_str).into_iter();
+                let math = MathFn::ALL.map(MathFn::as_str);
                 let known = folds.chain(["best", "median", "quantile"]).chain(math);
                 let known: Vec<&str> = known.collect();
                 return Err(
@@ -439,8 +444,8 @@ impl Parser<'_> {
         let close = self.close(open)?;
         let span = span.to(close);
         let node = match asked {
-            Asked::Metric => self.metric(&name, span)?,
-            Asked::Any | Asked::Quoted | Asked::Param => self.name(asked, &name, span)?,
+            NameForm::Metric => self.metric(&name, span)?,
+            NameForm::Any | NameForm::Quoted | NameForm::Param => self.name(asked, &name, span)?,
         };
         self.at_step(Operand {
             node,
@@ -481,7 +486,7 @@ impl Parser<'_> {
             return Err(error.hint(such_as));
         };
         let metric = &self.names[usize::from(slot)];
-        if metric.asked != Asked::Metric {
+        if metric.asked != NameForm::Metric {
             let message = format!("`{word}` takes a metric, not a parameter");
             return Err(ExprError::new(ErrorKind::Kind, place, message));
         }
@@ -518,7 +523,7 @@ impl Parser<'_> {
 
     /// Refuses the past where no history is kept.
     fn note_past(&mut self, span: Span) {
-        if self.about_nodes || self.wanted == Wanted::Progress {
+        if self.about_nodes || self.wanted == ExpectedKind::Progress {
             let what = format!("`{}` here", span.of(self.text));
             self.note_not_built(span, &what, None);
         }
@@ -536,7 +541,7 @@ impl Parser<'_> {
         let is_plain = written.bytes().all(|b| b.is_ascii_digit() || b == b'.');
         match (step, part.node) {
             (Some(Tok::Number(step)), Node::Name(slot))
-                if is_plain && self.names[usize::from(slot)].asked == Asked::Metric =>
+                if is_plain && self.names[usize::from(slot)].asked == NameForm::Metric =>
             {
                 let whole = part.span.to(span);
                 self.note_past(whole);

@@ -1,4 +1,4 @@
-//! The tree of an expression. Private but for [`Pick`] and [`Asked`].
+//! The tree of an expression. Private but for [`Pick`] and [`NameForm`].
 
 use nero_model::names::same_loosely;
 use std::cmp::Ordering;
@@ -23,7 +23,7 @@ pub enum NameKind {
 
 impl NameKind {
     /// `param` or `metric`, as it stands before the point in `param.x`.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             NameKind::Param => "param",
             NameKind::Metric => "metric",
@@ -33,7 +33,7 @@ impl NameKind {
 
 /// How a name was written, which limits what it may mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Asked {
+pub enum NameForm {
     /// `x`: a parameter or metric, or loosely a fact.
     Any,
     /// `` `x` ``: a parameter or metric, never a fact or a word of the language.
@@ -44,13 +44,13 @@ pub enum Asked {
     Metric,
 }
 
-impl Asked {
+impl NameForm {
     /// Whether the name may mean something of `kind`.
     pub fn allows(self, kind: NameKind) -> bool {
         match self {
-            Asked::Any | Asked::Quoted => true,
-            Asked::Param => kind == NameKind::Param,
-            Asked::Metric => kind == NameKind::Metric,
+            NameForm::Any | NameForm::Quoted => true,
+            NameForm::Param => kind == NameKind::Param,
+            NameForm::Metric => kind == NameKind::Metric,
         }
     }
 }
@@ -60,7 +60,7 @@ impl Asked {
 #[derive(Clone, Debug)]
 pub struct NameRef {
     /// How it was written.
-    pub asked: Asked,
+    pub asked: NameForm,
     /// The name without prefix, quotes or backticks.
     pub text: Box<str>,
     /// The place of its first use.
@@ -267,7 +267,7 @@ impl MathFn {
         MathFn::Round,
     ];
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             MathFn::Abs => "abs",
             MathFn::Sqrt => "sqrt",
@@ -278,7 +278,7 @@ impl MathFn {
     }
 
     pub fn from_word(word: &str) -> Option<MathFn> {
-        MathFn::ALL.into_iter().find(|one| one.word() == word)
+        MathFn::ALL.into_iter().find(|one| one.as_str() == word)
     }
 
     pub fn of(self, number: f64) -> f64 {
@@ -409,10 +409,10 @@ pub(crate) fn constant(node: &Node) -> Option<f64> {
 
 /// The fact that a name means loosely.
 pub(crate) fn loose_fact(name: &NameRef) -> Option<Fact> {
-    let is_open = name.asked == Asked::Any;
+    let is_open = name.asked == NameForm::Any;
     Fact::ALL
         .into_iter()
-        .find(|fact| is_open && same_loosely(fact.word(), &name.text))
+        .find(|fact| is_open && same_loosely(fact.as_str(), &name.text))
 }
 
 #[cfg(test)]

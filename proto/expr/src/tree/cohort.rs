@@ -28,7 +28,7 @@ impl Aggregate {
         Aggregate::Quantile,
     ];
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Aggregate::Count => "count",
             Aggregate::Min => "min",
@@ -40,7 +40,7 @@ impl Aggregate {
     }
 
     pub fn from_word(word: &str) -> Option<Aggregate> {
-        Aggregate::ALL.into_iter().find(|one| one.word() == word)
+        Aggregate::ALL.into_iter().find(|one| one.as_str() == word)
     }
 
     /// Whether it aggregates nothing but peers.

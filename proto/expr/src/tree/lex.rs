@@ -163,7 +163,7 @@ impl<'t> Lexer<'t> {
                 Ok(())
             }
             c if c.is_alphabetic() || c == '_' => {
-                self.word();
+                self.read_word();
                 Ok(())
             }
             '%' => self.percent(),
@@ -314,7 +314,7 @@ impl<'t> Lexer<'t> {
         Some((pick, len))
     }
 
-    fn word(&mut self) {
+    fn read_word(&mut self) {
         let rest = self.rest();
         let run = rest.find(|c| !is_name_char(c)).unwrap_or(rest.len());
         let word = rest[..run].trim_end_matches(['/', '.', '-']);

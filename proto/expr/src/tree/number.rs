@@ -229,10 +229,11 @@ pub(crate) fn misshapen_date(text: &str) -> Option<(usize, String)> {
     if !all_digits || !(year_first || year_last) {
         return None;
     }
-    let hint = match year_first {
-        true => format!("dates are written `{first}-{second:0>2}-{third:0>2}`"),
+    let hint = if year_first {
+        format!("dates are written `{first}-{second:0>2}-{third:0>2}`")
+    } else {
         // Whether the day or the month stands first is not known.
-        false => format!("dates are written year, month, day: `{third}-11-20`"),
+        format!("dates are written year, month, day: `{third}-11-20`")
     };
     Some((written.len(), hint))
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::ast::{Asked, NameRef, Node, Pick, PickRef};
+use super::ast::{NameForm, NameRef, Node, Pick, PickRef};
 use super::lex::is_plain_name;
 use super::number::{print_instant, print_local};
 use crate::words::fact::{Fact, FactKind, NOT_BUILT, signal_number};
@@ -33,17 +33,17 @@ impl Printer<'_> {
             Node::Bool(truth) => write!(out, "{truth}"),
             Node::Time(moment) => out.write_str(&print_instant(moment.ms)),
             Node::Now => out.write_str("now"),
-            Node::Fact(fact) => out.write_str(fact.word()),
-            Node::Place(fact) => out.write_str(fact.word()),
+            Node::Fact(fact) => out.write_str(fact.as_str()),
+            Node::Place(fact) => out.write_str(fact.as_str()),
             Node::Probe(name) => out.write_str(name),
-            Node::Is(state) => out.write_str(state.word()),
+            Node::Is(state) => out.write_str(state.as_str()),
             Node::Name(slot) => {
                 let name = written_name(&self.names[usize::from(*slot)]);
                 write!(out, "{}{name}", self.prefix())
             }
             Node::Over(fold, slot, window) => {
                 let metric = written_metric(&self.names[usize::from(*slot)].text);
-                write!(out, "{}({}{metric}", fold.word(), self.prefix())?;
+                write!(out, "{}({}{metric}", fold.as_str(), self.prefix())?;
                 if let Some(window) = window {
                     write!(out, ", {}", window.text)?;
                 }
@@ -55,7 +55,7 @@ impl Printer<'_> {
             }
             Node::Cohort(cohort) => out.write_str(&cohort.text),
             Node::Math(function, inner) => {
-                out.write_str(function.word())?;
+                out.write_str(function.as_str())?;
                 self.in_parentheses(out, inner)
             }
             Node::For(inner, duration, _) => {
@@ -124,13 +124,13 @@ impl Printer<'_> {
         let word = match &pair[1] {
             Node::Name(slot) => {
                 let name = &self.names[usize::from(*slot)];
-                if name.asked != Asked::Any {
+                if name.asked != NameForm::Any {
                     return false;
                 }
                 &*name.text
             }
-            Node::Fact(fact) => fact.word(),
-            Node::Place(fact) => fact.word(),
+            Node::Fact(fact) => fact.as_str(),
+            Node::Place(fact) => fact.as_str(),
             Node::Bool(_) | Node::Now | Node::Nan | Node::Inf => "",
             _ => return false,
         };
@@ -209,10 +209,10 @@ pub(crate) fn quoted(text: &str, quote: char) -> String {
 pub(crate) fn written_name(name: &NameRef) -> String {
     let text = &*name.text;
     match name.asked {
-        Asked::Any => text.to_owned(),
-        Asked::Quoted => quoted(text, '`'),
-        Asked::Param => qualified("param", text),
-        Asked::Metric => qualified("metric", text),
+        NameForm::Any => text.to_owned(),
+        NameForm::Quoted => quoted(text, '`'),
+        NameForm::Param => qualified("param", text),
+        NameForm::Metric => qualified("metric", text),
     }
 }
 

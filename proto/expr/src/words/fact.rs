@@ -9,7 +9,7 @@ use super::known::KnowledgeHolder;
 
 /// A fact of a run or its experiment.
 ///
-/// The words are those that users type ([`Fact::word`]).
+/// The words are those that users type ([`Fact::as_str`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Fact {
@@ -146,7 +146,7 @@ impl Fact {
     ];
 
     /// The word that users type.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Fact::Id => "id",
             Fact::Name => "name",
@@ -182,7 +182,7 @@ impl Fact {
 
     /// The fact of exactly this word.
     pub fn from_word(word: &str) -> Option<Fact> {
-        Fact::ALL.into_iter().find(|fact| fact.word() == word)
+        Fact::ALL.into_iter().find(|fact| fact.as_str() == word)
     }
 
     /// The kind of the fact's value.
@@ -333,8 +333,8 @@ mod tests {
     #[test]
     fn every_fact_is_found_by_its_word() {
         for fact in Fact::ALL {
-            assert_eq!(Fact::from_word(fact.word()), Some(fact));
-            assert!(!NOT_BUILT.contains(&fact.word()));
+            assert_eq!(Fact::from_word(fact.as_str()), Some(fact));
+            assert!(!NOT_BUILT.contains(&fact.as_str()));
         }
     }
 

@@ -11,7 +11,7 @@ pub enum RulePlace {
 
 impl RulePlace {
     /// The word in `rule list`.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             RulePlace::Job => "job",
             RulePlace::Daemon => "daemon",

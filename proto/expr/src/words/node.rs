@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::fact::FactKind;
 use nero_model::names::same_loosely;
 
-/// A fact of a node. The words are those that users type ([`NodeFact::word`]).
+/// A fact of a node. The words are those that users type ([`NodeFact::as_str`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum NodeFact {
@@ -78,7 +78,7 @@ impl NodeFact {
     ];
 
     /// The word that users type.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             NodeFact::Cpus => "cpus",
             NodeFact::CpusFree => "cpus_free",
@@ -105,7 +105,7 @@ impl NodeFact {
 
     /// The fact of exactly this word.
     pub fn named(word: &str) -> Option<NodeFact> {
-        NodeFact::ALL.into_iter().find(|fact| fact.word() == word)
+        NodeFact::ALL.into_iter().find(|fact| fact.as_str() == word)
     }
 
     /// The fact of this word, written exactly or loosely (`GPU-mem`).
@@ -113,7 +113,7 @@ impl NodeFact {
         NodeFact::named(word).or_else(|| {
             NodeFact::ALL
                 .into_iter()
-                .find(|fact| same_loosely(fact.word(), word))
+                .find(|fact| same_loosely(fact.as_str(), word))
         })
     }
 
@@ -196,7 +196,7 @@ pub(crate) fn unknown_fact(word: &str, probes: &[String]) -> (String, Cow<'stati
         [] => format!("no fact of a node is called `{word}`"),
         _ => format!("no fact of a node and no probe is called `{word}`"),
     };
-    let words = NodeFact::ALL.map(NodeFact::word);
+    let words = NodeFact::ALL.map(NodeFact::as_str);
     let own = probes.iter().map(String::as_str);
     let hint = match nero_model::names::suggest(word, own.clone().chain(words)) {
         Some(near) => format!("did you mean `{near}`?").into(),
@@ -221,8 +221,8 @@ mod tests {
     #[test]
     fn words_read_back_exactly_and_loosely() {
         for fact in NodeFact::ALL {
-            assert_eq!(NodeFact::from_word(fact.word()), Some(fact));
-            let upper = fact.word().to_uppercase().replace('_', "-");
+            assert_eq!(NodeFact::from_word(fact.as_str()), Some(fact));
+            let upper = fact.as_str().to_uppercase().replace('_', "-");
             assert_eq!(NodeFact::from_word(&upper), Some(fact), "{upper}");
         }
         assert_eq!(NodeFact::from_word("runtime"), None);

@@ -44,7 +44,7 @@ impl Fold {
     ];
 
     /// The word that users type.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Fold::Min => "min",
             Fold::Max => "max",
@@ -58,7 +58,7 @@ impl Fold {
     }
 
     pub(crate) fn from_word(word: &str) -> Option<Fold> {
-        Fold::ALL.into_iter().find(|fold| fold.word() == word)
+        Fold::ALL.into_iter().find(|fold| fold.as_str() == word)
     }
 }
 

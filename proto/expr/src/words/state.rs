@@ -88,7 +88,7 @@ impl State {
     }
 
     /// The word that users type.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         (WORDS.iter().chain(&EVENTS))
             .find(|(_, state)| *state == self)
             .map_or("", |&(word, _)| word)
@@ -177,7 +177,7 @@ impl State {
             | State::Aborted
             | State::Timeout
             | State::Lost
-            | State::Paused => shown == self.word(),
+            | State::Paused => shown == self.as_str(),
         };
         Some(covered)
     }
@@ -221,10 +221,10 @@ mod tests {
     #[test]
     fn words_read_back() {
         for word in State::words() {
-            assert_eq!(State::from_word(word).map(State::word), Some(word));
+            assert_eq!(State::from_word(word).map(State::as_str), Some(word));
         }
         for (word, event) in EVENTS {
-            assert_eq!((State::from_word(word), event.word()), (None, word));
+            assert_eq!((State::from_word(word), event.as_str()), (None, word));
             assert_eq!(State::from_rule_word(word), Some(event));
         }
     }

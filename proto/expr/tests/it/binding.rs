@@ -1,6 +1,6 @@
 //! What a written name means, and that it never changes its meaning.
 
-use nero_expr::{Bindings, Bound, NameKind, Seen, Truth, Value};
+use nero_expr::{BindingChange, Bindings, Bound, NameKind, Truth, Value};
 
 use crate::run::Run;
 
@@ -115,7 +115,7 @@ fn a_name_is_bound_when_something_first_fits_and_a_second_fit_makes_it_unknown()
     let to = Bound::Metric("error_rate".into());
     assert_eq!(
         seen,
-        [Seen::Bound {
+        [BindingChange::Bound {
             written: "errorrate".into(),
             to: to.clone()
         }]
@@ -133,7 +133,7 @@ fn a_name_is_bound_when_something_first_fits_and_a_second_fit_makes_it_unknown()
     let written = "errorrate".to_owned();
     assert_eq!(
         seen,
-        [Seen::Clash {
+        [BindingChange::Clash {
             written,
             first: to,
             second

@@ -152,7 +152,7 @@ fn last_name(
 
 fn facts() -> impl Iterator<Item = CompletionWord> {
     let facts = Fact::ALL.into_iter();
-    facts.map(|fact| (fact.word().to_owned(), "a fact".to_owned()))
+    facts.map(|fact| (fact.as_str().to_owned(), "a fact".to_owned()))
 }
 
 fn states() -> impl Iterator<Item = CompletionWord> {

@@ -47,7 +47,7 @@ pub async fn run(session: &mut Session, args: &Abort) -> Result<u8, Stop> {
 ///
 /// # Errors
 /// The daemon refuses, or is not there.
-pub async fn one(session: &mut Session, picked: &str) -> Result<(), Stop> {
+pub async fn abort_run(session: &mut Session, picked: &str) -> Result<(), Stop> {
     let asked = AbortRequest {
         request: request(),
         selection: Some(selection(&[picked.to_owned()])),

@@ -81,7 +81,7 @@ fn rows() -> Result<Vec<String>, Fault> {
     }
 }
 
-fn word(what: What) -> &'static str {
+fn change_name(what: What) -> &'static str {
     match what {
         What::Added => "added",
         What::Changed => "changed",
@@ -109,7 +109,7 @@ pub fn as_text(screen: &Screen, reply: &AddReply, dry_run: bool) -> String {
         let told = those.filter(|one| wanted != What::Same || !one.notes.is_empty());
         text.push_str(&lines(screen, &told.collect::<Vec<_>>()));
     }
-    let counts = text::count(reply.experiments.iter().map(|one| word(one.what())));
+    let counts = text::count(reply.experiments.iter().map(|one| change_name(one.what())));
     let counts = text::join(
         counts.iter().map(|(count, word)| format!("{word} {count}")),
         " · ",
@@ -137,7 +137,7 @@ fn lines(screen: &Screen, those: &[&One]) -> String {
         let mut said = one.changes.clone();
         said.extend(one.notes.iter().cloned());
         vec![
-            Cell::text(word(one.what())),
+            Cell::text(change_name(one.what())),
             Cell::whole(one.experiment),
             Cell::text(&text::full_name(&one.collection, &one.name)),
             Cell::text(&said.join("; ")),
@@ -152,7 +152,7 @@ fn lines(screen: &Screen, those: &[&One]) -> String {
     let header = vec![String::new(); 4];
     let (mut text, _) = table::print(&wide, &header, &rows);
     if those.len() > LINES_MAX {
-        let (word, more) = (word(those[0].what()), those.len() - LINES_MAX);
+        let (word, more) = (change_name(those[0].what()), those.len() - LINES_MAX);
         text.push_str(&format!("{word} … and {more} more\n"));
     }
     text
@@ -183,7 +183,7 @@ pub fn taken_json(folders: &[FolderTaken]) -> Value {
 fn as_json(reply: &AddReply, dry_run: bool) -> Value {
     let mut fields = object!(reply =>
         experiments: [one =>
-            id: one.experiment, name, collection?, what: word(one.what()), changes, notes
+            id: one.experiment, name, collection?, what: change_name(one.what()), changes, notes
         ],
         notes, range?,
         folders: taken_json(&reply.folders),

@@ -21,7 +21,7 @@ pub enum PauseChange {
 }
 
 impl PauseChange {
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Pause => "pause",
             Self::Resume => "resume",
@@ -30,9 +30,9 @@ impl PauseChange {
 
     fn done(self, dry_run: bool) -> String {
         if dry_run {
-            format!("would {}", self.word())
+            format!("would {}", self.as_str())
         } else {
-            format!("{}d", self.word())
+            format!("{}d", self.as_str())
         }
     }
 }
@@ -52,7 +52,7 @@ pub async fn run(session: &mut Session, args: &Pause, which: PauseChange) -> Res
         };
         let reply = call(session, trial).await?;
         let (found, picked) = ((touched(&reply), reply.explicit), &mut asked.selection);
-        if !narrow(&session.out, which.word(), "live run", found, picked).await? {
+        if !narrow(&session.out, which.as_str(), "live run", found, picked).await? {
             return Ok(code::FAILED);
         }
     }

@@ -5,7 +5,7 @@ use nero_views::text;
 use nero_wire::v1::Selection;
 
 use crate::fault::{Fault, Stop};
-use crate::say::Out;
+use crate::say::VerbOutput;
 use crate::session::exactly;
 
 /// Experiments that are listed before the question.
@@ -21,7 +21,7 @@ const SHORT_REASON: usize = 32;
 /// # Errors
 /// When the user cannot be asked, and the selector is not explicit and `--yes` is not given.
 pub async fn is_agreed(
-    out: &Out,
+    out: &VerbOutput,
     verb: &str,
     noun: &str,
     list: &[(u64, String)],
@@ -58,7 +58,7 @@ pub async fn is_agreed(
 /// # Errors
 /// Those of [`is_agreed`].
 pub async fn narrow(
-    out: &Out,
+    out: &VerbOutput,
     verb: &str,
     noun: &str,
     (list, explicit): (Vec<(u64, String)>, bool),

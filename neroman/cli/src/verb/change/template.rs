@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use crate::args::Template;
 use crate::fault::{Fault, Stop, code};
-use crate::say::Out;
+use crate::say::VerbOutput;
 
 const FILE: &str = "neronet.yaml";
 
 /// Runs the verb.
-pub fn run(out: &Out, args: &Template) -> Result<u8, Stop> {
+pub fn run(out: &VerbOutput, args: &Template) -> Result<u8, Stop> {
     if args.schema {
         let schema = serde_json::to_string_pretty(&nero_format::schema());
         let schema = schema.expect("a schema has string keys only");

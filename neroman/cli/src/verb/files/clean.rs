@@ -11,7 +11,7 @@ use nero_wire::v1::{CleanAskReply, CleanAskRequest, Selection};
 use serde_json::Value;
 
 use crate::args::Clean;
-use crate::connect::Whose;
+use crate::connect::AwaitedNodes;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, exactly, refuse_empty, request, selection};
 use crate::verb::change::rehearsal::{ending, skips};
@@ -75,9 +75,9 @@ pub async fn run(session: &mut Session, args: &Clean) -> Result<u8, Stop> {
 async fn call(session: &mut Session, asked: CleanAskRequest) -> Result<CleanAskReply, Fault> {
     let picked = asked.selection.clone().unwrap_or_default();
     let whose = match (asked.node.as_str(), picked.text.as_str()) {
-        ("", "" | "all") => Whose::All,
-        ("", _) => Whose::Picked(picked),
-        (node, _) => Whose::Node(node.to_owned()),
+        ("", "" | "all") => AwaitedNodes::All,
+        ("", _) => AwaitedNodes::Picked(picked),
+        (node, _) => AwaitedNodes::Node(node.to_owned()),
     };
     let mut silence = session.silence(whose).await?;
     silence.over(session.change(asked, ManClient::clean)).await

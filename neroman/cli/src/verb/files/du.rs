@@ -9,7 +9,7 @@ use nero_wire::v1::{DiskUsageReply, DuReply, DuRequest};
 use serde_json::Value;
 
 use crate::args::Du;
-use crate::connect::{CHANGE_DEADLINE, Whose};
+use crate::connect::{AwaitedNodes, CHANGE_DEADLINE};
 use crate::fault::{Stop, code};
 use crate::say::Screen;
 use crate::say::table::{self, Cell, Column};
@@ -21,7 +21,10 @@ pub async fn run(session: &mut Session, args: &Du) -> Result<u8, Stop> {
         node: args.node.clone().unwrap_or_default(),
         runs: args.runs,
     };
-    let whose = args.node.clone().map_or(Whose::All, Whose::Node);
+    let whose = args
+        .node
+        .clone()
+        .map_or(AwaitedNodes::All, AwaitedNodes::Node);
     let mut silence = session.silence(whose).await?;
     let reply = silence
         .over(session.call(CHANGE_DEADLINE, asked, ManClient::du))

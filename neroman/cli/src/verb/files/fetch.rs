@@ -10,7 +10,7 @@ use nero_wire::v1::{FetchEvent, FetchRequest};
 use serde_json::{Value, json};
 
 use crate::args::Fetch;
-use crate::connect::{CHANGE_DEADLINE, Next, Whose};
+use crate::connect::{AwaitedNodes, CHANGE_DEADLINE, Next};
 use crate::fault::{Stop, code};
 use crate::say::progress::Meter;
 use crate::session::{Session, refuse_empty, selection};
@@ -30,8 +30,8 @@ pub async fn run(session: &mut Session, args: &Fetch) -> Result<u8, Stop> {
         let mut meter = Meter::new();
         let mut notes = Vec::new();
         let whose = match args.picked.as_slice() {
-            [] => Whose::All,
-            picked => Whose::Picked(selection(picked)),
+            [] => AwaitedNodes::All,
+            picked => AwaitedNodes::Picked(selection(picked)),
         };
         let mut silence = session.silence(whose).await?;
         let client = session.client().await?;

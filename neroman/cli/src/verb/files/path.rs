@@ -30,7 +30,9 @@ pub async fn run(session: &mut Session, args: &Paths) -> Result<u8, Stop> {
                 session.out.note(&note);
             }
             if !one.path.is_empty() {
-                session.out.raw(format!("{}\n", shown(one)?).as_bytes())?;
+                session
+                    .out
+                    .raw(format!("{}\n", path_text(one)?).as_bytes())?;
             }
         }
     }
@@ -39,7 +41,7 @@ pub async fn run(session: &mut Session, args: &Paths) -> Result<u8, Stop> {
 }
 
 /// The path; for a folder on another machine, as `scp` and `rsync` take it.
-fn shown(one: &One) -> Result<String, Fault> {
+fn path_text(one: &One) -> Result<String, Fault> {
     if one.node.is_empty() {
         return Ok(one.path.clone());
     }

@@ -8,10 +8,10 @@ use nero_model::safe::Safe;
 
 use crate::fault::{Fault, Stop, code};
 use crate::line;
-use crate::say::Out;
+use crate::say::VerbOutput;
 
 /// Writes the pages into a folder, which is made when it is missing.
-pub fn run(out: &Out, folder: &str) -> Result<u8, Stop> {
+pub fn run(out: &VerbOutput, folder: &str) -> Result<u8, Stop> {
     let cannot = |error: &std::io::Error| {
         Fault::failed(format!("cannot write pages into {folder}")).because(error)
     };

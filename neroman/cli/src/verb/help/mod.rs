@@ -9,7 +9,7 @@ use crate::fault::{Fault, Stop, code};
 use crate::line;
 use crate::names;
 use crate::read::{Read, read};
-use crate::say::{Out, Screen, page};
+use crate::say::{Screen, VerbOutput, page};
 use crate::steps::Step;
 
 const BEFORE: &str = "neroman runs, watches and steers computational experiments.";
@@ -154,7 +154,7 @@ impl Topic {
 }
 
 /// `help [VERB|TOPIC]`.
-pub fn run(out: &Out, wanted: Option<&str>) -> Result<u8, Stop> {
+pub fn run(out: &VerbOutput, wanted: Option<&str>) -> Result<u8, Stop> {
     let Some(wanted) = wanted else {
         out.text(&overview(out.screen.width))?;
         return Ok(code::OK);
@@ -270,9 +270,9 @@ mod tests {
         let facts = expressions.replace(['(', ')', '\n'], " ");
         for fact in nero_expr::Fact::ALL {
             assert!(
-                words(&facts).contains(&fact.word()),
+                words(&facts).contains(&fact.as_str()),
                 "{}: {facts}",
-                fact.word()
+                fact.as_str()
             );
         }
         let rules = shown("rules");

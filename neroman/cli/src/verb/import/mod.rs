@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::args::Import;
 use crate::fault::{Fault, Stop, code};
-use crate::say::Out;
+use crate::say::VerbOutput;
 use crate::verb::change::template::check_beside;
 
 /// A file of ours, and what of its source is not in it.
@@ -36,7 +36,7 @@ impl ImportedText {
 const OUTPUT: &str = "neronet.yaml";
 
 /// Runs the verb.
-pub fn run(out: &Out, args: &Import) -> Result<u8, Stop> {
+pub fn run(out: &VerbOutput, args: &Import) -> Result<u8, Stop> {
     let folder = Path::new(&args.source);
     if folder.is_dir() {
         return project(out, args, folder);
@@ -46,7 +46,7 @@ pub fn run(out: &Out, args: &Import) -> Result<u8, Stop> {
 }
 
 /// Imports a project of mlframework. Its commands begin in the folder of the file that is written.
-fn project(out: &Out, args: &Import, folder: &Path) -> Result<u8, Stop> {
+fn project(out: &VerbOutput, args: &Import, folder: &Path) -> Result<u8, Stop> {
     if args.command_type.is_some() {
         return Err(Fault::usage("--type is for the commands of a spec").into());
     }
@@ -73,7 +73,7 @@ fn project(out: &Out, args: &Import, folder: &Path) -> Result<u8, Stop> {
 }
 
 /// Writes the file, which must not be there yet; `-` prints it.
-fn save(out: &Out, path: &str, imported: &ImportedText) -> Result<u8, Stop> {
+fn save(out: &VerbOutput, path: &str, imported: &ImportedText) -> Result<u8, Stop> {
     let ImportedText { text, warnings } = imported;
     let warn = || {
         for warning in warnings {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::Member;
 use crate::fault::{Fault, Stop};
-use crate::say::Out;
+use crate::say::VerbOutput;
 use crate::verb::node::{finding_as_json, finding_text};
 use crate::verb::watch::redrawn;
 
@@ -26,7 +26,7 @@ pub struct HostProgress {
 
 /// All hosts.
 pub struct Board {
-    pub out: Out,
+    pub out: VerbOutput,
     done: &'static str,
     pub hosts: Vec<HostProgress>,
     drawn: String,
@@ -34,7 +34,7 @@ pub struct Board {
 
 impl Board {
     /// A board of these hosts. `done` is the word behind a host whose call succeeded.
-    pub fn new(out: Out, done: &'static str, members: &[Member]) -> Self {
+    pub fn new(out: VerbOutput, done: &'static str, members: &[Member]) -> Self {
         let host = |member: &Member| HostProgress {
             member: member.clone(),
             state: "connecting".to_owned(),

@@ -10,7 +10,7 @@ use nero_wire::v1::{NodeAddRequest, NodeReadyRequest, NodesReply, Remedy};
 use super::{Board, LOCAL, Member, members, on_each, on_node, sum_up};
 use crate::args::{InfraUp, Warden};
 use crate::fault::{Fault, Stop, code};
-use crate::session::{Left, Session, absolute, request};
+use crate::session::{InterruptNotice, Session, absolute, request};
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &InfraUp) -> Result<u8, Stop> {
@@ -29,7 +29,7 @@ pub async fn run(session: &mut Session, args: &InfraUp) -> Result<u8, Stop> {
         ..NodeReadyRequest::default()
     };
     let requests = members.iter().map(request).collect();
-    session.on_interrupt(Left::text(
+    session.on_interrupt(InterruptNotice::text(
         "hosts that are ready stay so; the same command goes on".to_owned(),
     ));
     let board = Board::new(session.out, "ready", &members);

@@ -1,7 +1,7 @@
 //! How the log of a run is printed: as it is, or line by line behind the run's name.
 
 use crate::fault::Stop;
-use crate::say::Out;
+use crate::say::VerbOutput;
 
 /// A longer line is printed in pieces.
 const LINE_BYTES_MAX: usize = 64 * 1024;
@@ -54,7 +54,7 @@ impl Printer {
     }
 
     /// Prints what came.
-    pub fn take(&mut self, out: &Out, data: &[u8]) -> Result<(), Stop> {
+    pub fn take(&mut self, out: &VerbOutput, data: &[u8]) -> Result<(), Stop> {
         self.last = data.last().copied().or(self.last);
         if self.begins_lines {
             out.raw(&self.whole_lines(data))
@@ -66,7 +66,7 @@ impl Printer {
     }
 
     /// Prints what was held back, at the end of the log.
-    pub fn finish(&mut self, out: &Out) -> Result<(), Stop> {
+    pub fn finish(&mut self, out: &VerbOutput) -> Result<(), Stop> {
         let rest = if self.begins_lines {
             self.rest()
         } else {
@@ -79,7 +79,7 @@ impl Printer {
     }
 
     /// Ends the last line, so that what follows begins one of its own.
-    pub fn end_line(&self, out: &Out) -> Result<(), Stop> {
+    pub fn end_line(&self, out: &VerbOutput) -> Result<(), Stop> {
         match self.last {
             Some(byte) if byte != b'\n' && !self.begins_lines => out.line(""),
             Some(_) | None => Ok(()),

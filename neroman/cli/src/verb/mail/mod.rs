@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::args::MailVerb;
 use crate::fault::{Fault, Stop, code};
-use crate::say::Out;
+use crate::say::VerbOutput;
 use crate::session::{Session, home, read_config};
 
 /// Runs the verb.
@@ -24,7 +24,7 @@ pub async fn run(session: &mut Session, args: &MailVerb) -> Result<u8, Stop> {
     }
 }
 
-async fn test(out: &Out, to: Option<&str>) -> Result<u8, Stop> {
+async fn test(out: &VerbOutput, to: Option<&str>) -> Result<u8, Stop> {
     let config = read_config(&home()?)?;
     let Some(mail) = &config.mail else {
         let hint = "`neroman config set user.email ADDRESS`, then `neroman config set mail.smtp \

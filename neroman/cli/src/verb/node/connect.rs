@@ -5,7 +5,7 @@ use std::process::{ExitStatus, Stdio};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{NodeConnectRequest, NodeLoginRequest, Remedy};
 
-use super::events::{self, How};
+use super::events::{self, OutputMode};
 use crate::fault::{Fault, Stop};
 use crate::session::Session;
 use crate::verb::exec::os_words;
@@ -33,7 +33,13 @@ pub async fn follow(session: &mut Session, name: &str) -> Result<u8, Stop> {
     let asked = NodeConnectRequest {
         name: name.to_owned(),
     };
-    events::follow(session, How::Troubles, asked, ManClient::node_connect).await
+    events::follow(
+        session,
+        OutputMode::Troubles,
+        asked,
+        ManClient::node_connect,
+    )
+    .await
 }
 
 /// Opens the way, unless it is open already.

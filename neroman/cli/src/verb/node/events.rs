@@ -12,13 +12,13 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::connect::CHANGE_DEADLINE;
 use crate::fault::{Fault, Stop, code};
-use crate::say::Out;
+use crate::say::VerbOutput;
 use crate::say::progress::Meter;
 use crate::session::Session;
 
 /// How much is printed, and in which form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum OutputMode {
     /// Every finding, one line each.
     Everything,
     /// Only the findings that a person should read.
@@ -41,7 +41,7 @@ struct NodeEvents {
 /// made once more with the same request.
 pub async fn follow<Q: Clone>(
     session: &mut Session,
-    how: How,
+    how: OutputMode,
     asked: Q,
     send: impl AsyncFn(
         &mut ManClient<Channel>,
@@ -49,7 +49,7 @@ pub async fn follow<Q: Clone>(
     ) -> Result<Response<Streaming<NodeEvent>>, Status>,
 ) -> Result<u8, Stop> {
     let out = session.out;
-    let how = if out.as_json { How::Json } else { how };
+    let how = if out.as_json { OutputMode::Json } else { how };
     let (mut meter, mut heard) = (Meter::new(), NodeEvents::default());
     let take = async |event: Option<NodeEvent>| {
         match event {
@@ -62,7 +62,7 @@ pub async fn follow<Q: Clone>(
         Ok::<_, Stop>(true)
     };
     session.each(CHANGE_DEADLINE, asked, send, take).await?;
-    if how == How::Json {
+    if how == OutputMode::Json {
         out.json(&document(&heard))?;
     }
     let bad = heard.findings.iter().any(|one| one.level() == Level::Bad);
@@ -70,8 +70,8 @@ pub async fn follow<Q: Clone>(
 }
 
 fn take(
-    out: &Out,
-    how: How,
+    out: &VerbOutput,
+    how: OutputMode,
     meter: &mut Meter,
     heard: &mut NodeEvents,
     event: Event,
@@ -85,31 +85,31 @@ fn take(
             meter.clear();
             return Err(Fault::from_failure(failure).into());
         }
-        Event::Finding(finding) if let How::Only(what) = how => {
+        Event::Finding(finding) if let OutputMode::Only(what) = how => {
             meter.clear();
             if finding.what == what {
                 out.line(&Safe::line(&finding.text).to_string())?;
             }
         }
-        Event::Line(_) | Event::Node(_) if matches!(how, How::Only(_)) => {}
+        Event::Line(_) | Event::Node(_) if matches!(how, OutputMode::Only(_)) => {}
         Event::Line(line) => {
             meter.clear();
-            if how != How::Json {
+            if how != OutputMode::Json {
                 out.line(&format!("  {}", Safe::line(&line)))?;
             }
             heard.lines.push(line);
         }
         Event::Finding(finding) => {
             meter.clear();
-            let telling = how == How::Everything || finding.level() != Level::Good;
-            if how != How::Json && telling {
+            let telling = how == OutputMode::Everything || finding.level() != Level::Good;
+            if how != OutputMode::Json && telling {
                 out.text(&finding_text(&finding))?;
             }
             heard.findings.push(finding);
         }
         Event::Node(node) => {
             meter.clear();
-            if how != How::Json {
+            if how != OutputMode::Json {
                 let is_bad = |one: &Finding| one.level() == Level::Bad;
                 out.line(&ready(&node, heard.findings.iter().any(is_bad)))?;
             }
@@ -121,7 +121,7 @@ fn take(
 
 /// `  good     clock: 3 ms ahead of ours`, and a hint below.
 pub fn finding_text(finding: &Finding) -> String {
-    let level = word(finding.level());
+    let level = level_name(finding.level());
     let what = Safe::line(&finding.what);
     let mut said = format!("  {level:<8} {what}: {}\n", Safe::line(&finding.text));
     if !finding.hint.is_empty() {
@@ -130,7 +130,7 @@ pub fn finding_text(finding: &Finding) -> String {
     said
 }
 
-fn word(level: Level) -> &'static str {
+fn level_name(level: Level) -> &'static str {
     match level {
         Level::Good => "good",
         Level::Warning => "warning",
@@ -170,7 +170,7 @@ fn ready(node: &NodeView, has_bad: bool) -> String {
 
 /// A finding for `--json`.
 pub fn finding_as_json(one: &Finding) -> Value {
-    object!(one => level: word(one.level()), what, text, hint?)
+    object!(one => level: level_name(one.level()), what, text, hint?)
 }
 
 fn document(heard: &NodeEvents) -> Value {

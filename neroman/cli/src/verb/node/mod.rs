@@ -24,7 +24,7 @@ pub use events::{finding_as_json, finding_text};
 pub use forget::may_forget;
 pub use list::{as_text as nodes_as_text, show as list, usage_as_text};
 
-use events::How;
+use events::OutputMode;
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &NodeVerb) -> Result<u8, Stop> {
@@ -38,9 +38,9 @@ pub async fn run(session: &mut Session, args: &NodeVerb) -> Result<u8, Stop> {
         NodeVerb::Doctor { name, short, .. } => {
             let asked = NodeDoctorRequest { name: name.clone() };
             let how = if *short {
-                How::Only(TOOLKITS)
+                OutputMode::Only(TOOLKITS)
             } else {
-                How::Everything
+                OutputMode::Everything
             };
             events::follow(session, how, asked, ManClient::node_doctor).await
         }
@@ -75,7 +75,12 @@ async fn add(session: &mut Session, args: &NodeAdd) -> Result<u8, Stop> {
         warden: args.warden.map_or("", Warden::as_str).to_owned(),
         ..NodeAddRequest::default()
     };
-    let tried = events::follow(session, How::Troubles, asked.clone(), ManClient::node_add);
+    let tried = events::follow(
+        session,
+        OutputMode::Troubles,
+        asked.clone(),
+        ManClient::node_add,
+    );
     let failed = match tried.await {
         Err(Stop::Fault(fault)) if needs_terminal(&fault, args) => *fault,
         other => return other,

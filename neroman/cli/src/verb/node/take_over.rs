@@ -6,7 +6,7 @@ use nero_views::text;
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{ListRequest, NodeTakeOverRequest};
 
-use super::events::{self, How};
+use super::events::{self, OutputMode};
 use crate::args::NodeTakeOver;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, request, selection};
@@ -22,7 +22,13 @@ pub async fn run(session: &mut Session, args: &NodeTakeOver) -> Result<u8, Stop>
         deployment: args.deployment.clone().unwrap_or_default(),
         dry_run: args.trial.dry_run,
     };
-    let ended = events::follow(session, How::Troubles, asked, ManClient::node_take_over).await?;
+    let ended = events::follow(
+        session,
+        OutputMode::Troubles,
+        asked,
+        ManClient::node_take_over,
+    )
+    .await?;
     if ended == code::OK && !args.trial.dry_run {
         until_heard(session, &args.name).await?;
     }

@@ -37,7 +37,7 @@ pub fn lines(refused: &Path) -> Vec<u8> {
             .map(|attempt| format!("{attempt} 2>/dev/null ||"));
         let each: Vec<String> = each.collect();
         lines.extend(format!("{} echo {what} >> ", each.join(" ")).as_bytes());
-        lines.extend(shell::word(refused.as_os_str().as_encoded_bytes()));
+        lines.extend(shell::quote_word(refused.as_os_str().as_encoded_bytes()));
         lines.push(b'\n');
     };
     for (what, resource, options, unit) in LIMITS {

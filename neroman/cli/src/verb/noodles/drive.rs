@@ -210,7 +210,10 @@ impl<'s> Drive<'s> {
                             _ => "",
                         };
                         let (id, wanted) = (&requirement.id, &requirement.expression);
-                        format!("{id} {wanted} is {} on {server}{sense}", shown(metric))
+                        format!(
+                            "{id} {wanted} is {} on {server}{sense}",
+                            metric_text(metric)
+                        )
                     });
                     each.collect::<Vec<_>>().join("; ")
                 }
@@ -611,7 +614,7 @@ fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
     format!("[{}]", names.join(", "))
 }
 
-fn shown(metric: &Metric) -> String {
+fn metric_text(metric: &Metric) -> String {
     match metric {
         Metric::Number(number) => float_text(*number),
         Metric::Text(text) => quoted(text),

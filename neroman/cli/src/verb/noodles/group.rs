@@ -13,7 +13,7 @@ use super::kept::private;
 use super::shell::{self, ShellEnd, Streams};
 use crate::connect::for_jobs;
 use crate::fault::{Fault, Stop};
-use crate::session::{Left, selection};
+use crate::session::{InterruptNotice, selection};
 use crate::verb::change::start;
 use crate::verb::{listed, wait};
 
@@ -233,7 +233,7 @@ impl Drive<'_> {
         self.log.debug(&format!("Run command: {line}"));
         let env = place.env.iter();
         let env = env.map(|(name, value)| (name.into(), value.into()));
-        let word = |path: &Path| shell::word(path.as_os_str().as_encoded_bytes());
+        let word = |path: &Path| shell::quote_word(path.as_os_str().as_encoded_bytes());
         let mut lines = [
             b". ",
             &*word(&self.kept.env()),
@@ -263,7 +263,7 @@ impl Drive<'_> {
             "nothing more is placed. {run} runs on: Ctrl-C again aborts it, {} goes on",
             self.kept.resume()
         );
-        self.session.on_interrupt(Left {
+        self.session.on_interrupt(InterruptNotice {
             text,
             run: Some(run.clone()),
         });
@@ -274,8 +274,10 @@ impl Drive<'_> {
         };
         let shown = self.session.read(asked, ManClient::show);
         let shown = shown.await?.run;
-        self.session
-            .on_interrupt(Left::text(format!("{} goes on", self.kept.resume())));
+        self.session.on_interrupt(InterruptNotice::text(format!(
+            "{} goes on",
+            self.kept.resume()
+        )));
         shown.ok_or_else(|| Fault::failed(format!("run {run} is gone")).into())
     }
 

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nero_model::RequestId;
-use nero_noodles::{Finding, NoodlesSpec, Severity, list_text};
+use nero_noodles::{Diagnostic, NoodlesSpec, Severity, list_text};
 use serde_json::{Value, json};
 
 use super::drive::{Drive, make_folder};
@@ -18,7 +18,7 @@ use super::{caller, place, understood};
 use crate::args::Noodles;
 use crate::fault::{Fault, Stop, code};
 use crate::say::table::{self, Cell, Column};
-use crate::session::{Left, Session, home};
+use crate::session::{InterruptNotice, Session, home};
 use crate::verb::change::template;
 
 /// A flow that was asked for.
@@ -194,7 +194,7 @@ pub async fn begin(
     args: &Noodles,
     asked: &AskedFlow<'_>,
     spec: &NoodlesSpec,
-    findings: &[Finding],
+    findings: &[Diagnostic],
 ) -> Result<u8, Stop> {
     let log = log(args);
     if args.verbose {
@@ -317,7 +317,7 @@ async fn follow(
     make_folder(&kept.groups())?;
     let _ = fs::remove_file(kept.refused());
     private(&kept.env(), &caller::lines(&kept.refused()))?;
-    session.on_interrupt(Left::text(format!("{} goes on", kept.resume())));
+    session.on_interrupt(InterruptNotice::text(format!("{} goes on", kept.resume())));
     let mut drive = Drive::new(session, spec, kept, journal, log, args.probe_limit);
     drive.connections.is_off = args.own_connections;
     let deadline = async {

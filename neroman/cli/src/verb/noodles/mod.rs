@@ -18,7 +18,7 @@ use std::path::Path;
 
 use nero_model::safe::{Safe, quoted};
 use nero_noodles::{
-    CommandGroup, Experiment, Finding, Freshness, NoodlesSpec, STAGES, Severity, check, course,
+    CommandGroup, Diagnostic, Experiment, Freshness, NoodlesSpec, STAGES, Severity, check, course,
     read, target,
 };
 use nero_views::text::{join, plural};
@@ -68,7 +68,7 @@ pub async fn run(session: &mut Session, args: &Noodles) -> Result<u8, Stop> {
         };
         return kept::begin(session, args, &asked, &spec, &findings).await;
     }
-    let text = shown(&spec, path, command_type, &findings);
+    let text = spec_text(&spec, path, command_type, &findings);
     session.out.text(&text)?;
     let never = findings.iter().any(|one| one.severity == Severity::Never);
     Ok(code::ok_if(!never))
@@ -80,7 +80,7 @@ pub async fn run(session: &mut Session, args: &Noodles) -> Result<u8, Stop> {
 /// The daemon is not there.
 pub async fn interrupted(session: &mut Session, run: &str) -> Result<(), Stop> {
     tokio::select! {
-        _ = tokio::signal::ctrl_c() => abort::one(session, run).await,
+        _ = tokio::signal::ctrl_c() => abort::abort_run(session, run).await,
         ended = wait::to_end(session, selection(&[run.to_owned()])) => ended,
     }
 }
@@ -131,7 +131,12 @@ fn place(path: &str, line: u32, column: u32) -> String {
 }
 
 /// Everything, as it is printed.
-fn shown(spec: &NoodlesSpec, path: &str, command_type: &str, findings: &[Finding]) -> String {
+fn spec_text(
+    spec: &NoodlesSpec,
+    path: &str,
+    command_type: &str,
+    findings: &[Diagnostic],
+) -> String {
     let mut text = String::new();
     let names = servers(spec, &mut text);
     for (key, experiments) in STAGES.iter().zip(&spec.stages) {
@@ -141,7 +146,7 @@ fn shown(spec: &NoodlesSpec, path: &str, command_type: &str, findings: &[Finding
         let count = plural(experiments.len(), "experiment");
         let _ = writeln!(text, "{key}: {count} for {}", quoted(command_type));
         for experiment in experiments {
-            one(experiment, &mut text);
+            write_experiment(experiment, &mut text);
         }
         text.push('\n');
     }
@@ -176,12 +181,11 @@ fn servers(spec: &NoodlesSpec, text: &mut String) -> Vec<String> {
     let width = names.iter().map(|name| name.chars().count()).max();
     let width = width.unwrap_or(0);
     for (server, name) in spec.servers.iter().zip(&names) {
-        let way = match server.is_local() {
-            true => "this machine".to_owned(),
+        let way = if server.is_local() {
+            "this machine".to_owned()
+        } else {
             // Without options there are two blanks, as in the original's lines.
-            false => {
-                Safe::line(&server.endpoint(&spec.shell_string).replace("  ", " ")).to_string()
-            }
+            Safe::line(&server.endpoint(&spec.shell_string).replace("  ", " ")).to_string()
         };
         let _ = writeln!(text, "  {name:width$}  {way}");
     }
@@ -191,7 +195,7 @@ fn servers(spec: &NoodlesSpec, text: &mut String) -> Vec<String> {
     names
 }
 
-fn one(experiment: &Experiment, text: &mut String) {
+fn write_experiment(experiment: &Experiment, text: &mut String) {
     let name = quoted(&experiment.name);
     if experiment.commands.is_empty() {
         let _ = writeln!(text, "  {name}  no commands: counts as deployed");

@@ -93,7 +93,7 @@ fn is_traced(script: &str) -> bool {
 }
 
 /// A text as one word of a shell's line.
-pub fn word(text: &[u8]) -> Vec<u8> {
+pub fn quote_word(text: &[u8]) -> Vec<u8> {
     let mut quoted = vec![b'\''];
     for byte in text {
         match byte {
@@ -123,7 +123,7 @@ pub fn exports(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Vec
         lines.extend(b"export ");
         lines.extend(name.as_bytes());
         lines.push(b'=');
-        lines.extend(word(value.as_bytes()));
+        lines.extend(quote_word(value.as_bytes()));
         lines.push(b'\n');
     }
     lines

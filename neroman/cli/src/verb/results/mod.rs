@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use nero_model::written;
-use nero_views::results::{self, Best, NoRows, Rows, Runs};
+use nero_views::results::{self, NoRows, Objective, Rows, Runs};
 use nero_views::{columns, text};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{ExperimentView, ListRequest};
@@ -141,7 +141,7 @@ fn numbers_to_come(ran: &[ExperimentView]) -> Option<String> {
 fn asked(args: &Results, names: &[String], format: Option<FileFormat>) -> ListRequest {
     let mut facts = columns::asked_facts(names.iter().map(String::as_str));
     if let Some(FileFormat::Book | FileFormat::Parquet) = format {
-        facts.push(nero_views::book::ASKED.word().to_owned());
+        facts.push(nero_views::book::ASKED.as_str().to_owned());
     }
     ListRequest {
         selection: Some(selection(&args.picked)),
@@ -164,13 +164,13 @@ impl FileFormat {
 
 /// The metric that is to be best. A person is asked where its name does not tell whether a high
 /// value is good.
-async fn best(session: &Session, text: &str, ran: &[ExperimentView]) -> Result<Best, Stop> {
-    match Best::read(text, ran) {
+async fn best(session: &Session, text: &str, ran: &[ExperimentView]) -> Result<Objective, Stop> {
+    match Objective::read(text, ran) {
         Ok(best) => Ok(best),
         Err(NoRows::Direction(name)) if session.out.screen.can_ask => {
             let question = format!("is a high `{name}` good? (no: a low one is)");
             let largest = session.out.ask(&question).await?;
-            Ok(Best { name, largest })
+            Ok(Objective { name, largest })
         }
         Err(other) => Err(Fault::from(other).into()),
     }

@@ -3,11 +3,11 @@
 use nero_model::safe::Safe;
 use nero_views::results::Rows;
 
-use super::write::shown;
+use super::write::shown_rows;
 
 /// A table in the style of the package `booktabs`.
 pub fn tex(found: &Rows) -> String {
-    let (header, rows) = shown(found);
+    let (header, rows) = shown_rows(found);
     let is_right = |at: usize| {
         rows.iter()
             .any(|row| row.get(at).is_some_and(|cell| cell.is_right()))

@@ -11,7 +11,7 @@ use crate::say::table::{self, Cell};
 
 /// For eyes: columns only where values differ.
 pub fn text(screen: &Screen, found: &Rows) -> String {
-    let (header, rows) = shown(found);
+    let (header, rows) = shown_rows(found);
     let (mut text, left_out) = table::print(screen, &header, &rows);
     text.push_str(&table::no_room(&left_out));
     text.push_str(&format!("{}\n", count(found)));
@@ -20,7 +20,7 @@ pub fn text(screen: &Screen, found: &Rows) -> String {
 
 /// A Markdown table.
 pub fn md(found: &Rows) -> String {
-    let (header, rows) = shown(found);
+    let (header, rows) = shown_rows(found);
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let mut text = line(header.iter().map(|name| for_md(name)).collect());
     let right = |at: usize| {
@@ -37,7 +37,7 @@ pub fn md(found: &Rows) -> String {
     text
 }
 
-pub(super) fn shown(found: &Rows) -> (Vec<String>, Vec<Vec<Cell>>) {
+pub(super) fn shown_rows(found: &Rows) -> (Vec<String>, Vec<Vec<Cell>>) {
     match found {
         Rows::Runs(runs) => shown_runs(runs),
         Rows::Groups(groups) => shown_groups(groups),

@@ -15,7 +15,7 @@ use crate::service::files::code;
 use crate::service::{Man, blocking};
 use nero_home::failure::Failure;
 use nero_home::ledger::{self, Decision};
-use nero_life::add::{MergeOutcome, Read, Seen, What};
+use nero_life::add::{DiffKind, ExperimentDiff, MergeOutcome, Read};
 use nero_life::state::State;
 
 impl Man {
@@ -178,7 +178,7 @@ pub(crate) fn reply(
     folders: &[v1::FolderTaken],
 ) -> v1::AddReply {
     v1::AddReply {
-        experiments: merged.seen.iter().map(one).collect(),
+        experiments: merged.seen.iter().map(reply_line).collect(),
         notes: notes(reads, merged),
         range: merged.range(),
         folders: folders.to_vec(),
@@ -186,13 +186,13 @@ pub(crate) fn reply(
     }
 }
 
-fn one(seen: &Seen) -> One {
+fn reply_line(seen: &ExperimentDiff) -> One {
     let what = match seen.what {
-        What::Added => WireWhat::Added,
-        What::Changed => WireWhat::Changed,
-        What::Same => WireWhat::Same,
-        What::Gone => WireWhat::Gone,
-        What::Hidden => WireWhat::Hidden,
+        DiffKind::Added => WireWhat::Added,
+        DiffKind::Changed => WireWhat::Changed,
+        DiffKind::Same => WireWhat::Same,
+        DiffKind::Gone => WireWhat::Gone,
+        DiffKind::Hidden => WireWhat::Hidden,
     };
     One {
         experiment: seen.id.0,

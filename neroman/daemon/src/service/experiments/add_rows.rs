@@ -24,7 +24,7 @@ use crate::service::nodes::state::resolved;
 use crate::service::{Man, blocking};
 use nero_home::failure::Failure;
 use nero_home::ledger::{self, Decision};
-use nero_life::add::{self, MergeOutcome, Read, What};
+use nero_life::add::{self, DiffKind, MergeOutcome, Read};
 use nero_life::experiment::Stamp;
 use nero_life::state::State;
 
@@ -76,7 +76,7 @@ impl Man {
             let of_rows: HashSet<u64> = answer.rows.iter().copied().collect();
             let mut seen = merged.seen.iter();
             answer.experiments.retain(|one| {
-                let is_news = seen.next().is_some_and(|seen| seen.what != What::Same);
+                let is_news = seen.next().is_some_and(|seen| seen.what != DiffKind::Same);
                 is_news || of_rows.contains(&one.experiment)
             });
             for one in &mut answer.experiments {
@@ -103,7 +103,7 @@ fn known(state: &State, id: u64) -> String {
         Some(run) => format!(
             "the row is known already, its run {} is {}; `neroman restart '{id} && changed'` runs it again where its code changed",
             run.made.id,
-            run.phase().word()
+            run.phase().as_str()
         ),
     }
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use nero_expr::{Expr, ParseContext, PastPoint, RulePlace, more_is_better};
 use nero_format::RuleAction;
-use nero_life::backtest::{self, Best, Fired, PastRun, PastSeries};
+use nero_life::backtest::{self, BestValue, FirstFiring, PastRun, PastSeries};
 use nero_life::experiment::Experiment;
-use nero_life::now::Now;
+use nero_life::now::PresentTime;
 use nero_life::run::Run;
 use nero_life::scope::Sight;
 use nero_life::state::State;
@@ -34,8 +34,8 @@ struct Question {
 /// What is known of one run after the replay.
 struct ReplayResult {
     run: RunId,
-    fired: Result<Option<Fired>, String>,
-    best: Option<Best>,
+    fired: Result<Option<FirstFiring>, String>,
+    best: Option<BestValue>,
 }
 
 impl Man {
@@ -80,13 +80,13 @@ impl Man {
             })
         })
         .await??;
-        let bests: Vec<Option<Best>> = replayed.iter().map(|one| one.best).collect();
+        let bests: Vec<Option<BestValue>> = replayed.iter().map(|one| one.best).collect();
         let good = backtest::good(&bests, question.more_is_better);
         let told = replayed.iter().zip(good);
         let ends = matches!(request.action.as_str(), "abort" | "restart" | "requeue");
         Ok(v1::RuleBacktestReply {
             runs: told
-                .filter_map(|(one, good)| shown(&state, one, good))
+                .filter_map(|(one, good)| reply_run(&state, one, good))
                 .collect(),
             text: question.rule.canonical(),
             ends,
@@ -101,7 +101,7 @@ fn question(
     request: &v1::RuleBacktestRequest,
     context: &ParseContext,
 ) -> Result<Question, Failure> {
-    let known = RuleAction::ALL.map(RuleAction::word);
+    let known = RuleAction::ALL.map(RuleAction::as_str);
     let (action, _) = super::rules::action_of(&request.action);
     if !known.contains(&action) {
         let failure = Failure::usage(format!("not built yet: the action `{action}`"));
@@ -110,7 +110,7 @@ fn question(
     let rule = Expr::parse(&request.text, context)
         .map_err(|error| crate::service::views::curve::bad(&request.text, &error))?;
     if let Some(fact) = backtest::unknown_fact(&rule) {
-        let word = fact.word();
+        let word = fact.as_str();
         let failure = Failure::usage(format!("`{word}` of past runs is not known"));
         return Err(failure
             .hint("a back-test replays metrics, parameters and the time that a run had run for"));
@@ -180,7 +180,7 @@ fn past_runs(state: &State, chosen: &[ChosenRun], is_cohort: bool) -> (Vec<RunId
 fn replay_in_parts(
     home: &Home,
     state: &State,
-    now: &Now,
+    now: &PresentTime,
     keys: &[(RunId, RunKey)],
     question: &Question,
 ) -> Result<Vec<ReplayResult>, StoreError> {
@@ -209,7 +209,7 @@ fn replay_in_parts(
 fn replay(
     home: &Home,
     state: &State,
-    now: &Now,
+    now: &PresentTime,
     keys: &[(RunId, RunKey)],
     question: &Question,
 ) -> Result<Vec<ReplayResult>, StoreError> {
@@ -245,7 +245,7 @@ fn replay(
         let (_, points) = series.iter().find(|(name, _)| name == best)?;
         backtest::best(&points.since_start, question.more_is_better)
     };
-    let bests: Vec<Option<Best>> = read.iter().map(|(_, _, series)| best(series)).collect();
+    let bests: Vec<Option<BestValue>> = read.iter().map(|(_, _, series)| best(series)).collect();
     let runs: Vec<PastRun<'_>> = read
         .iter()
         .map(|(experiment, run, series)| past_run(experiment, run, series, now, question))
@@ -266,7 +266,7 @@ fn past_run<'a>(
     experiment: &'a Experiment,
     run: &'a Run,
     series: &'a [(String, backtest::Points)],
-    now: &'a Now,
+    now: &'a PresentTime,
     question: &Question,
 ) -> PastRun<'a> {
     let needed = series
@@ -295,16 +295,16 @@ impl Question {
     }
 }
 
-fn shown(state: &State, one: &ReplayResult, good: bool) -> Option<reply::Run> {
+fn reply_run(state: &State, one: &ReplayResult, good: bool) -> Option<reply::Run> {
     let experiment = state.experiment(one.run.experiment)?;
     let run = experiment.run(one.run.number)?;
     let fired = one.fired.as_ref().ok().and_then(Option::as_ref);
-    let ran_ms = (run.runtime_s(&Now::default()).unwrap_or(0.0) * 1000.0) as u64;
+    let ran_ms = (run.runtime_s(&PresentTime::default()).unwrap_or(0.0) * 1000.0) as u64;
     Some(reply::Run {
         experiment: one.run.experiment.0,
         number: one.run.number,
         name: experiment.definition.name.clone(),
-        state: run.word().word().to_owned(),
+        state: run.state_word().as_str().to_owned(),
         ran_ms,
         fired_ms: fired.map(|fired| fired.ran_ms),
         step: fired.and_then(|fired| fired.step),

@@ -13,7 +13,7 @@ use crate::service::{Man, blocking};
 use nero_home::failure::Failure;
 use nero_home::ledger::{self, Decision};
 use nero_life::add::{self, MergeOutcome};
-use nero_life::edits::Pending;
+use nero_life::edits::PendingEdits;
 use nero_life::state::State;
 use nero_model::ExperimentId;
 use nero_model::names::suggest;
@@ -39,7 +39,7 @@ impl Man {
         check(&request)?;
         let selection = self.selection(request.selection.clone(), "").await?;
         let (state, at) = (self.ledger.state(), self.clock.moment());
-        let mut pending = Pending {
+        let mut pending = PendingEdits {
             of: HashSet::new(),
             set: assignments(&request.set),
             unset: request.unset.clone(),
@@ -91,14 +91,14 @@ pub(crate) fn pending(
     set: &[(String, String)],
     selection: &Selection,
     state: &State,
-) -> Result<Pending, Failure> {
+) -> Result<PendingEdits, Failure> {
     if set.is_empty() {
-        return Ok(Pending::default());
+        return Ok(PendingEdits::default());
     }
-    Ok(Pending {
+    Ok(PendingEdits {
         of: selection.experiments(state)?.0.into_iter().collect(),
         set: set.to_vec(),
-        ..Pending::default()
+        ..PendingEdits::default()
     })
 }
 
@@ -116,7 +116,7 @@ fn check(request: &v1::EditRequest) -> Result<(), Failure> {
 }
 
 /// Refuses to unset what no picked experiment has set.
-fn check_unset(state: &State, pending: &Pending) -> Result<(), Failure> {
+fn check_unset(state: &State, pending: &PendingEdits) -> Result<(), Failure> {
     if pending.of.is_empty() {
         return Ok(());
     }
@@ -205,7 +205,7 @@ fn reply(
                 && merged
                     .seen
                     .iter()
-                    .any(|seen| seen.id == id && seen.what == add::What::Added)
+                    .any(|seen| seen.id == id && seen.what == add::DiffKind::Added)
         } else {
             prepared.ids.contains(&id)
         }
@@ -223,7 +223,7 @@ fn reply(
     };
     notes.extend(others.lines());
     let experiments = merged.seen.iter().filter(|seen| is_asked(seen.id));
-    let one = |seen: &add::Seen| One {
+    let one = |seen: &add::ExperimentDiff| One {
         experiment: seen.id.0,
         name: seen.name.clone(),
         changes: seen.changes.clone(),

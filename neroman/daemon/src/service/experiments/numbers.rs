@@ -23,7 +23,7 @@ use nero_home::failure::Failure;
 
 /// A table with rows that have no number.
 #[derive(Debug)]
-pub(crate) struct Unnumbered {
+pub(crate) struct UnnumberedTable {
     path: PathBuf,
     /// Of the table and the YAML file beside it, as they were read.
     digest: String,
@@ -33,11 +33,11 @@ pub(crate) struct Unnumbered {
 }
 
 /// The tables with rows that have no number.
-pub(crate) fn unnumbered(reads: &[Read]) -> Vec<Unnumbered> {
+pub(crate) fn unnumbered(reads: &[Read]) -> Vec<UnnumberedTable> {
     let found = reads.iter().filter_map(|read| {
         let definitions = read.loaded.definitions.iter();
         let rows = definitions.filter(|one| one.number.is_none());
-        Some(Unnumbered {
+        Some(UnnumberedTable {
             path: read.loaded.source.file.clone(),
             digest: read.loaded.source.digest.clone(),
             column: read.loaded.numbers.clone()?,
@@ -57,7 +57,7 @@ pub(crate) fn is_backup(path: &Path) -> bool {
 ///
 /// # Errors
 /// Why they cannot stand there.
-fn to_write(state: &State, table: &Unnumbered) -> Result<NumbersToWrite, UnreadableTable> {
+fn to_write(state: &State, table: &UnnumberedTable) -> Result<NumbersToWrite, UnreadableTable> {
     let origin = state.origin_at(&table.path);
     // Another command may have read the rows anew meanwhile, in other places.
     let origin = origin.filter(|origin| origin.source.digest == table.digest);
@@ -104,7 +104,7 @@ fn to_write(state: &State, table: &Unnumbered) -> Result<NumbersToWrite, Unreada
 }
 
 /// What the person is told.
-fn note(table: &Unnumbered, written: Result<Option<PathBuf>, UnreadableTable>) -> String {
+fn note(table: &UnnumberedTable, written: Result<Option<PathBuf>, UnreadableTable>) -> String {
     let file = Safe::line(&table.path.display().to_string()).to_string();
     let unreadable = match written {
         Ok(backup) => {
@@ -140,7 +140,7 @@ impl Man {
     pub(crate) async fn number(
         &self,
         mut sources: Vec<SourceToRead>,
-        tables: Vec<Unnumbered>,
+        tables: Vec<UnnumberedTable>,
     ) -> Vec<String> {
         if tables.is_empty() {
             return Vec::new();

@@ -22,8 +22,8 @@ impl Man {
         let now_ms = self.clock.now_ms();
         let (word, argument) = action_of(&request.action);
         let mut known = RuleAction::ALL.into_iter();
-        let words: Vec<&str> = known.clone().map(RuleAction::word).collect();
-        let Some(action) = known.find(|action| action.word() == word) else {
+        let words: Vec<&str> = known.clone().map(RuleAction::as_str).collect();
+        let Some(action) = known.find(|action| action.as_str() == word) else {
             let failure = Failure::usage(format!("there is no action `{}`", request.action));
             return Err(failure.hint(words.join(", ")));
         };
@@ -67,7 +67,7 @@ impl Man {
             let (rule, changes) = rules::add(state, &ids, new, now_ms);
             let mut off = rules::InapplicableRules::default();
             for experiment in ids.iter().filter_map(|id| state.experiment(*id)) {
-                off.look(rule, &text, "", experiment);
+                off.check(rule, &text, "", experiment);
             }
             if let Some(never) = off.never_holds(ids.len()) {
                 let failure = Failure::usage(format!("the rule never holds: {never}"))

@@ -18,7 +18,7 @@ use crate::service::{Man, blocking};
 use nero_home::failure::Failure;
 use nero_home::ledger::Decision;
 use nero_life::add::{self, MergeOutcome, Read};
-use nero_life::edits::{self, Pending};
+use nero_life::edits::{self, PendingEdits};
 use nero_life::experiment::{Origin, Stamp};
 use nero_life::now::Moment;
 use nero_life::state::State;
@@ -86,7 +86,11 @@ impl SourceToRead {
         paths.map(|path| Self::again(state, path.clone())).collect()
     }
 
-    fn load(&self, defaults: &Defaults, edits: Edits) -> Result<nero_format::Loaded, FormatErrors> {
+    fn load(
+        &self,
+        defaults: &Defaults,
+        edits: Edits,
+    ) -> Result<nero_format::LoadedSource, FormatErrors> {
         if nero_format::is_rows(&self.path) {
             return nero_format::read_rows(&self.path, &self.rows, defaults, None, edits);
         }
@@ -118,11 +122,11 @@ fn read(
 ) -> Result<Read, FormatErrors> {
     let first = read_with(wanted, defaults, Edits::new())?;
     let edits = changes.of(&first);
-    match edits.is_empty() {
-        true => Ok(first),
-        // An edit is found by what the source describes, and applied where it does so.
-        false => read_with(wanted, defaults, edits),
+    if edits.is_empty() {
+        return Ok(first);
     }
+    // An edit is found by what the source describes, and applied where it does so.
+    read_with(wanted, defaults, edits)
 }
 
 fn read_with(
@@ -202,13 +206,13 @@ fn changed(origin: &Origin, defaults: &Defaults) -> bool {
 /// What people changed of experiments, stored and typed.
 struct ByHandChanges<'a> {
     state: &'a State,
-    pending: &'a Pending,
+    pending: &'a PendingEdits,
     /// Numbers of sources that are missing; `None` where no experiment was changed by hand.
     missing: Option<HashSet<u64>>,
 }
 
 impl<'a> ByHandChanges<'a> {
-    fn new(state: &'a State, pending: &'a Pending) -> Self {
+    fn new(state: &'a State, pending: &'a PendingEdits) -> Self {
         Self {
             state,
             pending,
@@ -233,7 +237,7 @@ pub(crate) fn read_paths(
     sources: &[SourceToRead],
     config: &Path,
 ) -> Result<Vec<Read>, Failure> {
-    read_pending(state, sources, config, &Pending::default())
+    read_pending(state, sources, config, &PendingEdits::default())
 }
 
 /// The `defaults` of the configuration.
@@ -251,7 +255,7 @@ pub(crate) fn read_pending(
     state: &State,
     sources: &[SourceToRead],
     config: &Path,
-    pending: &Pending,
+    pending: &PendingEdits,
 ) -> Result<Vec<Read>, Failure> {
     read_each(state, sources, &defaults(config)?, pending)
 }
@@ -260,7 +264,7 @@ fn read_each(
     state: &State,
     sources: &[SourceToRead],
     defaults: &Defaults,
-    pending: &Pending,
+    pending: &PendingEdits,
 ) -> Result<Vec<Read>, Failure> {
     let changes = ByHandChanges::new(state, pending);
     let mut found = Vec::new();
@@ -297,7 +301,7 @@ pub(crate) fn read_changed(
     state: &State,
     origins: &[Arc<Origin>],
     config: &Path,
-    pending: &Pending,
+    pending: &PendingEdits,
 ) -> Result<Vec<Read>, Failure> {
     let defaults = defaults(config)?;
     let is_asked: HashSet<u64> = pending
@@ -451,7 +455,7 @@ impl Man {
                 .into_iter()
                 .filter(|origin| origin.source.file.exists())
                 .collect();
-            let reads = read_changed(&state, &there, &config, &Pending::default())?;
+            let reads = read_changed(&state, &there, &config, &PendingEdits::default())?;
             Ok::<_, Failure>(SourceReadings::of(&state, reads, at))
         })
         .await??;

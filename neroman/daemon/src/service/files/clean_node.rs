@@ -17,7 +17,7 @@ use tonic::transport::Channel;
 
 use crate::service::{Man, blocking};
 use nero_home::failure::Failure;
-use nero_home::ledger::{Late, Ledger};
+use nero_home::ledger::{LatePolicy, Ledger};
 use nero_life::input::Input;
 use nero_life::needs;
 use nero_life::state::State;
@@ -238,7 +238,7 @@ impl Man {
     async fn give_up(&self, able: &[RemovableRun]) -> Result<(), Failure> {
         let forgone = |run: &RemovableRun| (run.id, Input::ResultsForgone);
         let given_up: Vec<(RunId, Input)> = able.iter().map(forgone).collect();
-        let late = Late::Passes("all of it is home");
+        let late = LatePolicy::Passes("all of it is home");
         self.ledger
             .note_now(true, move |state, now_ms| {
                 late.steps(state, &given_up, now_ms)
@@ -378,7 +378,7 @@ async fn take_away(
             let tokens = tokens.iter();
             let runs = tokens.filter_map(|token| state.by_token(&RunToken::from_slice(token)?));
             let cleaned: Vec<(RunId, Input)> = runs.map(|id| (id, Input::Cleaned)).collect();
-            Late::Never.steps(state, &cleaned, now_ms)
+            LatePolicy::Never.steps(state, &cleaned, now_ms)
         })
         .await?;
     Ok(reply)

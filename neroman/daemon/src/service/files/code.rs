@@ -31,7 +31,7 @@ pub(crate) fn changed(state: &State, freezer: &Freezer) -> HashSet<ExperimentId>
     }
     let mut changed = HashSet::new();
     for (wanted, those) in of_files {
-        let Some(now) = freezer.look(&wanted) else {
+        let Some(now) = freezer.tree_hash(&wanted) else {
             continue;
         };
         let other = those.into_iter().filter(|(_, tree)| *tree != now);

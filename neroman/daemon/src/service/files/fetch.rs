@@ -119,7 +119,7 @@ impl Man {
                 return went;
             }
         };
-        let hearer = told(sink.clone());
+        let hearer = progress_hearer(sink.clone());
         for run in runs {
             match self
                 .fetch_one(client.clone(), hearer.clone(), run, asked, dry_run)
@@ -224,7 +224,7 @@ fn not_done(run: RunId, why: String) -> One {
 }
 
 /// Sends the progress of transfers; a slow client misses some of it.
-fn told(sink: Sink<v1::FetchEvent>) -> Hearer {
+fn progress_hearer(sink: Sink<v1::FetchEvent>) -> Hearer {
     Arc::new(move |progress| {
         if let Some(progress) = progress {
             let event = Some(Event::Progress(progress));

@@ -37,7 +37,7 @@ impl Man {
         let state = self.ledger.state();
         let mut trees = Vec::new();
         for what in &request.runs {
-            let chosen = select::one(&state, what, self.now())?;
+            let chosen = select::choose_single(&state, what, self.now())?;
             let run = state
                 .experiment(chosen.id)
                 .and_then(|experiment| chosen.of(experiment));

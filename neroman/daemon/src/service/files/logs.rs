@@ -54,7 +54,7 @@ impl Man {
         sink: Sink<v1::LogChunk>,
     ) -> Result<(), Failure> {
         let state = self.ledger.state();
-        let mut chosen = select::one(&state, &request.what, self.now())?;
+        let mut chosen = select::choose_single(&state, &request.what, self.now())?;
         let newest = state
             .experiment(chosen.id)
             .and_then(|experiment| experiment.current());

@@ -28,7 +28,7 @@ impl Man {
             let paths = chosen
                 .iter()
                 .filter_map(|chosen| {
-                    one(&state, chosen, request.work, |run| {
+                    reply_line(&state, chosen, request.work, |run| {
                         work(&roots, &deployment, run)
                     })
                 })
@@ -57,7 +57,7 @@ impl Man {
     }
 }
 
-fn one(
+fn reply_line(
     state: &State,
     chosen: &ChosenRun,
     work: bool,

@@ -142,17 +142,17 @@ fn elsewhere(config: &Config, word: &str, node: &str) -> bool {
         .is_ok_and(|target| target.nodes().iter().any(|other| other != node))
 }
 
-fn outcome_of(gone: gone::Gone) -> v1::node_gone_reply::Outcome {
+fn outcome_of(gone: gone::LossOutcome) -> v1::node_gone_reply::Outcome {
     use v1::node_gone_reply::Outcome;
     match gone {
-        gone::Gone::Moved => Outcome::Moved,
-        gone::Gone::TakenAway => Outcome::TakenAway,
-        gone::Gone::Lost => Outcome::Lost,
-        gone::Gone::ResultsLost => Outcome::ResultsLost,
+        gone::LossOutcome::Moved => Outcome::Moved,
+        gone::LossOutcome::TakenAway => Outcome::TakenAway,
+        gone::LossOutcome::Lost => Outcome::Lost,
+        gone::LossOutcome::ResultsLost => Outcome::ResultsLost,
     }
 }
 
-fn reply(told: &[(nero_model::RunId, gone::Gone)]) -> v1::NodeGoneReply {
+fn reply(told: &[(nero_model::RunId, gone::LossOutcome)]) -> v1::NodeGoneReply {
     v1::NodeGoneReply {
         runs: told
             .iter()

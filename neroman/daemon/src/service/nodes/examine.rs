@@ -50,10 +50,12 @@ pub(crate) fn clock(offset_ms: i64) -> v1::Finding {
     v1::Finding {
         level: if right { Level::Good } else { Level::Warning }.into(),
         what: "clock".to_owned(),
-        text: match right {
-            true => "it agrees with ours".to_owned(),
-            false if off > 0.0 => format!("it is {off:.0} s ahead of ours"),
-            false => format!("it is {:.0} s behind ours", -off),
+        text: if right {
+            "it agrees with ours".to_owned()
+        } else if off > 0.0 {
+            format!("it is {off:.0} s ahead of ours")
+        } else {
+            format!("it is {:.0} s behind ours", -off)
         },
         hint: if right {
             String::new()

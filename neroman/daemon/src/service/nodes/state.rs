@@ -10,9 +10,9 @@ use nero_wire::v1;
 
 use crate::service::Man;
 use nero_home::failure::Failure;
-use nero_life::reason::{Kind, Why};
+use nero_life::reason::{Kind, WaitReason};
 use nero_life::state::State;
-use nero_link::node::{Described, NodeNow, open_runs};
+use nero_link::node::{NodeNow, ReceivedDescription, open_runs};
 
 /// How long a node may take to describe itself.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -95,7 +95,7 @@ impl Man {
             (view.live, view.waiting) = own_runs(&state, name);
         }
         let kept_back = configured.min_free_bytes.unwrap_or(MIN_FREE_BYTES);
-        let has_figures = |about: &Described| about.description.disk_total_bytes > 0;
+        let has_figures = |about: &ReceivedDescription| about.description.disk_total_bytes > 0;
         let is_told = now.about.as_deref().is_some_and(has_figures) && !now.out_of_reach();
         if is_told && view.hold.is_empty() && view.disk_free_bytes < kept_back {
             // Its agent reports this, in these words, only when a run wants to
@@ -130,7 +130,7 @@ impl Man {
 /// The reasons that keep files of our runs from a node, each once, and the nodes from
 /// which runs came.
 fn troubles(state: &State, node: &str) -> Vec<String> {
-    let mut runs: BTreeMap<Kind, (&Why, u64)> = BTreeMap::new();
+    let mut runs: BTreeMap<Kind, (&WaitReason, u64)> = BTreeMap::new();
     let mut came: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for run in open_runs(state, node)
         .into_iter()
@@ -169,7 +169,7 @@ fn own_runs(state: &State, node: &str) -> (u32, u32) {
     (live, waiting)
 }
 
-fn describe(view: &mut v1::NodeView, about: &Described) {
+fn describe(view: &mut v1::NodeView, about: &ReceivedDescription) {
     let share = |used: u64, total: u64| match total {
         0 => 0.0,
         total => used as f64 / total as f64,

@@ -232,7 +232,7 @@ impl Man {
             return self.way_to(&request.what, request.terminal).await;
         }
         let state = self.ledger.state();
-        let chosen = select::one(&state, &request.what, self.now())
+        let chosen = select::choose_single(&state, &request.what, self.now())
             .map_err(|failure| unlocated(&config, &state, &request.what, failure))?;
         let experiment = state
             .experiment(chosen.id)

@@ -10,7 +10,7 @@ use nero_wire::v1::abort_reply::{One, Outcome};
 use crate::service::Man;
 use crate::service::change::ChangeRequest as _;
 use nero_home::failure::Failure;
-use nero_home::ledger::{Decision, Late, Ledger};
+use nero_home::ledger::{Decision, LatePolicy, Ledger};
 use nero_life::abort::{self, CancelOutcome, CancelResult};
 use nero_life::change::Change;
 use nero_life::run::Cancel;
@@ -36,8 +36,9 @@ impl Man {
                 ..cancel
             };
             let chosen = chosen.iter().map(|chosen| (chosen.id, chosen.run));
-            let (cancelled, changes) =
-                abort::cancel(state, chosen, &cancel, |error| Late::Never.log(&error));
+            let (cancelled, changes) = abort::cancel(state, chosen, &cancel, |error| {
+                LatePolicy::Never.log(&error)
+            });
             Ok(Decision {
                 answer: v1::AbortReply {
                     experiments: cancelled.into_iter().map(reply_part).collect(),

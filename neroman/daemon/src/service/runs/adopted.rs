@@ -16,9 +16,9 @@ use crate::service::Man;
 use nero_home::adopt;
 use nero_home::failure::Failure;
 use nero_home::ledger::{self, Decision};
-use nero_life::change::{Change, Described, NewRun};
+use nero_life::change::{Change, ExperimentRecord, NewRun};
 use nero_life::now::Moment;
-use nero_life::run::{Dispatch, Made};
+use nero_life::run::{Dispatch, RunRecord};
 use nero_life::state::State;
 use nero_life::{take_over, taken_over};
 use nero_link::connect::mum_client;
@@ -186,7 +186,7 @@ impl Call {
         };
         let definition = Arc::new(definition);
         let fingerprint = definition.fingerprint();
-        let described = Described {
+        let described = ExperimentRecord {
             id: id.experiment,
             fingerprint: fingerprint.clone().into(),
             definition,
@@ -199,7 +199,7 @@ impl Call {
             extra_rules: Arc::from([]),
             by_hand: Arc::default(),
         };
-        let made = Made {
+        let made = RunRecord {
             created: Some(self.at.tick.clone()),
             fingerprint,
             // Its job has no work folder of ours.

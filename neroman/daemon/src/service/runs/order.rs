@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use nero_expr::{Expr, ParseContext, Scope as _};
 use nero_life::add::ranges;
-use nero_life::now::Now;
+use nero_life::now::PresentTime;
 use nero_life::pasts;
 use nero_life::precedence::{AwaitedExperiment, Precedents};
-use nero_life::run::{Line, Made};
+use nero_life::run::{Line, RunRecord};
 use nero_life::scope::Sight;
-use nero_life::start::{self, Plan, Wanted};
+use nero_life::start::{self, Plan, StartOptions};
 use nero_life::state::State;
 use nero_model::{ExperimentId, RunId};
 
@@ -22,7 +22,7 @@ use nero_home::failure::Failure;
 pub(crate) struct Order {
     text: String,
     expr: Expr,
-    now: Now,
+    now: PresentTime,
 }
 
 impl Man {
@@ -77,7 +77,7 @@ impl Order {
 pub(crate) fn planned(
     state: &State,
     picked: &[ExperimentId],
-    wanted: Wanted,
+    wanted: StartOptions,
     order: Option<&Order>,
 ) -> Result<Vec<Plan>, Failure> {
     let mut plans = start::plan(state, picked, wanted);
@@ -97,7 +97,7 @@ pub(crate) struct InStart {
 }
 
 impl InStart {
-    pub(crate) fn put(&self, made: &mut Made) {
+    pub(crate) fn put(&self, made: &mut RunRecord) {
         made.batch = self.batch;
         made.rank = self.rank;
         made.line = self.line;

@@ -14,7 +14,7 @@ use tonic::Code;
 use crate::service::Man;
 use crate::service::select::ChosenRun;
 use nero_home::failure::Failure;
-use nero_home::ledger::Late;
+use nero_home::ledger::LatePolicy;
 use nero_life::experiment::Experiment;
 use nero_life::input::Input;
 use nero_life::run::Run;
@@ -78,12 +78,12 @@ impl Man {
             let run = chosen.of(experiment)?;
             let is_held =
                 run.phase().is_live() && (run.hold_cause().is_some() || run.awaits_nodes());
-            is_held.then(|| (run.made.id, one(experiment, Some(run))))
+            is_held.then(|| (run.made.id, reply_line(experiment, Some(run))))
         });
         let (held, ones): (Vec<RunId>, Vec<One>) = held.unzip();
         if !dry_run && !held.is_empty() {
             let lifted = held.into_iter().map(|id| (id, Input::HoldLifted)).collect();
-            let late = Late::Passes("it began or ended meanwhile");
+            let late = LatePolicy::Passes("it began or ended meanwhile");
             self.ledger.happened(true, lifted, late).await?;
         }
         Ok(ones)
@@ -183,7 +183,7 @@ fn id(one: &One) -> RunId {
 }
 
 /// An experiment with its run, as long as nothing is in the way.
-fn one(experiment: &Experiment, run: Option<&Run>) -> One {
+fn reply_line(experiment: &Experiment, run: Option<&Run>) -> One {
     let mut one = One {
         experiment: experiment.id.0,
         name: experiment.definition.name.clone(),
@@ -224,7 +224,7 @@ fn sorted(state: &State, chosen: &[ChosenRun], resume: bool) -> (Vec<One>, Vec<(
             continue;
         };
         let run = chosen.of(experiment);
-        let mut one = one(experiment, run);
+        let mut one = reply_line(experiment, run);
         let why = run.map_or(Some("defined".to_owned()), |run| skip(run, resume));
         match (why, run.and_then(Run::node)) {
             (None, Some(node)) => runs.push((node.to_owned(), one)),
@@ -242,14 +242,16 @@ fn sorted(state: &State, chosen: &[ChosenRun], resume: bool) -> (Vec<One>, Vec<(
 fn skip(run: &Run, resume: bool) -> Option<String> {
     let phase = run.phase();
     if !phase.is_live() {
-        return Some(phase.word().to_owned());
+        return Some(phase.as_str().to_owned());
     }
     if run.cancel().is_some() {
         return Some("is being aborted".to_owned());
     }
-    match run.is_accepted() {
-        true => None,
-        false if resume => Some("not paused".to_owned()),
-        false => Some("waits here, no node has it yet: `neroman abort` takes it away".to_owned()),
+    if run.is_accepted() {
+        None
+    } else if resume {
+        Some("not paused".to_owned())
+    } else {
+        Some("waits here, no node has it yet: `neroman abort` takes it away".to_owned())
     }
 }

@@ -37,7 +37,7 @@ use nero_life::now::Moment;
 use nero_life::place;
 use nero_life::rules;
 use nero_life::run::RunDemands;
-use nero_life::start::{self, Plan, Skip, Wanted};
+use nero_life::start::{self, Plan, Skip, StartOptions};
 use nero_life::state::State;
 use nero_link::outside::{FolderToFreeze, Freezer, Frozen};
 
@@ -62,7 +62,7 @@ struct FrozenSources {
 struct RequestedStart {
     selection: Option<Selection>,
     paths: Vec<PathBuf>,
-    wanted: Wanted,
+    wanted: StartOptions,
     as_added: bool,
     big: bool,
     /// The first run goes alone, the others when it has finished.
@@ -118,7 +118,7 @@ impl Man {
         let asked = Arc::new(RequestedStart {
             selection,
             paths: canonical(&request.paths)?,
-            wanted: Wanted {
+            wanted: StartOptions {
                 restart: request.restart,
                 abandon: request.abandon,
                 resume: request.resume,
@@ -487,7 +487,7 @@ fn dry(
     }
     let experiments = plans
         .iter()
-        .filter_map(|plan| one(&prospect, plan))
+        .filter_map(|plan| reply_line(&prospect, plan))
         .collect();
     let mut notes = prepared.notes.clone();
     notes.extend(off.notes());
@@ -507,12 +507,12 @@ fn look_at_rules(state: &State, experiment: &Experiment, off: &mut rules::Inappl
     for id in start::rules(state, experiment, &mut fresh) {
         let known = state.rules.get(&id).map(|rule| &**rule);
         if let Some(rule) = known.or_else(|| fresh.iter().find(|rule| rule.id == id)) {
-            off.look(id, &rule.text, &rule.origin, experiment);
+            off.check(id, &rule.text, &rule.origin, experiment);
         }
     }
 }
 
-fn one(state: &State, plan: &Plan) -> Option<One> {
+fn reply_line(state: &State, plan: &Plan) -> Option<One> {
     let (id, run, skipped) = match plan {
         Plan::Run { id, .. } => (id.experiment, id.number, None),
         Plan::Skip { id, why } => (*id, 0, Some(why)),

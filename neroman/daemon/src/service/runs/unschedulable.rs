@@ -17,7 +17,7 @@ use crate::service::nodes::unseen::quiet_ms;
 use nero_life::add::ranges;
 use nero_life::locks;
 use nero_life::place::{self, Figures};
-use nero_life::reason::{Kind, NoNode, Obstacle, Why};
+use nero_life::reason::{Kind, NoNode, Obstacle, WaitReason};
 use nero_life::run::{Run, RunDemands};
 use nero_life::state::State;
 use nero_link::node::NodeStates;
@@ -40,13 +40,13 @@ type Key = (String, Kind);
 struct ReasonGroup {
     runs: Vec<RunId>,
     /// The reason of the first run.
-    why: Why,
+    why: WaitReason,
     differ: bool,
 }
 
 impl ReasonGroups {
     /// Adds a run.
-    fn add(&mut self, word: &str, why: &Why, id: RunId) {
+    fn add(&mut self, word: &str, why: &WaitReason, id: RunId) {
         let key = (word.to_owned(), why.kind());
         let same = self.runs.entry(key).or_insert_with(|| ReasonGroup {
             runs: Vec::new(),
@@ -153,7 +153,7 @@ impl Man {
     }
 
     async fn unschedulable(&self, asking: &[RunDemand]) -> Vec<String> {
-        let (lines, unknown) = self.look(asking);
+        let (lines, unknown) = self.check(asking);
         if unknown.is_empty() {
             return lines;
         }
@@ -167,11 +167,11 @@ impl Man {
             });
         // A node that has not answered by then counts as unknown.
         let _ = tokio::time::timeout(PATIENCE, join_all(asked)).await;
-        self.look(asking).0
+        self.check(asking).0
     }
 
     /// The lines, and the nodes whose description is missing.
-    fn look(&self, asking: &[RunDemand]) -> (Vec<String>, BTreeSet<String>) {
+    fn check(&self, asking: &[RunDemand]) -> (Vec<String>, BTreeSet<String>) {
         let asking = together(asking);
         let config = self.nodes.usable_config();
         let state = self.ledger.state();
@@ -188,7 +188,7 @@ impl Man {
                 _ => Outlook::of(&config, &figures, &one.word, &one.takes, &[]),
             };
             let parted = partings.of(&state, &config, one);
-            if let Some(why) = parted.or_else(|| outlook.never().map(Why::NoNode)) {
+            if let Some(why) = parted.or_else(|| outlook.never().map(WaitReason::NoNode)) {
                 unschedulable.add(&one.word, &why, one.id);
             } else if outlook.may.is_empty() && one.waits && one.demands() {
                 unknown.extend(outlook.unknown.iter().cloned());
@@ -216,11 +216,11 @@ fn together(asking: &[RunDemand]) -> Vec<RunDemand> {
 /// the name of the other one.
 #[derive(Default)]
 struct Partings {
-    known: HashMap<(String, u64, String), Option<Why>>,
+    known: HashMap<(String, u64, String), Option<WaitReason>>,
 }
 
 impl Partings {
-    fn of(&mut self, state: &State, config: &Config, asking: &RunDemand) -> Option<Why> {
+    fn of(&mut self, state: &State, config: &Config, asking: &RunDemand) -> Option<WaitReason> {
         let same_as = asking.definition.precedence.place.same_as.as_ref()?;
         let own = asking.id.experiment;
         let source = state.experiment(own)?.source;
@@ -233,7 +233,7 @@ impl Partings {
 
 /// Why a run of an experiment never comes to the node of another one, if none of its nodes is one
 /// where that is or may come.
-fn parting(state: &State, config: &Config, own: ExperimentId, word: &str) -> Option<Why> {
+fn parting(state: &State, config: &Config, own: ExperimentId, word: &str) -> Option<WaitReason> {
     let target = config.resolve(word).ok()?;
     let companions = locks::companions(state, own);
     let first = companions.first()?;
@@ -260,10 +260,10 @@ fn parting(state: &State, config: &Config, own: ExperimentId, word: &str) -> Opt
                 },
             )
         });
-        return Some(Why::NoNode(NoNode::Each(each.collect())));
+        return Some(WaitReason::NoNode(NoNode::Each(each.collect())));
     }
     let there = there(first).join(" or ");
-    Some(Why::Said(format!(
+    Some(WaitReason::Said(format!(
         "it has to be where {of} will be: on {there}"
     )))
 }
@@ -404,7 +404,7 @@ impl StuckRuns {
             };
             if let Some(why) = elsewhere(run).or_else(|| outlook.never()) {
                 self.never.insert(id);
-                unschedulable.add(&run.made.node, &Why::NoNode(why), id);
+                unschedulable.add(&run.made.node, &WaitReason::NoNode(why), id);
             } else if !self.away.contains(&id) {
                 match outlook.away(nodes.known, nodes.boot_ms) {
                     Ok(()) => {
@@ -430,7 +430,7 @@ impl StuckRuns {
 /// Why a run gets no node, if it has to be where another one is and may not go there.
 fn elsewhere(run: &Run) -> Option<NoNode> {
     match run.why() {
-        Why::NoNode(why) => Some(why.clone()).filter(NoNode::is_elsewhere),
+        WaitReason::NoNode(why) => Some(why.clone()).filter(NoNode::is_elsewhere),
         _ => None,
     }
 }
@@ -456,16 +456,16 @@ mod tests {
         }
     }
 
-    fn on_a(misfit: Misfit) -> Why {
+    fn on_a(misfit: Misfit) -> WaitReason {
         let why = Obstacle::Misfit(misfit);
-        Why::NoNode(NoNode::Each(vec![("a".to_owned(), why)]))
+        WaitReason::NoNode(NoNode::Each(vec![("a".to_owned(), why)]))
     }
 
-    fn cpus(asks: f64) -> Why {
+    fn cpus(asks: f64) -> WaitReason {
         on_a(Misfit::Cpus { has: 2.0, asks })
     }
 
-    fn gpus() -> Why {
+    fn gpus() -> WaitReason {
         on_a(Misfit::Unmet(vec![UnmetRequirement {
             text: "gpus 0 < 1".to_owned(),
             for_good: true,
@@ -475,7 +475,7 @@ mod tests {
 
     #[test]
     fn runs_that_lack_alike_are_told_together() {
-        let lines = |reasons: &[Why]| {
+        let lines = |reasons: &[WaitReason]| {
             let mut alike = ReasonGroups::default();
             for (why, id) in reasons.iter().zip(1..) {
                 alike.add("both", why, run(id));
@@ -502,7 +502,7 @@ mod tests {
     #[test]
     fn a_reason_told_of_one_run_is_not_told_again_of_the_next() {
         let mut told = HashSet::new();
-        let mut said = |reasons: &[(Why, u64)]| {
+        let mut said = |reasons: &[(WaitReason, u64)]| {
             let mut alike = ReasonGroups::default();
             for (why, id) in reasons {
                 alike.add("both", why, run(*id));

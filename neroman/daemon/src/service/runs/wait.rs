@@ -19,7 +19,7 @@ use crate::service::{Man, Sink};
 use nero_home::failure::Failure;
 use nero_home::ledger::Audience;
 use nero_life::add::ranges;
-use nero_life::held::Held;
+use nero_life::held::HoldReason;
 use nero_life::precedence::{AwaitedExperiment, Lack, Precedents};
 use nero_life::run::Run;
 use nero_life::state::State;
@@ -203,7 +203,7 @@ impl Man {
             boot_ms: self.clock.boot_ms(),
         };
         let precedents = Precedents::of(state);
-        let held = |run| Held::among(&precedents, state, run);
+        let held = |run| HoldReason::among(&precedents, state, run);
         let reasons = awaited.iter().map(|one| {
             let mut run = one.chosen.of(state.experiment(one.chosen.id)?)?;
             // The run at the end of the chain keeps the others waiting.
@@ -218,8 +218,8 @@ impl Man {
                     ));
                 }
                 let behind = match held(run) {
-                    Some(Held::PilotLives(pilot)) => pilot,
-                    Some(Held::Others(AwaitedExperiment {
+                    Some(HoldReason::PilotLives(pilot)) => pilot,
+                    Some(HoldReason::Others(AwaitedExperiment {
                         lack: Lack::Live(live),
                         ..
                     })) => live,
@@ -228,7 +228,7 @@ impl Man {
                 run = state.run(behind)?;
             }
             match held(run) {
-                Some(Held::AtMost(_)) => None,
+                Some(HoldReason::AtMost(_)) => None,
                 Some(held) => Some(held.to_string()),
                 None => waits_for_person(run).or_else(|| stuck.never(run, &nodes)),
             }

@@ -164,8 +164,8 @@ impl<'a> Words<'a> {
 impl About<'_> {
     fn text(self) -> String {
         match self {
-            About::Number(one) => format!("{}, {}", one.definition.name, one.state().word()),
-            About::Name(one) => format!("{}, {}", one.id.0, one.state().word()),
+            About::Number(one) => format!("{}, {}", one.definition.name, one.state().as_str()),
+            About::Name(one) => format!("{}, {}", one.id.0, one.state().as_str()),
             About::Run(one) => one.definition.name.clone(),
             About::Collection => "a collection".to_owned(),
             About::Param => "a parameter".to_owned(),

@@ -36,7 +36,7 @@ impl CurveExpr {
         let moving = facts.iter().find(|fact| *fact != Fact::Id);
         if let Some(fact) = moving {
             return Err(
-                Failure::usage(format!("not built yet: `{}` in a curve", fact.word()))
+                Failure::usage(format!("not built yet: `{}` in a curve", fact.as_str()))
                     .hint("metrics, parameters and numbers are there"),
             );
         }

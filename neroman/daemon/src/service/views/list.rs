@@ -23,7 +23,7 @@ use crate::service::{Man, Sink, blocking};
 use nero_home::clock::Clock;
 use nero_home::failure::Failure;
 use nero_home::ledger::{Audience, NoRoom};
-use nero_life::now::Now;
+use nero_life::now::PresentTime;
 use nero_life::pasts::{self, Pasts};
 use nero_life::run::Run;
 use nero_life::scope;
@@ -153,7 +153,7 @@ impl Listing {
             }
         }
         if !self.facts.is_empty() || !self.exprs.is_empty() {
-            let now = Now {
+            let now = PresentTime {
                 pasts: Arc::clone(&self.pasts),
                 ..sight.now.clone()
             };
@@ -293,7 +293,7 @@ impl Man {
         let pasts = crate::pasts::read(&self.ledger, &self.home, &state, wanted).await?;
         let mut all_picked = None;
         if let Some(window) = window {
-            let now = Now {
+            let now = PresentTime {
                 pasts: Arc::clone(&pasts),
                 ..nodes.now(clock)
             };
@@ -462,7 +462,7 @@ fn facts_of(
     facts: &[Fact],
     exprs: &[(String, Expr)],
     state: &State,
-    now: &Now,
+    now: &PresentTime,
 ) -> Vec<v1::FactValue> {
     let Some(experiment) = state.experiment(chosen.id) else {
         return Vec::new();
@@ -472,7 +472,7 @@ fn facts_of(
         run: chosen.of(experiment),
         now,
     };
-    let of_facts = facts.iter().map(|fact| (fact.word(), scope.fact(*fact)));
+    let of_facts = facts.iter().map(|fact| (fact.as_str(), scope.fact(*fact)));
     let of_exprs = exprs.iter().filter_map(|(text, expr)| {
         // What a name means may differ from run to run, and may be nothing.
         let bindings = expr.bind(&scope).ok()?;

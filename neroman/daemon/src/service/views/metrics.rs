@@ -18,7 +18,7 @@ use crate::service::select;
 use crate::service::{Man, blocking};
 use cache::StepRange;
 use nero_home::failure::Failure;
-use nero_life::now::Now;
+use nero_life::now::PresentTime;
 use nero_life::run::Run;
 use nero_life::scope::Sight;
 use nero_life::state::State;
@@ -285,7 +285,7 @@ fn read(
     runs: &[(RunId, RunKey, u64)],
     wanted: &WantedSeries,
     state: &State,
-    now: &Now,
+    now: &PresentTime,
 ) -> Result<(Vec<v1::metrics_reply::Series>, PointCounts, Vec<String>), Failure> {
     let mut found = Vec::new();
     let mut held = Vec::new();

@@ -10,7 +10,7 @@ use nero_home::failure::Failure;
 use nero_home::spec;
 use nero_life::change::Rule;
 use nero_life::experiment::Experiment;
-use nero_life::now::Now;
+use nero_life::now::PresentTime;
 use nero_life::run::Run;
 use nero_life::scope::Sight;
 use nero_life::standing;
@@ -141,14 +141,14 @@ fn place(text: &str) -> String {
     let expr = Expr::parse(text, &ParseContext::utc(0).standing());
     expr.map_or_else(
         |_| String::new(),
-        |expr| expr.rule_place().word().to_owned(),
+        |expr| expr.rule_place().as_str().to_owned(),
     )
 }
 
 /// A rule that this daemon evaluates.
 fn of_daemon(rule: &Rule, expr: &Expr, experiment: &Experiment, run: &Run) -> v1::RuleState {
     let firing = run.fired().get(&rule.id).cloned().unwrap_or_default();
-    let now = Now::default();
+    let now = PresentTime::default();
     let sight = Sight {
         experiment,
         run: Some(run),
@@ -161,7 +161,7 @@ fn of_daemon(rule: &Rule, expr: &Expr, experiment: &Experiment, run: &Run) -> v1
     v1::RuleState {
         rule: Some(spec::rule(rule)),
         experiment: experiment.id.0,
-        place: RulePlace::Daemon.word().to_owned(),
+        place: RulePlace::Daemon.as_str().to_owned(),
         fired: firing.times,
         fired_ms: Some(firing.at_ms)
             .filter(|_| firing.times > 0)

@@ -10,7 +10,7 @@ use super::view::{self, Sight};
 use crate::service::Man;
 use crate::service::files::logs::copy_of;
 use crate::service::select;
-use nero_format::Scheduling;
+use nero_format::SchedulerOptions;
 use nero_home::failure::Failure;
 use nero_home::spec;
 use nero_life::experiment::Experiment;
@@ -29,7 +29,7 @@ fn asked_of_scheduler(experiment: &Experiment, run: Option<&Run>) -> Option<v1::
         &run.made.takes.scheduling
     });
     let node = run.and_then(Run::node).unwrap_or(nero_config::LOCAL);
-    let request = spec::scheduler(asks, &Scheduling::default(), node)?;
+    let request = spec::scheduler(asks, &SchedulerOptions::default(), node)?;
     Some(v1::SchedulerRequest {
         setup: Vec::new(),
         ..request
@@ -40,7 +40,7 @@ impl Man {
     /// All facts of one experiment or run.
     pub(crate) async fn show(&self, request: v1::ShowRequest) -> Result<v1::ShowReply, Failure> {
         let zone = select::zone(&request.zone, 0);
-        let chosen = select::one(&self.ledger.state(), &request.what, self.now())?;
+        let chosen = select::choose_single(&self.ledger.state(), &request.what, self.now())?;
         self.settle(std::slice::from_ref(&chosen)).await;
         let state = self.ledger.state();
         let experiment = state
@@ -59,7 +59,7 @@ impl Man {
                 .iter()
                 .map(|run| run_view(run, &sight))
                 .collect(),
-            argv: spec::shown(&definition.argv),
+            argv: spec::display_command(&definition.argv),
             resources: Some(spec::resources(&definition.resources)),
             scheduler: asked_of_scheduler(experiment, run),
             rules: super::rules::states(&state, experiment, run),
@@ -89,7 +89,7 @@ impl Man {
                 if run.node().is_some_and(|node| node != nero_config::LOCAL) {
                     spec::without_shell(&mut spec);
                 }
-                reply.argv = spec::shown(&spec.argv);
+                reply.argv = spec::display_command(&spec.argv);
                 if let Some(view) = &mut reply.experiment {
                     // Its definition may have other ones by now.
                     view.params = spec.params;
@@ -292,7 +292,7 @@ fn run_view(run: &Run, sight: &Sight<'_>) -> v1::RunView {
     let (exit_code, signal) = view::exit(run);
     v1::RunView {
         number: run.made.id.number,
-        state: run.word().word().to_owned(),
+        state: run.state_word().as_str().to_owned(),
         reason: run.reason().map(ToString::to_string).unwrap_or_default(),
         node: run.node_word().to_owned(),
         created_ms: run.made.created_ms,
@@ -343,7 +343,7 @@ fn strays(run: &Run) -> Option<v1::Strays> {
 const HOSTS_SHOWN_MAX: usize = 16;
 
 /// "SLURM's job 12_3 on n1, partition main, 2 CPUs, 4.0G memory, GPU 0".
-fn granted(one: &nero_life::journal::Granted) -> String {
+fn granted(one: &nero_life::journal::SchedulerGrant) -> String {
     let on = match one.hosts.len() {
         0 | 1 => one.host.clone(),
         hosts => {

@@ -12,9 +12,9 @@ use nero_wire::v1;
 use nero_home::clock::Clock;
 use nero_home::spec;
 use nero_life::experiment::Experiment;
-use nero_life::held::Held;
+use nero_life::held::HoldReason;
 use nero_life::locks::Locks;
-use nero_life::now::{Now, Tick};
+use nero_life::now::{PresentTime, Tick};
 use nero_life::outlook::Outlook;
 use nero_life::precedence::Precedents;
 use nero_life::retry::{Cause, Follows};
@@ -25,7 +25,7 @@ use nero_link::node::{NodeNow, NodeStates};
 
 /// The context of a view.
 pub(crate) struct Sight<'a> {
-    pub now: Now,
+    pub now: PresentTime,
     /// The same on our boot clock.
     pub here: Tick,
     pub zone: TimeZone,
@@ -79,9 +79,9 @@ impl<'a> Sight<'a> {
     }
 
     /// Why a live run is held, if it is.
-    fn held(&self, run: &'a Run) -> Option<Held<'a>> {
+    fn held(&self, run: &'a Run) -> Option<HoldReason<'a>> {
         let precedents = self.precedents.get_or_init(|| Precedents::of(self.state));
-        Held::among(precedents, self.state, run)
+        HoldReason::among(precedents, self.state, run)
     }
 
     /// Why a run has no node, with the runs that keep it from them now.
@@ -230,7 +230,7 @@ pub(crate) fn overrides(experiment: &Experiment) -> Vec<v1::Override> {
 
 fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     let phase = run.phase();
-    view.phase = phase.word().to_owned();
+    view.phase = phase.as_str().to_owned();
     view.metrics = metrics(run);
     view.as_of_ms = sight.as_of(run).unwrap_or(0);
     view.runtime_s = sight.runtime_s(run);
@@ -266,7 +266,7 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
 }
 
 fn standing_of_run<'a>(view: &mut v1::ExperimentView, run: &'a Run, sight: &Sight<'a>) {
-    view.state = run.word().word().to_owned();
+    view.state = run.state_word().as_str().to_owned();
     run.node_word().clone_into(&mut view.node);
     view.run = run.made.id.number;
     view.reason = run.reason().map(ToString::to_string).unwrap_or_default();
@@ -312,10 +312,12 @@ fn while_live<'a>(view: &mut v1::ExperimentView, run: &'a Run, sight: &Sight<'a>
     let held = sight.held(run);
     view.waiting_for = nero_life::restored::awaited(sight.state, run)
         .unwrap_or_else(|| waiting_for(run, held, sight));
-    let by_its_batch = held.filter(Held::needs_person).map(|held| held.to_string());
+    let by_its_batch = held
+        .filter(HoldReason::needs_person)
+        .map(|held| held.to_string());
     let at_its_node = || run.needs_person().map(str::to_owned);
     view.held = by_its_batch.or_else(at_its_node).unwrap_or_default();
-    if let Some(Held::Others(awaited)) = held.filter(Held::needs_person) {
+    if let Some(HoldReason::Others(awaited)) = held.filter(HoldReason::needs_person) {
         view.held_by_need = true;
         view.need_remedy = awaited.remedy().unwrap_or_default();
     }
@@ -354,7 +356,7 @@ pub(crate) fn follows(one: &Follows) -> v1::Follows {
 fn also_live(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     let live = v1::LiveRun {
         number: run.made.id.number,
-        state: run.word().word().to_owned(),
+        state: run.state_word().as_str().to_owned(),
         node: run.node_word().to_owned(),
         cancel: cancel(run, sight),
     };
@@ -433,17 +435,17 @@ fn cancel(run: &Run, sight: &Sight<'_>) -> String {
 /// A node's words for a run that it does not start because it is paused.
 const PAUSED: &str = "paused";
 
-fn waiting_for(run: &Run, held: Option<Held<'_>>, sight: &Sight<'_>) -> String {
+fn waiting_for(run: &Run, held: Option<HoldReason<'_>>, sight: &Sight<'_>) -> String {
     if let Some(held) = held {
         let id = run.made.id.experiment;
-        return match held.needs_person() {
-            true if let Held::Others(awaited) = held => {
-                let remedy = awaited.remedy().map(|remedy| format!("`{remedy}`, "));
-                let remedy = remedy.unwrap_or_default();
-                format!("{remedy}`neroman resume {id}` or `abort {id}`")
-            }
-            true => format!("`neroman resume {id}`, `start {id}` or `abort {id}`"),
-            false => held.to_string(),
+        return if !held.needs_person() {
+            held.to_string()
+        } else if let HoldReason::Others(awaited) = held {
+            let remedy = awaited.remedy().map(|remedy| format!("`{remedy}`, "));
+            let remedy = remedy.unwrap_or_default();
+            format!("{remedy}`neroman resume {id}` or `abort {id}`")
+        } else {
+            format!("`neroman resume {id}`, `start {id}` or `abort {id}`")
         };
     }
     match (run.phase(), run.after()) {
@@ -509,10 +511,12 @@ fn contact(run: &Run, sight: &Sight<'_>) -> String {
         None => return String::new(),
     };
     let why = node.why_not();
-    match why.is_empty() {
-        true if handed => since,
-        true => String::new(),
-        false => format!("{since} ({why})"),
+    if !why.is_empty() {
+        format!("{since} ({why})")
+    } else if handed {
+        since
+    } else {
+        String::new()
     }
 }
 

@@ -82,7 +82,7 @@ fn why(mut rule: v1::RuleState, expr: Option<&Expr>, sight: &Sight<'_>) -> Why {
         name: sight.experiment.definition.name.clone(),
         run: sight.run.map_or(0, |run| run.made.id.number),
         state: match sight.run {
-            Some(run) => run.word().word().to_owned(),
+            Some(run) => run.state_word().as_str().to_owned(),
             None => "defined".to_owned(),
         },
         holds: parts
@@ -116,7 +116,7 @@ fn of_value(value: NamedValue, sight: &Sight<'_>) -> Value {
     let mut peers = peers.filter(|one| one.text == value.written);
     let (means, at_ms) = match &value.bound {
         Some(Bound::Fact(fact)) => (
-            format!("fact {}", fact.word()),
+            format!("fact {}", fact.as_str()),
             sight.run.and_then(|run| measured_ms(run, *fact)),
         ),
         Some(Bound::Param(name)) => (format!("parameter {name}"), None),

@@ -64,7 +64,7 @@ fn text(reader: &mut Reader<'_>, template: &str, mark: Mark) -> Option<Rc<str>> 
     }
     let path = reader.folder.join(template);
     let is_link = std::fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink());
-    let is_file = matches!(reader.look(template), PathKind::File { .. });
+    let is_file = matches!(reader.path_kind(template), PathKind::File { .. });
     let mut bytes = Vec::new();
     let read = std::fs::File::open(&path)
         .and_then(|file| file.take(BYTES_MAX + 1).read_to_end(&mut bytes));

@@ -137,7 +137,7 @@ pub(crate) fn argv(
     let mut argv = ["bash", "-c", DRIVER, "steps"].map(str::to_owned).to_vec();
     for StepScript { script, is_local } in steps {
         let text = script.text(reader, params)?;
-        if *is_local && nero_model::data::shown(&text) != text {
+        if *is_local && nero_model::data::display_text(&text) != text {
             let message = "data lies on the nodes, and a `local` step is executed here";
             let hint = "name the file here, or what `ssh` reaches: `scp a {node.address}:b`";
             reader.wrong(script.mark(), message, hint);
@@ -155,10 +155,10 @@ pub(crate) fn argv(
 }
 
 /// The steps of a command line, as people read them; `None`: it has none.
-pub fn shown(argv: &[String]) -> Option<String> {
+pub fn shown_steps(argv: &[String]) -> Option<String> {
     let steps = all(argv)?.iter().map(|step| {
         let step = step.strip_prefix(RUN).unwrap_or(step);
-        nero_model::data::shown(step.trim())
+        nero_model::data::display_text(step.trim())
     });
     Some(steps.collect::<Vec<_>>().join(" && "))
 }

@@ -3,7 +3,7 @@
 
 mod variables;
 
-use crate::definition::{Buffering, Definition, NotBuilt, RenderDef, Resources, SharedPart};
+use crate::definition::{Definition, NotBuilt, OutputBuffering, RenderDef, Resources, SharedPart};
 use crate::read::block::{Given, Scope};
 use crate::read::command::style::{self, Style};
 use crate::read::command::{self, Command, render};
@@ -243,7 +243,7 @@ fn required_files(reader: &mut Reader<'_>, scope: &Scope) -> Vec<String> {
 }
 
 fn must_exist(reader: &mut Reader<'_>, given: &Given, path: &str, mark: Mark, as_file: bool) {
-    match reader.look(path) {
+    match reader.path_kind(path) {
         PathKind::File { .. } => {}
         PathKind::Folder if !as_file => {}
         PathKind::Folder => reader.wrong(
@@ -317,7 +317,7 @@ fn env(reader: &mut Reader<'_>, scope: &Scope) -> Vec<(String, Option<String>)> 
     variables
 }
 
-fn buffering(reader: &mut Reader<'_>, scope: &Scope) -> Buffering {
+fn buffering(reader: &mut Reader<'_>, scope: &Scope) -> OutputBuffering {
     let mut truth = |field| {
         let given = scope.get(field)?;
         let truth = reader.boolean(&given.key, &given.value)?;
@@ -332,12 +332,12 @@ fn buffering(reader: &mut Reader<'_>, scope: &Scope) -> Buffering {
                 "`buffered` and `line_buffered` exclude each other",
                 "leave one of them out",
             );
-            Buffering::default()
+            OutputBuffering::default()
         }
-        (Some(line), Some(untouched)) if line.depth > untouched.depth => Buffering::Line,
-        (_, Some(_)) => Buffering::Untouched,
-        (Some(_), None) => Buffering::Line,
-        (None, None) => Buffering::Unbuffered,
+        (Some(line), Some(untouched)) if line.depth > untouched.depth => OutputBuffering::Line,
+        (_, Some(_)) => OutputBuffering::Untouched,
+        (Some(_), None) => OutputBuffering::Line,
+        (None, None) => OutputBuffering::Unbuffered,
     }
 }
 

@@ -196,10 +196,12 @@ fn array(one: &Directive, wanted: &mut ScriptRequest) {
 
 /// An option that is no field: it is passed on, unless it is ours.
 fn other(one: &Directive, wanted: &mut ScriptRequest) {
-    let word = match one.value.is_empty() {
-        true => one.name.clone(),
-        false if one.name.starts_with("--") => format!("{}={}", one.name, one.value),
-        false => format!("{}{}", one.name, one.value),
+    let word = if one.value.is_empty() {
+        one.name.clone()
+    } else if one.name.starts_with("--") {
+        format!("{}={}", one.name, one.value)
+    } else {
+        format!("{}{}", one.name, one.value)
     };
     match nero_warden::slurm::check_options(std::slice::from_ref(&word)) {
         Err(OptionError::Ours { instead, .. }) => wanted.note(one.mark, left_out(one, instead)),

@@ -258,7 +258,7 @@ fn check_end(reader: &mut Reader<'_>, mark: Mark, retry: &Retry) {
             | RetryOn::OutOfMemory
             | RetryOn::Crashed => continue,
         };
-        let on = on.word();
+        let on = on.as_str();
         let message = format!("after `{on}` no `{word}` of the job is known: this never counts");
         let hint = format!("give it an item of its own: `retry: [{{{word}: …}}, {{on: {on}}}]`");
         reader.wrong(mark, message, hint);
@@ -312,7 +312,7 @@ fn pattern(reader: &mut Reader<'_>, key: &str, value: &Node) -> Option<String> {
 }
 
 fn reasons(reader: &mut Reader<'_>, value: &Node) -> Vec<RetryOn> {
-    let known = RetryOn::ALL.map(|on| (on.word(), on));
+    let known = RetryOn::ALL.map(|on| (on.as_str(), on));
     let items = match &value.kind {
         Kind::List(items) => items.iter().map(|item| &**item).collect(),
         Kind::Map(_) | Kind::Scalar { .. } => vec![value],
@@ -379,7 +379,7 @@ fn check_factors(reader: &mut Reader<'_>, given: &Given, retry: &Retry, resource
             continue;
         }
         if !retry.on.contains(&on) {
-            let word = on.word();
+            let word = on.as_str();
             let message = format!("`retry.{key}` counts after `{word}`, which `on` does not name");
             reader.wrong(given.key_mark, message, format!("add {word} to `on`"));
         } else if !is_given {

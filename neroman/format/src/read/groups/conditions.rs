@@ -4,7 +4,7 @@
 //! whole word of it. `when: time MINUTES` is a grace period counted from running, so
 //! it becomes a bound on `runtime`.
 
-use super::expression::{Done, checked};
+use super::expression::{ParsedAction, checked};
 use crate::definition::{RuleAction, RuleDef, Value};
 use crate::read::block::Given;
 use crate::read::reader::Reader;
@@ -102,7 +102,7 @@ fn condition(reader: &mut Reader<'_>, entry: &Entry) -> Option<RuleDef> {
     checked(
         reader,
         &mut Vec::new(),
-        &Done::of(action),
+        &ParsedAction::of(action),
         Some(name.clone()),
         (&written, entry),
         entry,

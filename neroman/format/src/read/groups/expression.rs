@@ -9,13 +9,13 @@ use nero_yaml::Entry;
 
 /// What a rule does when its condition holds.
 #[derive(Debug, Clone)]
-pub(crate) struct Done {
+pub(crate) struct ParsedAction {
     pub(crate) action: RuleAction,
     pub(crate) argument: String,
     pub(crate) repeat_ms: u64,
 }
 
-impl Done {
+impl ParsedAction {
     /// Without an argument.
     pub(crate) fn of(action: RuleAction) -> Self {
         Self {
@@ -31,7 +31,7 @@ impl Done {
 pub(crate) fn checked(
     reader: &mut Reader<'_>,
     not_built: &mut Vec<NotBuilt>,
-    done: &Done,
+    done: &ParsedAction,
     name: Option<String>,
     (text, when): (&str, &Entry),
     entry: &Entry,

@@ -5,8 +5,8 @@
 //! a name that no node has is found at the start.
 
 use super::{outputs, settings};
-use crate::definition::{DataDef, DataPath, NodeProbe, NotBuilt, Placed};
-use crate::read::block::{Named, PROBE_EXAMPLE, Scope, data_hint, is_data};
+use crate::definition::{DataDef, DataPath, NodeProbe, NotBuilt, SourceText};
+use crate::read::block::{NamedEntry, PROBE_EXAMPLE, Scope, data_hint, is_data};
 use crate::read::fields::Field;
 use crate::read::reader::Reader;
 use nero_expr::{NodeFact, ParseContext, Requirement};
@@ -22,7 +22,7 @@ const PROBES_MAX: usize = 16;
 const DEFAULT: &str = "default";
 
 /// `node: triton`: a node, a group, or any.
-pub(crate) fn node(reader: &mut Reader<'_>, scope: &Scope) -> Option<Placed> {
+pub(crate) fn node(reader: &mut Reader<'_>, scope: &Scope) -> Option<SourceText> {
     let given = scope.get(Field::Node)?;
     let text = reader.single(&given.key, &given.value)?;
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
@@ -34,7 +34,7 @@ pub(crate) fn node(reader: &mut Reader<'_>, scope: &Scope) -> Option<Placed> {
         );
         return None;
     }
-    Some(Placed {
+    Some(SourceText {
         text: text.to_owned(),
         place: reader.text.place(given.value.mark),
     })
@@ -45,7 +45,7 @@ pub(crate) fn requires(
     reader: &mut Reader<'_>,
     scope: &Scope,
     not_built: &mut Vec<NotBuilt>,
-) -> (Option<Placed>, Vec<NodeProbe>) {
+) -> (Option<SourceText>, Vec<NodeProbe>) {
     let mistakes = reader.count();
     let mut probes: Vec<NodeProbe> = (scope.probes.iter())
         .filter_map(|named| probe(reader, named))
@@ -72,7 +72,7 @@ pub(crate) fn requires(
                     "one line of shell may look at several things",
                 );
             }
-            let placed = Placed {
+            let placed = SourceText {
                 text: requirement.canonical(),
                 place: reader.text.place(node.mark),
             };
@@ -86,7 +86,7 @@ pub(crate) fn requires(
 }
 
 /// `has_env: 'test -d ~/env && echo yes || echo no'`.
-fn probe(reader: &mut Reader<'_>, named: &Named) -> Option<NodeProbe> {
+fn probe(reader: &mut Reader<'_>, named: &NamedEntry) -> Option<NodeProbe> {
     let name = &*named.name;
     let is_fact = NodeFact::from_word(name).is_some();
     let context = ParseContext::utc(0).with_probes([name].into_iter());
@@ -136,7 +136,7 @@ pub(crate) fn data(reader: &mut Reader<'_>, scope: &Scope) -> Vec<DataDef> {
         .collect()
 }
 
-fn data_def(reader: &mut Reader<'_>, named: &Named) -> Option<DataDef> {
+fn data_def(reader: &mut Reader<'_>, named: &NamedEntry) -> Option<DataDef> {
     let name = &named.name;
     let fits = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-');
     if name.is_empty() || !name.chars().all(fits) {

@@ -7,7 +7,7 @@ use nero_model::safe::quoted;
 use nero_yaml::{Entry, Mark, Node};
 
 use crate::definition::{
-    Output, OutputPlot, ProcessedOutput, ProcessedUnit, Processing, PythonCall, Stream,
+    Output, OutputPlot, OutputProcessing, ProcessedOutput, ProcessedUnit, PythonCall, Stream,
 };
 use crate::read::block::Scope;
 use crate::read::command::words;
@@ -24,8 +24,8 @@ pub(crate) fn read(
     reader: &mut Reader<'_>,
     scope: &Scope,
     outputs: &mut Vec<Output>,
-) -> Processing {
-    let mut processing = Processing::default();
+) -> OutputProcessing {
+    let mut processing = OutputProcessing::default();
     let kinds = [
         (Field::OutputFileProcessor, ProcessedUnit::File),
         (Field::OutputLineProcessor, ProcessedUnit::Line),
@@ -34,7 +34,7 @@ pub(crate) fn read(
         let Some(given) = scope.get(field) else {
             continue;
         };
-        let word = fields::word(field);
+        let word = fields::field_name(field);
         let example = format!("{word}: {{stdout.log: 'module function args'}}");
         for Entry {
             key,
@@ -246,7 +246,7 @@ fn call(
 /// Whether the module can be there: in the folder, or among those of `python3`.
 fn check_there(reader: &mut Reader<'_>, module: &str, function: &str, mark: Mark) -> Option<()> {
     let path = module.replace('.', "/");
-    let mut is_there = |path: String| !matches!(reader.look(&path), PathKind::Nothing);
+    let mut is_there = |path: String| !matches!(reader.path_kind(&path), PathKind::Nothing);
     if is_there(format!("{path}.py")) || is_there(path) {
         return Some(());
     }

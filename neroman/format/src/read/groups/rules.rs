@@ -5,7 +5,7 @@
 //! is kept as such and never half accepted.
 
 use super::conditions;
-use super::expression::{Done, checked};
+use super::expression::{ParsedAction, checked};
 use crate::definition::problem::in_quotes;
 use crate::definition::{NotBuilt, RuleAction, RuleDef};
 use crate::read::block::{Given, Scope};
@@ -97,7 +97,7 @@ fn rule(
     let mut actions = 0;
     for entry in entries {
         let mut known = RuleAction::ALL.into_iter();
-        let action = match (known.find(|one| one.word() == entry.key), &*entry.key) {
+        let action = match (known.find(|one| one.as_str() == entry.key), &*entry.key) {
             (_, "on" | "repeat") => continue,
             (Some(action), _) => action,
             (None, key) => {
@@ -120,7 +120,7 @@ fn rule(
             continue;
         };
         if let Some(repeat) = repeat.filter(|_| action.ends()) {
-            let message = format!("`{}` ends the run: nothing repeats", action.word());
+            let message = format!("`{}` ends the run: nothing repeats", action.as_str());
             reader.wrong(repeat.key_mark, message, "leave `repeat` out");
             continue;
         }
@@ -128,11 +128,11 @@ fn rule(
         if let Some(repeat) =
             repeat.filter(|_| is_command && (1..1000).contains(&repeat_ms.unwrap_or(0)))
         {
-            let message = format!("`{}` repeats at most once a second", action.word());
+            let message = format!("`{}` repeats at most once a second", action.as_str());
             reader.wrong(repeat.value.mark, message, "for example `repeat: 10m`");
             continue;
         }
-        let done = Done {
+        let done = ParsedAction {
             repeat_ms: repeat_ms.unwrap_or(0),
             ..done
         };
@@ -157,13 +157,13 @@ fn done<'e>(
     action: RuleAction,
     entry: &'e Entry,
     on: Option<&'e Entry>,
-) -> Option<(Done, &'e Entry)> {
-    let word = action.word();
+) -> Option<(ParsedAction, &'e Entry)> {
+    let word = action.as_str();
     let Some(example) = action.argument() else {
         let is_bare = entry.value.is_null() || entry.value.scalar() == Some("true");
         return match on {
-            None => Some((Done::of(action), entry)),
-            Some(on) if is_bare => Some((Done::of(action), on)),
+            None => Some((ParsedAction::of(action), entry)),
+            Some(on) if is_bare => Some((ParsedAction::of(action), on)),
             Some(_) => {
                 let message = format!("`on` and `{word}` both tell when");
                 let hint = format!("write `{word}: true` beside `on`, or leave `on` out");
@@ -187,9 +187,9 @@ fn done<'e>(
         reader.wrong(entry.value.mark, message, hint);
         return None;
     }
-    let done = Done {
+    let done = ParsedAction {
         argument,
-        ..Done::of(action)
+        ..ParsedAction::of(action)
     };
     Some((done, on))
 }

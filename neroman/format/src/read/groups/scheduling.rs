@@ -6,7 +6,7 @@ pub(crate) mod container;
 pub(crate) mod values;
 
 use self::values::{QSUB, SBATCH, SubmitOptions, constraint, count, name, options, setup};
-use crate::definition::{Container, NodeResources, OnNode, OnNodes, Scheduling};
+use crate::definition::{Container, NodeResources, OnNode, OnNodes, SchedulerOptions};
 use crate::read::block::{Given, Scope};
 use crate::read::fields::Field;
 use crate::read::reader::Reader;
@@ -17,16 +17,16 @@ use nero_yaml::{Kind, Node};
 const DEFAULT: &str = "default";
 
 /// Reads the fields of a block; those in `resources` are read with it.
-pub(crate) fn read(reader: &mut Reader<'_>, scope: &Scope) -> Scheduling {
-    Scheduling {
-        partition: word(reader, scope, Field::Partition),
-        account: word(reader, scope, Field::Account),
-        qos: word(reader, scope, Field::Qos),
+pub(crate) fn read(reader: &mut Reader<'_>, scope: &Scope) -> SchedulerOptions {
+    SchedulerOptions {
+        partition: read_name(reader, scope, Field::Partition),
+        account: read_name(reader, scope, Field::Account),
+        qos: read_name(reader, scope, Field::Qos),
         constraint: field(reader, scope, Field::Constraint, |reader, key, value| {
             constraint(reader, key, value)
         }),
-        queue: word(reader, scope, Field::Queue),
-        parallel_env: word(reader, scope, Field::ParallelEnv),
+        queue: read_name(reader, scope, Field::Queue),
+        parallel_env: read_name(reader, scope, Field::ParallelEnv),
         launcher: launcher(reader, scope),
         reruns_lost: field(reader, scope, Field::OnLost, |reader, key, value| {
             reader.choice(key, value, &[("wait", false), ("rerun", true)])
@@ -48,7 +48,7 @@ pub(crate) fn read(reader: &mut Reader<'_>, scope: &Scope) -> Scheduling {
         at_once: field(reader, scope, Field::AtOnce, |reader, key, value| {
             count(reader, key, value)
         }),
-        ..Scheduling::default()
+        ..SchedulerOptions::default()
     }
 }
 
@@ -120,7 +120,7 @@ fn container(reader: &mut Reader<'_>, scope: &Scope) -> OnNodes<Container> {
 }
 
 /// Files below the experiment's folder that are images of its containers.
-pub(crate) fn images(scheduling: &Scheduling) -> Vec<String> {
+pub(crate) fn images(scheduling: &SchedulerOptions) -> Vec<String> {
     let images = scheduling.container.0.iter().map(|one| &one.value.image);
     let mut files: Vec<String> = images
         .filter_map(|image| image.strip_prefix("./"))
@@ -130,7 +130,7 @@ pub(crate) fn images(scheduling: &Scheduling) -> Vec<String> {
     files
 }
 
-fn word(reader: &mut Reader<'_>, scope: &Scope, of: Field) -> OnNodes<String> {
+fn read_name(reader: &mut Reader<'_>, scope: &Scope, of: Field) -> OnNodes<String> {
     field(reader, scope, of, |reader, key, value| {
         name(reader, key, value)
     })
@@ -228,7 +228,7 @@ impl NodeResources {
     }
 }
 
-impl Scheduling {
+impl SchedulerOptions {
     /// The nodes that have values of their own, with the fields.
     pub fn named_nodes(&self) -> Vec<(&'static str, &str)> {
         [

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::scheduling::on_nodes;
 use super::scheduling::values::{WHOLE_GPU, count, gpus, name};
 use crate::definition::problem::printable;
-use crate::definition::{MetricReading, Monitor, NotBuilt, Resources, Scheduling, Strays};
+use crate::definition::{MetricReading, Monitor, NotBuilt, Resources, SchedulerOptions, Strays};
 use crate::read::block::{Given, Scope};
 use crate::read::command;
 use crate::read::fields::{self, Field, RESOURCES};
@@ -20,7 +20,7 @@ use nero_yaml::{Kind, Node, Zero};
 pub(crate) fn resources(
     reader: &mut Reader<'_>,
     node: &Node,
-    scheduling: &mut Scheduling,
+    scheduling: &mut SchedulerOptions,
 ) -> Resources {
     let mut resources = Resources::default();
     let mut are_gpus_given = false;

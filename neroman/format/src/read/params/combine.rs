@@ -307,7 +307,7 @@ fn condition(
         }
         None => Ok((expr, bindings)),
         Some(fact) => {
-            let word = fact.word();
+            let word = fact.as_str();
             let span = nero_expr::Span::new(text.find(word).unwrap_or(0), text.len());
             let message = format!("`exclude` compares parameters, and `{word}` belongs to a run");
             let error = ExprError::new(nero_expr::ErrorKind::Name, span, message);

@@ -8,7 +8,7 @@ pub(crate) mod tree;
 use self::range::{Range, RangeError};
 use self::series::Series;
 use crate::definition::{Param, Value};
-use crate::read::block::{Named, Scope};
+use crate::read::block::{NamedEntry, Scope};
 use crate::read::parse::is_tuple;
 use crate::read::reader::Reader;
 use crate::read::scalar::typed;
@@ -122,7 +122,7 @@ pub(crate) fn axes(reader: &mut Reader<'_>, scope: &Scope) -> Vec<Axis> {
         .collect()
 }
 
-fn values(reader: &mut Reader<'_>, named: &Named) -> Option<Values> {
+fn values(reader: &mut Reader<'_>, named: &NamedEntry) -> Option<Values> {
     if named.name.is_empty() || named.name.contains('\0') {
         reader.wrong(named.key_mark, "a parameter has no proper name", "");
     }
@@ -145,7 +145,7 @@ fn values(reader: &mut Reader<'_>, named: &Named) -> Option<Values> {
 }
 
 /// Whether this is `exclude: ['x > 1']`, and no parameter of that name.
-fn drops_combinations(named: &Named) -> bool {
+fn drops_combinations(named: &NamedEntry) -> bool {
     let compares = |item: &Rc<Node>| {
         let text = item.scalar();
         text.is_some_and(|text| text.contains(['<', '>', '=']))
@@ -217,7 +217,7 @@ pub(crate) const GENERATORS: &[&str] = &["range", "linspace", "logspace", "sampl
 pub(crate) const SAMPLE: &[&str] = &["sample", "n", "log", "seed"];
 
 /// `{range: […]}`, `{linspace: […]}`, `{logspace: […]}`, `{sample: […], n: 20}`.
-fn generated(reader: &mut Reader<'_>, named: &Named, entries: &[Entry]) -> Option<Values> {
+fn generated(reader: &mut Reader<'_>, named: &NamedEntry, entries: &[Entry]) -> Option<Values> {
     let name = &named.name;
     let has = |word: &str| entries.iter().any(|entry| entry.key == word);
     if has("sample") {
@@ -327,7 +327,7 @@ fn spaced(
 }
 
 /// `{sample: [1e-4, 1e-1], n: 20, log: true, seed: 1}`.
-fn sample(reader: &mut Reader<'_>, named: &Named, entries: &[Entry]) -> Option<Values> {
+fn sample(reader: &mut Reader<'_>, named: &NamedEntry, entries: &[Entry]) -> Option<Values> {
     let name = &named.name;
     let before = reader.count();
     let (mut ends, mut count, mut is_log, mut seed) = (None, None, false, 0);

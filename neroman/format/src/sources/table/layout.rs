@@ -296,7 +296,7 @@ impl Layout {
                     {
                         let message =
                             format!("the column {} is named twice here", quoted(&column.full()));
-                        let hint = format!("it is {} as well", before.word());
+                        let hint = format!("it is {} as well", before.description());
                         fields.wrong(*mark, message, hint);
                     }
                 }
@@ -352,7 +352,7 @@ fn param_name(column: &Column) -> String {
 }
 
 impl Role {
-    fn word(&self) -> String {
+    fn description(&self) -> String {
         match self {
             Self::Number => "the number".to_owned(),
             Self::Name => "the name".to_owned(),

@@ -33,7 +33,7 @@ use crate::read::text::{Text, cell_mark};
 use crate::read::{doubts, parse};
 use crate::sources::beneath::{self, Defaults};
 use crate::sources::file;
-use crate::sources::loaded::Loaded;
+use crate::sources::loaded::LoadedSource;
 
 /// Reads a sheet of a file: the one of this name, else the first.
 pub type ReadSheet<'a> = &'a dyn Fn(&Path, Option<&str>) -> Result<Sheet, UnreadableTable>;
@@ -68,7 +68,7 @@ pub fn read_table(
     options: &TableOptions,
     defaults: &Defaults,
     read: ReadSheet<'_>,
-) -> Result<Loaded, FormatErrors> {
+) -> Result<LoadedSource, FormatErrors> {
     read_table_edited(path, options, defaults, read, Edits::new())
 }
 
@@ -82,10 +82,10 @@ pub fn read_table_edited(
     defaults: &Defaults,
     read: ReadSheet<'_>,
     edits: Edits,
-) -> Result<Loaded, FormatErrors> {
+) -> Result<LoadedSource, FormatErrors> {
     let now_ms = jiff::Timestamp::now().as_millisecond();
     let context = ParseContext::new(now_ms, jiff::tz::TimeZone::system()).standing();
-    let shown = file::shown(path);
+    let shown = file::display_path(path);
     let file = file::absolute(path)?;
     let folder = file.parent().unwrap_or(Path::new("/")).to_path_buf();
     let stem = file.file_stem().and_then(|stem| stem.to_str());
@@ -182,7 +182,7 @@ pub fn read_table_edited(
     let edited = std::mem::take(&mut reader.edited);
     let notes = reader.into_notes();
     source.bound = bound;
-    Ok(Loaded {
+    Ok(LoadedSource {
         source,
         definitions,
         notes,

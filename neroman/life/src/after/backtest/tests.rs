@@ -4,7 +4,7 @@ use nero_expr::ParseContext;
 use proptest::prelude::*;
 
 use super::*;
-use crate::facts::now::Now;
+use crate::facts::now::PresentTime;
 use crate::fold::experiment::Experiment;
 use crate::tests::{Lab, definition};
 
@@ -45,7 +45,7 @@ fn series(lines: &[Line]) -> [Points; 2] {
 
 fn past_run<'a>(
     experiment: &'a Experiment,
-    now: &'a Now,
+    now: &'a PresentTime,
     points: &'a [Points; 2],
     started_ms: i64,
     ran_ms: u64,
@@ -65,7 +65,7 @@ fn past_run<'a>(
 }
 
 fn fires(text: &str, lines: &[Line], ran_ms: u64) -> Option<u64> {
-    let (experiments, now, points) = (experiments(1), Now::default(), series(lines));
+    let (experiments, now, points) = (experiments(1), PresentTime::default(), series(lines));
     let run = past_run(&experiments[0], &now, &points, 5, ran_ms);
     let fired = replay(&rule(text), &[run]);
     fired[0]
@@ -177,7 +177,7 @@ proptest! {
 
     #[test]
     fn a_replay_is_a_look_at_everything_at_every_moment(lines in lines(), limit in 0u8..10, wait in 1u64..500) {
-        let (experiments, now, points) = (experiments(1), Now::default(), series(&lines));
+        let (experiments, now, points) = (experiments(1), PresentTime::default(), series(&lines));
         let ran_ms = lines.last().map_or(0, |line| line.0) + 300;
         let run = past_run(&experiments[0], &now, &points, 5, ran_ms);
         for text in [
@@ -199,7 +199,7 @@ proptest! {
     fn a_cohort_is_replayed_as_if_all_of_it_were_looked_at_after_each_line(
         all in proptest::collection::vec(lines(), 1..5),
     ) {
-        let (experiments, now) = (experiments(all.len()), Now::default());
+        let (experiments, now) = (experiments(all.len()), PresentTime::default());
         let points: Vec<_> = all.iter().map(|lines| series(lines)).collect();
         let runs: Vec<PastRun<'_>> = (experiments.iter().zip(&points).enumerate())
             .map(|(at, (one, points))| past_run(one, &now, points, at as i64, 0))
@@ -241,7 +241,7 @@ proptest! {
 
 #[test]
 fn the_best_third_is_good() {
-    let best = |value: f64| Some(Best { value, at_ms: 0 });
+    let best = |value: f64| Some(BestValue { value, at_ms: 0 });
     let bests = [best(0.5), best(0.1), None, best(0.3), best(0.2)];
     assert_eq!(good(&bests, false), [false, true, false, false, true]);
     assert_eq!(good(&bests, true), [true, false, false, true, false]);

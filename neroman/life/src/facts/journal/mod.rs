@@ -13,13 +13,13 @@ mod start;
 use std::collections::BTreeMap;
 
 pub use measured::{Host, Metric, Progress, Sample};
-pub use rules::{Ran, RuleFacts, RuleOff};
+pub use rules::{CommandEnd, RuleFacts, RuleOff};
 pub use segment::{LogRead, LogsRead, Segment};
 use serde::{Deserialize, Serialize};
 
 pub use start::{
-    Claimed, EndHold, Exit, Granted, Incarnation, Lost, NotStarted, Paused, Stop, Stray, TaskOver,
-    TreeEnd,
+    EndHold, Exit, Incarnation, Lost, NotStarted, SchedulerGrant, StartClaim, StartPause, Stop,
+    Stray, TaskOver, TreeEnd,
 };
 
 use super::now::Tick;

@@ -25,7 +25,7 @@ pub struct RuleFacts {
     pub bound: BTreeMap<String, String>,
     /// The ends of the commands of its newest firings, by how often it had fired then.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub ran: BTreeMap<u32, Ran>,
+    pub ran: BTreeMap<u32, CommandEnd>,
     pub problem: String,
     /// Written names that the metric of a set alone did not bind, each with that.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
@@ -53,7 +53,7 @@ impl RuleFacts {
 /// The end of the command of a firing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Ran {
+pub struct CommandEnd {
     pub at_ms: i64,
     /// `exit code 0`, `signal 9`, or a sentence.
     pub how: String,
@@ -62,7 +62,7 @@ pub struct Ran {
     pub output: String,
 }
 
-impl Ran {
+impl CommandEnd {
     /// How it ended, with the last line that it printed.
     pub fn line(&self) -> String {
         let mut lines = self.output.lines().map(str::trim);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::now::{Now, Tick};
+use super::super::now::{PresentTime, Tick};
 use super::Key;
 
 /// One start of the job.
@@ -10,7 +10,7 @@ use super::Key;
 #[serde(default)]
 pub struct Incarnation {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub claimed: Option<Claimed>,
+    pub claimed: Option<StartClaim>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_ms: Option<i64>,
     /// The same moment on its machine's boot clock; `None` for runs that an
@@ -28,7 +28,7 @@ pub struct Incarnation {
     pub stop: Option<Stop>,
     /// The newest pause.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub paused: Option<Paused>,
+    pub paused: Option<StartPause>,
     /// The newest end of a pause: its request, and the time of all pauses until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumed: Option<(u32, u64)>,
@@ -44,7 +44,7 @@ pub struct Incarnation {
     pub lost: Option<Lost>,
     /// What its scheduler gave it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub granted: Option<Granted>,
+    pub granted: Option<SchedulerGrant>,
     /// How its scheduler ended its task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_over: Option<TaskOver>,
@@ -53,7 +53,7 @@ pub struct Incarnation {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Claimed {
+pub struct StartClaim {
     pub at_ms: i64,
     pub time_limit_ms: u64,
 }
@@ -83,7 +83,7 @@ pub struct Stop {
 
 /// A pause of a start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Paused {
+pub struct StartPause {
     pub key: Key,
     /// `n` of `control/pause.<n>`.
     pub request: u32,
@@ -108,7 +108,7 @@ impl Incarnation {
     }
 
     /// The pause in force.
-    pub fn pause(&self) -> Option<&Paused> {
+    pub fn pause(&self) -> Option<&StartPause> {
         let (ended, _) = self.resumed.unwrap_or_default();
         let is_over = self.exit.is_some() || self.gone.is_some();
         let present = self.paused.as_ref().filter(|_| !is_over);
@@ -116,7 +116,7 @@ impl Incarnation {
     }
 
     /// Milliseconds for which the job has been paused so far.
-    pub fn paused_ms(&self, now: &Now) -> i64 {
+    pub fn paused_ms(&self, now: &PresentTime) -> i64 {
         let (_, before_ms) = self.resumed.unwrap_or_default();
         let present = self
             .pause()
@@ -176,7 +176,7 @@ pub struct Stray {
 
 /// What a scheduler gave a start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Granted {
+pub struct SchedulerGrant {
     /// "SLURM".
     pub scheduler: String,
     /// Its number there, with the task of an array.

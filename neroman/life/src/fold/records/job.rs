@@ -3,7 +3,8 @@
 use nero_journal::{JobRecord, v1};
 
 use crate::facts::journal::{
-    Claimed, Exit, Granted, Incarnation, Lost, NotStarted, Paused, Stop, Stray, TaskOver, TreeEnd,
+    Exit, Incarnation, Lost, NotStarted, SchedulerGrant, StartClaim, StartPause, Stop, Stray,
+    TaskOver, TreeEnd,
 };
 use crate::fold::records::apply::{GPUS_MAX, RecordPlace};
 use crate::fold::records::text::{short_text, text};
@@ -22,7 +23,7 @@ pub(super) fn apply(
     let (key, at_ms) = (place.key, place.at_ms);
     match record {
         JobRecord::Claimed(claimed) => {
-            start.claimed = Some(Claimed {
+            start.claimed = Some(StartClaim {
                 at_ms,
                 time_limit_ms: claimed.decode()?.time_limit_ms,
             });
@@ -96,9 +97,9 @@ pub(super) fn apply(
 /// A pause of the job; of one that was recorded twice, the first record counts.
 fn pause(start: &mut Incarnation, place: &RecordPlace<'_>, request: u32) {
     let key = place.key;
-    let newer = |old: &Paused| (request, old.key) > (old.request, key);
+    let newer = |old: &StartPause| (request, old.key) > (old.request, key);
     if start.paused.as_ref().is_none_or(newer) {
-        start.paused = Some(Paused {
+        start.paused = Some(StartPause {
             key,
             request,
             at_ms: place.at_ms,
@@ -154,10 +155,10 @@ fn stray(told: &v1::Stray) -> Stray {
     }
 }
 
-fn granted(granted: v1::Granted) -> Granted {
+fn granted(granted: v1::Granted) -> SchedulerGrant {
     let gpus = granted.gpus.into_iter().take(GPUS_MAX);
     let hosts = granted.hosts.into_iter().take(HOSTS_MAX);
-    Granted {
+    SchedulerGrant {
         scheduler: text(granted.scheduler),
         job: text(granted.job),
         host: text(granted.host),

@@ -19,7 +19,7 @@ use nero_model::RunToken;
 
 use self::apply::apply;
 pub use self::notable::{Notable, NotableKind};
-use self::told::Told;
+use self::told::LogPositions;
 use crate::facts::journal::{Incarnation, Journal, Key, LogsRead, Segment};
 
 /// Most segments of watchers that are kept for one run, and most of all other
@@ -67,7 +67,7 @@ pub struct Measurement {
 
 /// The entries for the database of series, and the records that may concern people.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Taken {
+pub struct FoldOutput {
     pub points: Vec<Point>,
     pub samples: Vec<Measurement>,
     /// Of records that became facts just now.
@@ -76,7 +76,7 @@ pub struct Taken {
 
 /// The result of folding a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Folded {
+pub enum FoldResult {
     /// Everything in it was known.
     Nothing,
     /// Something was new.
@@ -112,24 +112,24 @@ pub fn fold(
     journal: &mut Journal,
     part: &Part<'_>,
     series: &mut Position,
-    taken: &mut Taken,
-) -> Folded {
+    taken: &mut FoldOutput,
+) -> FoldResult {
     let id = part.segment.to_string();
     let (records, offset, chain) = if part.offset == 0 {
         let header = match Header::parse(part.data) {
             Ok(header) => header,
-            Err(_) => return Folded::Refused,
+            Err(_) => return FoldResult::Refused,
         };
         let ours = header.token == *part.token.as_bytes()
             && header.segment == part.segment
             && header.incarnation == part.incarnation;
         if !ours {
-            return Folded::Refused;
+            return FoldResult::Refused;
         }
         let new = new_segment(&header);
         if !journal.segments.contains_key(&id) && is_full(journal, &new) {
             journal.overflows = true;
-            return Folded::Full;
+            return FoldResult::Full;
         }
         journal.segments.entry(id.clone()).or_insert(new);
         let records = &part.data[HEADER_BYTES..];
@@ -140,9 +140,9 @@ pub fn fold(
     let Some(mut segment) = journal.segments.get(&id).cloned() else {
         // A request for the missing bytes would repeat without end.
         return if journal.overflows {
-            Folded::Full
+            FoldResult::Full
         } else {
-            Folded::Gap
+            FoldResult::Gap
         };
     };
     if !holds_series(&segment) {
@@ -163,7 +163,7 @@ pub fn fold(
     }
     let known = segment.offset.min(series.offset);
     if offset > known {
-        return Folded::Gap;
+        return FoldResult::Gap;
     }
     let mut took = false;
     let mut before = chain;
@@ -175,7 +175,7 @@ pub fn fold(
         ] {
             let straddles = record.offset < at && at < record.end();
             if straddles || (record.offset == at && before != expected) {
-                return Folded::Mismatch;
+                return FoldResult::Mismatch;
             }
         }
         let key = Key {
@@ -212,10 +212,14 @@ pub fn fold(
     }
     // The last record ends at our position: it must be the one folded before.
     if reader.offset() == segment.offset && before != segment.chain {
-        return Folded::Mismatch;
+        return FoldResult::Mismatch;
     }
     journal.segments.insert(id, segment);
-    if took { Folded::Took } else { Folded::Nothing }
+    if took {
+        FoldResult::Took
+    } else {
+        FoldResult::Nothing
+    }
 }
 
 /// Whether a segment may contain points and measurements; the database of series
@@ -274,7 +278,7 @@ fn take_points(
         .saturating_sub(1)
         .min(u32::MAX >> GENERATION_BITS);
     let within = |generation: u32| generation.min((1 << GENERATION_BITS) - 1);
-    let told = Told::before(journal, segment, batch);
+    let told = LogPositions::before(journal, segment, batch);
     for (index, series) in batch.series.iter().enumerate() {
         if told.has(batch, index) {
             continue;

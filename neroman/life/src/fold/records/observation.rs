@@ -5,7 +5,7 @@ use nero_journal::{ObservationRecord, v1};
 use crate::facts::journal::{AskedStep, EndHold, Journal, Metric, Progress, Remark, Sample};
 use crate::fold::records::apply::{REMARKS_MAX, RecordPlace};
 use crate::fold::records::text::{bounded, text};
-use crate::fold::records::told::{self, Told};
+use crate::fold::records::told::{self, LogPositions};
 
 /// Most series that are kept for one run; a hostile node cannot fill the memory.
 const SERIES_MAX: usize = 10_000;
@@ -126,7 +126,7 @@ fn remark(journal: &mut Journal, place: &RecordPlace<'_>, given: String) {
 
 fn metrics(journal: &mut Journal, place: &mut RecordPlace<'_>, batch: &v1::Metrics) {
     take_names(journal, place, batch);
-    let told = Told::before(journal, place.segment, batch);
+    let told = LogPositions::before(journal, place.segment, batch);
     told::read_to(place.segment, &batch.read_to);
     let key = place.of_run();
     for (index, series) in batch.series.iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use nero_journal::{RuleRecord, v1};
 
-use crate::facts::journal::{Journal, Ran, RuleFacts, RuleOff};
+use crate::facts::journal::{CommandEnd, Journal, RuleFacts, RuleOff};
 use crate::fold::records::apply::{REMARKS_MAX, RecordPlace};
 use crate::fold::records::text::text;
 
@@ -58,7 +58,7 @@ pub(super) fn apply(
             let ran = ran.decode()?;
             if let Some(facts) = rule_facts(journal, ran.rule) {
                 let at_ms = place.at_ms;
-                facts.ran.entry(ran.times).or_insert(Ran {
+                facts.ran.entry(ran.times).or_insert(CommandEnd {
                     at_ms,
                     how: text(ran.how),
                     output: text(ran.output),

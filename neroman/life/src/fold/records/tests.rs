@@ -94,11 +94,11 @@ impl Builder {
 struct Folder {
     journal: Journal,
     series: HashMap<SegmentId, Position>,
-    taken: Taken,
+    taken: FoldOutput,
 }
 
 impl Folder {
-    fn take(&mut self, part: &Part<'_>) -> Folded {
+    fn take(&mut self, part: &Part<'_>) -> FoldResult {
         let series = self.series.entry(part.segment).or_default();
         fold(&mut self.journal, part, series, &mut self.taken)
     }
@@ -186,7 +186,7 @@ fn whole(segments: &[Builder]) -> Folder {
     let mut folder = Folder::default();
     for segment in segments {
         let part = segment.part(0, segment.cuts.len());
-        assert_eq!(folder.take(&part), Folded::Took);
+        assert_eq!(folder.take(&part), FoldResult::Took);
     }
     folder
 }

@@ -16,9 +16,9 @@ const FILES_MAX: usize = METRIC_FILES_MAX + 1 + METRIC_READERS_MAX;
 /// How far the watchers before a watcher read the logs, in the parts of the logs
 /// that a batch is from.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Told([u64; 2 + FILES_MAX]);
+pub(super) struct LogPositions([u64; 2 + FILES_MAX]);
 
-impl Told {
+impl LogPositions {
     /// The positions before a batch of this segment.
     pub(super) fn before(journal: &Journal, segment: &Segment, batch: &v1::Metrics) -> Self {
         let mut told = Self::default();

@@ -11,8 +11,8 @@ use crate::source::clean;
 use crate::step::hand_over::{self, Answer, SendState};
 use crate::step::input::{Input, Placement};
 use crate::step::needs;
-use crate::step::recall::{self, Said};
-use crate::step::report::{self, Report, Standing, Stray};
+use crate::step::recall::{self, RecallAnswer};
+use crate::step::report::{self, Report, ReportedStage, Stray};
 use crate::tests::lab;
 use std::sync::Arc;
 
@@ -170,21 +170,21 @@ impl Steps<'_> {
         let standing = match node.there {
             There::Nothing if asker || !here => return,
             There::Nothing if !run.reached_its_node() => return,
-            There::Nothing => Standing::Unknown,
-            There::Waiting => Standing::Waiting,
-            There::Refused => Standing::Refused,
-            There::Started if node.records.len() == 1 => Standing::Starting,
-            There::Started => Standing::Running,
+            There::Nothing => ReportedStage::Unknown,
+            There::Waiting => ReportedStage::Waiting,
+            There::Refused => ReportedStage::Refused,
+            There::Started if node.records.len() == 1 => ReportedStage::Starting,
+            There::Started => ReportedStage::Running,
             There::Ended | There::Settled if !sent => return,
-            There::Ended => Standing::Ended,
-            There::Settled => Standing::Settled,
-            There::TakenAway | There::Recalled => Standing::TakenAway,
+            There::Ended => ReportedStage::Ended,
+            There::Settled => ReportedStage::Settled,
+            There::TakenAway | There::Recalled => ReportedStage::TakenAway,
         };
         self.report(index, standing);
         if node.there != There::Nothing && here {
-            self.report(index, Standing::Held);
+            self.report(index, ReportedStage::Held);
         }
-        let holds = matches!(standing, Standing::Waiting | Standing::Running);
+        let holds = matches!(standing, ReportedStage::Waiting | ReportedStage::Running);
         if holds && here && self.asked == Asked::OneNode {
             self.report_of(index, standing, true);
         }
@@ -211,12 +211,12 @@ impl Steps<'_> {
         self.with(&label, here, changes, |to| to.nodes[index].gave_back = None);
     }
 
-    pub(super) fn report(&mut self, index: usize, standing: Standing) {
+    pub(super) fn report(&mut self, index: usize, standing: ReportedStage) {
         self.report_of(index, standing, false);
     }
 
     /// Adds a report of a run whose spec is usable, or not any more.
-    pub(super) fn report_of(&mut self, index: usize, standing: Standing, send_spec: bool) {
+    pub(super) fn report_of(&mut self, index: usize, standing: ReportedStage, send_spec: bool) {
         let (run, name) = (self.from.run(), NODES[index]);
         let mut changes = Vec::new();
         let here = self.from.here() == Some(index);
@@ -229,7 +229,9 @@ impl Steps<'_> {
         let run = to.run().clone();
         if here && !run.is_closed() {
             let why = match standing {
-                Standing::Ended | Standing::Settled | Standing::Unknown => String::new(),
+                ReportedStage::Ended | ReportedStage::Settled | ReportedStage::Unknown => {
+                    String::new()
+                }
                 _ => "why".to_owned(),
             };
             let report = Report {
@@ -243,15 +245,15 @@ impl Steps<'_> {
         }
         let whose = if here { "its node" } else { "another node" };
         let what = match standing {
-            Standing::Held => "it cannot be read now",
-            Standing::Waiting => "it waits",
-            Standing::Starting => "it starts",
-            Standing::Running => "it runs",
-            Standing::Ended => "it ended",
-            Standing::Settled => "it is settled",
-            Standing::TakenAway => "it is taken away",
-            Standing::Refused => "it can never start",
-            Standing::Unknown => "it is unknown",
+            ReportedStage::Held => "it cannot be read now",
+            ReportedStage::Waiting => "it waits",
+            ReportedStage::Starting => "it starts",
+            ReportedStage::Running => "it runs",
+            ReportedStage::Ended => "it ended",
+            ReportedStage::Settled => "it is settled",
+            ReportedStage::TakenAway => "it is taken away",
+            ReportedStage::Refused => "it can never start",
+            ReportedStage::Unknown => "it is unknown",
         };
         let spec = if send_spec { ", without its spec" } else { "" };
         self.steps.push(Step {
@@ -335,15 +337,15 @@ impl Steps<'_> {
         let generation = run.dispatch.generation();
         // What waits and no process of the node ever was to start leaves no trace.
         let answers = match node.there {
-            There::Nothing => vec![(Some(Said::Nothing), There::Nothing, generation)],
+            There::Nothing => vec![(Some(RecallAnswer::Nothing), There::Nothing, generation)],
             There::Waiting => vec![
-                (Some(Said::Never), There::Recalled, node.fence),
-                (Some(Said::Nothing), There::Nothing, generation),
+                (Some(RecallAnswer::Never), There::Recalled, node.fence),
+                (Some(RecallAnswer::Nothing), There::Nothing, generation),
             ],
             There::Refused | There::TakenAway | There::Recalled => {
-                vec![(Some(Said::Never), There::Recalled, node.fence)]
+                vec![(Some(RecallAnswer::Never), There::Recalled, node.fence)]
             }
-            There::Started => vec![(Some(Said::Begun), There::Started, node.fence)],
+            There::Started => vec![(Some(RecallAnswer::Begun), There::Started, node.fence)],
             There::Ended | There::Settled => vec![(None, node.there, node.fence)],
         };
         for (said, there, fence) in answers {
@@ -354,7 +356,7 @@ impl Steps<'_> {
     pub(super) fn recall_answered(
         &mut self,
         index: usize,
-        said: Option<Said>,
+        said: Option<RecallAnswer>,
         there: There,
         fence: u32,
     ) {
@@ -365,9 +367,9 @@ impl Steps<'_> {
         self.unheard("the node is asked, its answer is lost", told);
         let Some(said) = said else { return };
         let what = match said {
-            Said::Nothing => "nothing of it is there",
-            Said::Never => "it never starts there",
-            Said::Begun => "it goes on",
+            RecallAnswer::Nothing => "nothing of it is there",
+            RecallAnswer::Never => "it never starts there",
+            RecallAnswer::Begun => "it goes on",
         };
         let run = self.from.run();
         let input = Input::RecallAnswered {

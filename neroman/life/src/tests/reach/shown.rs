@@ -2,7 +2,7 @@
 //! follow. Names, times and numbers are left out, so that another representation
 //! of a run can print the same.
 
-use crate::facts::dispatch::Sent;
+use crate::facts::dispatch::RecordsSent;
 use crate::facts::hold::Hold;
 use crate::facts::stage::{Stage, Verdict};
 use crate::fold::run::{Results, Run};
@@ -54,7 +54,7 @@ fn stage(run: &Run) -> String {
 
 fn begun(run: &Run) -> String {
     let doubt = if run.in_doubt() { " in doubt" } else { "" };
-    format!("begun: {}{doubt}", run.phase().word())
+    format!("begun: {}{doubt}", run.phase().as_str())
 }
 
 fn marks(run: &Run) -> Vec<&'static str> {
@@ -85,7 +85,7 @@ fn marks(run: &Run) -> Vec<&'static str> {
     mark("without its spec there", dispatch.send_spec);
     mark(
         "all but watchers sent",
-        matches!(dispatch.sent, Sent::AllButWatchers { .. }),
+        matches!(dispatch.sent, RecordsSent::AllButWatchers { .. }),
     );
     mark("all records sent", dispatch.sent.is_all());
     mark(

@@ -9,8 +9,8 @@ use super::shown::shown;
 use super::steps::Steps;
 use crate::facts::now::Tick;
 use crate::fold::change::Change;
-use crate::fold::kept::Kept;
-use crate::fold::run::{Dispatch, Made, Run};
+use crate::fold::kept::StoredRun;
+use crate::fold::run::{Dispatch, Run, RunRecord};
 use crate::fold::state::State;
 use crate::source::abort;
 use crate::step;
@@ -97,7 +97,7 @@ impl World {
     pub(super) fn make(&mut self, number: u32, after: Option<u32>, asked: Asked) {
         let one = asked != Asked::Group;
         let node = if one { NODES[0] } else { "lab" };
-        let made = Made {
+        let made = RunRecord {
             created_ms: NOW,
             outputs: true,
             ..made(id(1, number), node)
@@ -180,9 +180,9 @@ pub(super) fn defined() -> State {
 
 /// A run as the next daemon reads it.
 pub(in crate::tests) fn read_again(run: &Run) -> Run {
-    let dispatch = serde_json::to_vec(&Kept::of(run)).unwrap();
+    let dispatch = serde_json::to_vec(&StoredRun::of(run)).unwrap();
     let facts = serde_json::to_vec(&*run.journal).unwrap();
-    let kept: Kept = serde_json::from_slice(&dispatch).unwrap();
+    let kept: StoredRun = serde_json::from_slice(&dispatch).unwrap();
     let journal = Arc::new(serde_json::from_slice(&facts).unwrap());
     kept.run((*run.made).clone(), journal, Arc::clone(&run.rules))
 }

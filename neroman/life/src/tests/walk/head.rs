@@ -17,7 +17,7 @@ use crate::fold::change::Change;
 use crate::fold::groups;
 use crate::fold::run::Run;
 use crate::fold::state::State;
-use crate::place::waits::Waits;
+use crate::place::waits::WaitIndex;
 use crate::place::{batch, locks};
 use crate::source::abort;
 use crate::step::input::Input;
@@ -54,7 +54,7 @@ pub(super) struct Head {
     pub synced: (State, BTreeMap<RunId, usize>),
     /// The experiments without their runs.
     pub base: State,
-    pub waits: Waits,
+    pub waits: WaitIndex,
     pub is_described: bool,
     pub is_up: bool,
     /// Nodes that a new machine has not taken over yet.
@@ -125,7 +125,7 @@ impl Head {
             state: base.clone(),
             base,
             known: BTreeMap::new(),
-            waits: Waits::default(),
+            waits: WaitIndex::default(),
             is_described: true,
             is_up: true,
             untaken: BTreeSet::new(),
@@ -267,7 +267,7 @@ impl World {
             let node = new.and_then(Run::node).map(str::to_owned);
             let shown = |run: Option<&Run>| {
                 run.map_or_else(String::new, |run| {
-                    format!("{} {}", run.dispatch.stage.word(), run.phase().word())
+                    format!("{} {}", run.dispatch.stage.label(), run.phase().as_str())
                 })
             };
             if self.clock.is_told && shown(old) != shown(new) {
@@ -325,7 +325,7 @@ impl World {
         }
         self.head.state = state;
         self.head.synced = (self.head.state.clone(), self.head.known.clone());
-        self.head.waits = Waits::default();
+        self.head.waits = WaitIndex::default();
         self.head.is_described = true;
         self.head.is_up = true;
         for node in 0..self.nodes.len() {

@@ -8,8 +8,8 @@ use crate::fold::run::Run;
 use crate::source::abort::Answer as Outcome;
 use crate::step::hand_over::Answer as Word;
 use crate::step::input::{Input, Placement};
-use crate::step::recall::Said;
-use crate::step::report::{self, Report, Standing, Stray};
+use crate::step::recall::RecallAnswer;
+use crate::step::report::{self, Report, ReportedStage, Stray};
 use crate::step::reports;
 use crate::tests::reach::node::add;
 use nero_model::RunId;
@@ -91,12 +91,12 @@ impl World {
                 }
                 (Ending::Recall(_), Some(at), _) => {
                     let said = match answer {
-                        Outcome::NeverStarted => Said::Never,
-                        Outcome::Unknown => Said::Nothing,
-                        Outcome::GoesOn | Outcome::Asked => Said::Begun,
+                        Outcome::NeverStarted => RecallAnswer::Never,
+                        Outcome::Unknown => RecallAnswer::Nothing,
+                        Outcome::GoesOn | Outcome::Asked => RecallAnswer::Begun,
                         Outcome::Ended | Outcome::Unclear => continue,
                     };
-                    over.extend((said == Said::Never).then_some(run.token));
+                    over.extend((said == RecallAnswer::Never).then_some(run.token));
                     let tick = tick.clone();
                     let input = Input::RecallAnswered { at, said, tick };
                     ("the node answers the recall", true, input)
@@ -128,7 +128,7 @@ impl World {
     pub fn hear_news(&mut self, node: usize) {
         loop {
             let link = &mut self.head.links[node];
-            let unknown = |item: &Item| matches!(item, Item::State(.., report) if report.standing == Standing::Unknown);
+            let unknown = |item: &Item| matches!(item, Item::State(.., report) if report.standing == ReportedStage::Unknown);
             let is_busy =
                 link.sends || matches!(link.awaits, Some(Errand::Cancel | Errand::Recall));
             match link.news.front() {
@@ -247,8 +247,8 @@ impl World {
 
 fn label(report: &Report) -> &'static str {
     match report.standing {
-        Standing::Unknown if report.why.is_empty() => "its node reports: it is unknown",
-        Standing::Unknown => "its node reports: it is given back",
+        ReportedStage::Unknown if report.why.is_empty() => "its node reports: it is unknown",
+        ReportedStage::Unknown => "its node reports: it is given back",
         _ => "its node reports",
     }
 }

@@ -368,7 +368,7 @@ impl World {
                 let why = format!("what can end has ended: {:?} {:?}", run.phase(), run.why());
                 broken = Some((why, Some(id)));
             } else if run.open() && !run.in_doubt() {
-                let why = format!("what ended needs nothing more: {}", run.phase().word());
+                let why = format!("what ended needs nothing more: {}", run.phase().as_str());
                 broken = Some((why, Some(id)));
             }
         }

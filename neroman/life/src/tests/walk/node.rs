@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use nero_model::{RunId, RunToken};
 use nero_node_core::capacity::{Capacity, Needs};
 use nero_node_core::cards::Share;
-use nero_node_core::decide::{Decision, Tracking};
+use nero_node_core::decide::{Decision, TrackingState};
 use nero_node_core::facts::Facts;
 use nero_node_core::{Core, Stage};
 
@@ -14,7 +14,7 @@ use super::cards::{Lock, request};
 use super::folder::{Folder, Remains, SpecName};
 use super::wire::Item;
 use super::world::{Clock, DriverDue, Due, Event, News, note};
-use crate::step::report::{Report, Standing};
+use crate::step::report::{Report, ReportedStage};
 use crate::tests::reach::node::Rec;
 
 /// Why a run is given back.
@@ -470,7 +470,7 @@ impl Node {
             }
         }
         let tracking = match news {
-            News::Ended | News::NoClaim | News::Locked => Some(Tracking::Over),
+            News::Ended | News::NoClaim | News::Locked => Some(TrackingState::Over),
             News::Begun | News::Superseded => None,
         };
         let done = self.look_and_decide(clock, token, start, tracking);
@@ -526,10 +526,10 @@ impl Node {
                 };
                 Item::State(entry.id, token, report)
             };
-            if standing == Standing::Settled && !told.has_ended {
-                follower.items.push(report(Standing::Ended));
+            if standing == ReportedStage::Settled && !told.has_ended {
+                follower.items.push(report(ReportedStage::Ended));
             }
-            told.has_ended |= matches!(standing, Standing::Ended | Standing::Settled);
+            told.has_ended |= matches!(standing, ReportedStage::Ended | ReportedStage::Settled);
             told.version = Some(entry.version);
             follower.items.push(report(standing));
         }
@@ -558,15 +558,15 @@ impl Node {
     }
 }
 
-fn standing(stage: &Stage) -> Standing {
+fn standing(stage: &Stage) -> ReportedStage {
     match stage {
-        Stage::Waiting => Standing::Waiting,
-        Stage::Starting { .. } | Stage::Submitted { .. } => Standing::Starting,
-        Stage::Running { .. } => Standing::Running,
-        Stage::Held { .. } => Standing::Held,
-        Stage::Ended { .. } => Standing::Ended,
-        Stage::Settled { .. } => Standing::Settled,
-        Stage::TakenAway => Standing::TakenAway,
-        Stage::Refused => Standing::Refused,
+        Stage::Waiting => ReportedStage::Waiting,
+        Stage::Starting { .. } | Stage::Submitted { .. } => ReportedStage::Starting,
+        Stage::Running { .. } => ReportedStage::Running,
+        Stage::Held { .. } => ReportedStage::Held,
+        Stage::Ended { .. } => ReportedStage::Ended,
+        Stage::Settled { .. } => ReportedStage::Settled,
+        Stage::TakenAway => ReportedStage::TakenAway,
+        Stage::Refused => ReportedStage::Refused,
     }
 }

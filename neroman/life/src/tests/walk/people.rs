@@ -11,9 +11,9 @@ use nero_model::{ExperimentId, RunId};
 use super::wire::Request;
 use super::world::{Dice, Event, World, note};
 use crate::facts::hold::HoldCause;
-use crate::fold::run::{Dispatch, Line, Made, Run, RunDemands};
+use crate::fold::run::{Dispatch, Line, Run, RunDemands, RunRecord};
 use crate::place::gone;
-use crate::place::start::{self, Plan as Planned, Wanted};
+use crate::place::start::{self, Plan as Planned, StartOptions};
 use crate::source::abort;
 use crate::step::input::Input;
 use crate::tests::lab;
@@ -275,12 +275,12 @@ impl World {
                 has_pilot,
             } => {
                 let ids: Vec<u64> = (first..=last).collect();
-                self.starts(&ids, Wanted::default(), at_most, has_pilot);
+                self.starts(&ids, StartOptions::default(), at_most, has_pilot);
             }
             Happening::Restart(id) => {
-                let wanted = Wanted {
+                let wanted = StartOptions {
                     restart: true,
-                    ..Wanted::default()
+                    ..StartOptions::default()
                 };
                 self.starts(&[id], wanted, 0, false);
             }
@@ -340,7 +340,7 @@ impl World {
         }
     }
 
-    fn starts(&mut self, ids: &[u64], wanted: Wanted, at_most: u32, has_pilot: bool) {
+    fn starts(&mut self, ids: &[u64], wanted: StartOptions, at_most: u32, has_pilot: bool) {
         if !self.head.takes_orders() {
             return;
         }
@@ -361,7 +361,7 @@ impl World {
             let after = after.filter(|_| experiment.live().next().is_some());
             let first = *batch.get_or_insert(*id);
             let token = self.clock.dice.token();
-            let made = Made {
+            let made = RunRecord {
                 token,
                 ..self.made(*id, rank as u32, first, at_most)
             };
@@ -386,7 +386,7 @@ impl World {
         self.commit("a person starts runs", false, true, changes);
     }
 
-    fn made(&self, id: RunId, rank: u32, batch: RunId, at_most: u32) -> Made {
+    fn made(&self, id: RunId, rank: u32, batch: RunId, at_most: u32) -> RunRecord {
         let asked = self.plan.experiments[id.experiment.0 as usize - 1].clone();
         let word = asked.node.map_or(GROUP, |node| &*self.nodes[node].name);
         let retry = (asked.retries > 0).then(|| Retry {
@@ -404,7 +404,7 @@ impl World {
             on: on.to_string(),
         };
         let experiment = self.head.state.experiment(id.experiment).unwrap();
-        Made {
+        RunRecord {
             fingerprint: experiment.fingerprint.to_string(),
             created_ms: self.clock.now,
             created: Some(self.tick()),

@@ -8,11 +8,11 @@ use nero_model::RunId;
 use super::head::About;
 use super::people::GROUP;
 use super::world::{Event, World};
-use crate::facts::now::Now;
+use crate::facts::now::PresentTime;
 use crate::fold::run::{Run, Turn};
 use crate::place::balance::{self, Job, Member, Starts};
 use crate::place::choose::{choose, choose_but, count};
-use crate::place::fit::{Candidate, Standing};
+use crate::place::fit::{Candidate, NodeAvailability};
 use crate::place::judge::Figures;
 use crate::place::locks::Locks;
 use crate::step::input::Input;
@@ -103,8 +103,8 @@ impl World {
         self.input("the placer chooses", false, durable, inputs);
     }
 
-    fn known_now(&self) -> Now {
-        Now::at(&self.moment())
+    fn known_now(&self) -> PresentTime {
+        PresentTime::at(&self.moment())
     }
 
     fn candidates(&mut self, word: &str) -> Vec<Candidate> {
@@ -119,7 +119,7 @@ impl World {
         meant.map(candidate).collect()
     }
 
-    fn standing(&mut self, name: &str) -> Standing {
+    fn standing(&mut self, name: &str) -> NodeAvailability {
         let (now, node) = (self.clock.now, self.head.at(name));
         let link = &self.head.links[node];
         let is_connected = link.conn > 0;
@@ -128,7 +128,7 @@ impl World {
             .filter(|about| is_connected && now - about.at_ms <= FRESH_MS);
         if fresh.is_some() {
             let there = &self.nodes[node];
-            return Standing::Known(Box::new(Figures {
+            return NodeAvailability::Known(Box::new(Figures {
                 cpus: there.cpus.into(),
                 memory_bytes: u64::MAX,
                 disk_free_bytes: u64::MAX,
@@ -140,18 +140,18 @@ impl World {
             let is_away = link.away_ms.is_some();
             self.want(node);
             return if is_away {
-                Standing::Away("no contact".to_owned())
+                NodeAvailability::Away("no contact".to_owned())
             } else {
-                Standing::Asked
+                NodeAvailability::Asked
             };
         }
         match link.asked_ms {
             None => {
                 self.describe(node);
-                Standing::Asked
+                NodeAvailability::Asked
             }
-            Some(at_ms) if now - at_ms < PATIENCE_MS => Standing::Asked,
-            Some(_) => Standing::Late,
+            Some(at_ms) if now - at_ms < PATIENCE_MS => NodeAvailability::Asked,
+            Some(_) => NodeAvailability::Late,
         }
     }
 
@@ -191,7 +191,7 @@ impl World {
             let cores = run.made.takes.cores();
             let own = run.node().unwrap_or_default().to_owned();
             let has_room = |one: &Candidate| match &one.standing {
-                Standing::Known(figures) => figures.cores + cores <= figures.cpus,
+                NodeAvailability::Known(figures) => figures.cores + cores <= figures.cpus,
                 _ => false,
             };
             let free = candidates.iter().filter(|one| has_room(one));
@@ -240,8 +240,8 @@ impl World {
             let is_held = self.head.links[self.head.at(&one.name)].about;
             let is_held = is_held.is_some_and(|about| about.is_held);
             let (cpus, starts) = match &one.standing {
-                Standing::Known(figures) if is_held => (figures.cpus, Starts::Held),
-                Standing::Known(figures) => (figures.cpus, Starts::Yes),
+                NodeAvailability::Known(figures) if is_held => (figures.cpus, Starts::Held),
+                NodeAvailability::Known(figures) => (figures.cpus, Starts::Yes),
                 _ => (0.0, Starts::Silent),
             };
             members.push(Member {

@@ -2,7 +2,7 @@
 
 use nero_model::process::Life;
 use nero_model::{RunId, RunToken};
-use nero_node_core::decide::{Decision, Origin, ProcessLives, Tracking, decide};
+use nero_node_core::decide::{Decision, Origin, ProcessLives, TrackingState, decide};
 use nero_node_core::facts::Facts;
 use nero_node_core::{Effect, Stage};
 
@@ -40,15 +40,15 @@ impl Node {
         clock: &mut Clock,
         token: RunToken,
         start: u32,
-        tracking: Option<Tracking>,
+        tracking: Option<TrackingState>,
     ) -> Lived {
         let boot = self.boot;
         let Some(&mut Entry { id, is_tracked, .. }) = self.entry(&token) else {
             return Ok(());
         };
         let tracking = tracking.unwrap_or(match is_tracked {
-            true => Tracking::Tracked,
-            false => Tracking::Nobody,
+            true => TrackingState::Tracked,
+            false => TrackingState::Nobody,
         });
         let shim = self.shim_of(id, start).map(|(_, shim)| shim);
         self.look(token, start);
@@ -63,7 +63,7 @@ impl Node {
             (false, false) => Life::Dead,
         };
         let lives = match (tracking, claimed_in) {
-            (Tracking::Nobody, Some(_)) => ProcessLives {
+            (TrackingState::Nobody, Some(_)) => ProcessLives {
                 shim: Some(life(shim.is_some_and(|shim| shim.is_alive))),
                 job: facts
                     .started
@@ -77,7 +77,7 @@ impl Node {
             decision,
             Decision::Ended | Decision::SayRebooted | Decision::Elsewhere
         );
-        if tracking == Tracking::Nobody && self.agent().link.is_none() && !is_proven {
+        if tracking == TrackingState::Nobody && self.agent().link.is_none() && !is_proven {
             return Ok(());
         }
         self.agent().core.found(token, start, decision);

@@ -10,7 +10,7 @@ use super::folder::{Folder, SpecName};
 use super::head::Head;
 use super::people::run_lock;
 use super::world::{Event, World, note};
-use crate::facts::made::Made;
+use crate::facts::made::RunRecord;
 use crate::fold::run::RunDemands;
 use crate::source::take_over::{FoundRun, take_over};
 use crate::tests::lab;
@@ -58,7 +58,7 @@ impl World {
         let locks = &self.plan.experiments;
         let lock = |id: &RunId| locks[id.experiment.0 as usize - 1].lock;
         let found = folders.map(|(id, folder)| FoundRun {
-            made: Made {
+            made: RunRecord {
                 created_ms: self.clock.now,
                 ..made(*id, folder, &name, lock(id))
             },
@@ -85,8 +85,8 @@ impl World {
 }
 
 /// What the spec of a run tells.
-fn made(id: RunId, folder: &Folder, node: &str, lock: Option<bool>) -> Made {
-    Made {
+fn made(id: RunId, folder: &Folder, node: &str, lock: Option<bool>) -> RunRecord {
+    RunRecord {
         token: folder.token,
         placing: true,
         takes: RunDemands {

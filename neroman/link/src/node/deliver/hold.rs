@@ -9,7 +9,7 @@ use tonic::Code;
 
 use super::{Deliver, PATIENCE};
 use nero_home::failure::Failure;
-use nero_home::ledger::Late;
+use nero_home::ledger::LatePolicy;
 use nero_home::spec::run_ref;
 use nero_life::input::{Input, Placement};
 use nero_life::state::State;
@@ -63,7 +63,7 @@ impl Deliver {
         };
         let asked = asked.into_iter().filter(|(id, _)| known(id));
         let inputs = asked.map(answered).collect();
-        let late = Late::Passes("it left its node meanwhile");
+        let late = LatePolicy::Passes("it left its node meanwhile");
         self.ledger.happened(false, inputs, late).await
     }
 }

@@ -10,12 +10,12 @@ use nero_wire::v1::cancel_reply::Outcome;
 
 use super::{Deliver, PATIENCE};
 use nero_home::failure::Failure;
-use nero_home::ledger::Late;
+use nero_home::ledger::LatePolicy;
 use nero_home::spec::run_ref;
 use nero_life::change::Change;
 use nero_life::input::{Input, Placement};
 use nero_life::now::Tick;
-use nero_life::recall::{self, Said};
+use nero_life::recall::{self, RecallAnswer};
 use nero_life::run::Run;
 use nero_life::state::State;
 
@@ -34,7 +34,7 @@ impl Deliver {
         let gate = self.gate.clone();
         let held = gate.lock().await;
         let asked = |at| Input::RecallAsked { at };
-        let late = Late::Passes("it was cancelled or started meanwhile");
+        let late = LatePolicy::Passes("it was cancelled or started meanwhile");
         let inputs = self.each(runs, asked);
         self.ledger.happened(true, inputs, late).await?;
         let state = self.ledger.state();
@@ -72,7 +72,7 @@ impl Deliver {
             }
             // A node without anything of a run has nothing to forget, and may get it
             // again.
-            let over = |one: &&v1::cancel_reply::One| said(one) == Some(Said::Never);
+            let over = |one: &&v1::cancel_reply::One| said(one) == Some(RecallAnswer::Never);
             let over = reply.runs.iter().filter(over);
             all_over.extend(over.map(|one| one.token.clone()));
             let node = self.settings.name.clone();
@@ -96,7 +96,7 @@ impl Deliver {
     /// Keeps these runs on the node.
     async fn keep(&self, runs: &[RunId]) -> Result<(), Failure> {
         let cannot = |at| Input::RecallUnsupported { at };
-        let late = Late::Passes("it was cancelled or started meanwhile");
+        let late = LatePolicy::Passes("it was cancelled or started meanwhile");
         let inputs = self.each(runs, cannot);
         self.ledger.happened(false, inputs, late).await
     }
@@ -137,16 +137,16 @@ fn answered(
         Some((id, answered))
     });
     let inputs: Vec<(RunId, Input)> = inputs.collect();
-    let late = Late::Passes("a report ended the recall before, or a person gave the node up");
+    let late = LatePolicy::Passes("a report ended the recall before, or a person gave the node up");
     late.steps(state, &inputs, now_ms)
 }
 
 /// The node's answer; `None` if the run's records will tell.
-fn said(one: &v1::cancel_reply::One) -> Option<Said> {
+fn said(one: &v1::cancel_reply::One) -> Option<RecallAnswer> {
     match one.outcome() {
-        Outcome::NeverStarted => Some(Said::Never),
-        Outcome::UnknownRun => Some(Said::Nothing),
-        Outcome::GoesOn | Outcome::Asked => Some(Said::Begun),
+        Outcome::NeverStarted => Some(RecallAnswer::Never),
+        Outcome::UnknownRun => Some(RecallAnswer::Nothing),
+        Outcome::GoesOn | Outcome::Asked => Some(RecallAnswer::Begun),
         Outcome::Ended | Outcome::Unspecified => None,
     }
 }

@@ -6,7 +6,7 @@ use nero_model::{RunId, RunToken};
 use nero_wire::v1;
 use nero_wire::v1::hand_over_reply::Refusal as Said;
 
-use nero_home::ledger::Late;
+use nero_home::ledger::LatePolicy;
 use nero_life::change::Change;
 use nero_life::hand_over::Answer;
 use nero_life::input::{Input, Placement};
@@ -14,7 +14,7 @@ use nero_life::now::Tick;
 use nero_life::state::State;
 
 /// What was sent of each run, by its token.
-pub(super) type Sent = BTreeMap<Vec<u8>, SentRun>;
+pub(super) type SentRuns = BTreeMap<Vec<u8>, SentRun>;
 
 /// The versions of what was sent of one run.
 pub(super) struct SentRun {
@@ -23,7 +23,7 @@ pub(super) struct SentRun {
 }
 
 /// What was sent of these runs.
-pub(super) fn sent(specs: &[v1::RunSpec]) -> Sent {
+pub(super) fn sent(specs: &[v1::RunSpec]) -> SentRuns {
     let one = |spec: &v1::RunSpec| SentRun {
         generation: spec.generation,
         rules_version: spec.rules.as_ref().map_or(0, |rules| rules.version),
@@ -37,7 +37,7 @@ pub(super) fn answered(
     state: &State,
     node: &str,
     reply: &v1::HandOverReply,
-    sent: &Sent,
+    sent: &SentRuns,
     tick: &Tick,
     now_ms: i64,
 ) -> Vec<Change> {
@@ -53,11 +53,11 @@ pub(super) fn answered(
 
 /// The changes from a node's reply to the question which runs it has. `why`: the reason
 /// why they can never be sent.
-pub(super) fn told(
+pub(super) fn answer_changes(
     state: &State,
     node: &str,
     reply: &v1::HandOverReply,
-    (sent, why): (&Sent, &str),
+    (sent, why): (&SentRuns, &str),
     tick: &Tick,
     now_ms: i64,
 ) -> Vec<Change> {
@@ -86,7 +86,7 @@ pub(super) fn told(
 
 fn changes<'a>(
     state: &State,
-    (node, sent): (&str, &Sent),
+    (node, sent): (&str, &SentRuns),
     answers: impl Iterator<Item = (&'a Vec<u8>, Answer)>,
     tick: &Tick,
     now_ms: i64,
@@ -105,7 +105,7 @@ fn changes<'a>(
             Some((id, answered))
         })
         .collect();
-    Late::Passes("a person gave the node up meanwhile").steps(state, &inputs, now_ms)
+    LatePolicy::Passes("a person gave the node up meanwhile").steps(state, &inputs, now_ms)
 }
 
 /// A node's refusal.

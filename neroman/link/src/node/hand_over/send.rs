@@ -112,7 +112,7 @@ impl HandOver {
         let tick = self.settings.clock.moment().tick;
         self.ledger
             .note(false, move |state, now_ms| {
-                answer::told(state, &node, &reply, (&sent, &why), &tick, now_ms)
+                answer::answer_changes(state, &node, &reply, (&sent, &why), &tick, now_ms)
             })
             .await
     }

@@ -8,12 +8,12 @@ use nero_model::{Phase, RunId};
 use tokio::time::Instant;
 
 use super::Placer;
-use nero_home::ledger::Late;
+use nero_home::ledger::LatePolicy;
 use nero_life::balance::{self, Job, Member, Move, Starts};
 use nero_life::choose::choose_but;
 use nero_life::input::Input;
-use nero_life::now::{Now, Tick};
-use nero_life::place::{Candidate, Choice, Standing};
+use nero_life::now::{PresentTime, Tick};
+use nero_life::place::{Candidate, Choice, NodeAvailability};
 use nero_life::run::{Run, Turn};
 use nero_life::state::State;
 
@@ -101,12 +101,12 @@ impl Placer {
 
     /// The standing of a node. A node out of reach is not tried once more: runs may
     /// wait for hours, and its tries keep their pauses.
-    fn standing_of_reached(&mut self, state: &State, name: &str) -> Standing {
+    fn standing_of_reached(&mut self, state: &State, name: &str) -> NodeAvailability {
         match self.nodes.node(name) {
             Some(node) if node.now().out_of_reach() => {
                 self.asked.remove(name);
                 node.inbox.want_link_in_turn();
-                Standing::Away("out of reach".to_owned())
+                NodeAvailability::Away("out of reach".to_owned())
             }
             Some(_) | None => self.standing(state, name),
         }
@@ -172,13 +172,13 @@ impl Placer {
             let about = node.and_then(|node| node.now().about);
             let holds = about.is_some_and(|about| !about.description.hold.is_empty());
             let (figures, starts) = match &candidate.standing {
-                Standing::Known(figures) if holds => (Some(figures), Starts::Held),
-                Standing::Known(figures) => (Some(figures), Starts::Yes),
-                Standing::Asked
-                | Standing::Late
-                | Standing::Away(_)
-                | Standing::Refused(_)
-                | Standing::Taken(_) => (None, Starts::Silent),
+                NodeAvailability::Known(figures) if holds => (Some(figures), Starts::Held),
+                NodeAvailability::Known(figures) => (Some(figures), Starts::Yes),
+                NodeAvailability::Asked
+                | NodeAvailability::Late
+                | NodeAvailability::Away(_)
+                | NodeAvailability::Refused(_)
+                | NodeAvailability::Taken(_) => (None, Starts::Silent),
             };
             let mut jobs = jobs.remove(name.as_str()).unwrap_or_default();
             jobs.sort_by_key(|(turn, _)| *turn);
@@ -205,7 +205,7 @@ impl Placer {
             (run, Input::Balance { from, to, tick })
         };
         let inputs = moves.into_iter().map(input).collect();
-        let late = Late::Passes("it was started, cancelled or moved meanwhile");
+        let late = LatePolicy::Passes("it was started, cancelled or moved meanwhile");
         let ledger = self.nodes.ledger();
         let written = ledger.happened(false, inputs, late).await;
         if let Err(failure) = written {
@@ -242,7 +242,7 @@ struct CollectionHistory<'a> {
 }
 
 impl<'a> CollectionHistory<'a> {
-    fn of(state: &'a State, now: &Now) -> Self {
+    fn of(state: &'a State, now: &PresentTime) -> Self {
         let mut known = Self::default();
         for experiment in state.experiments.iter() {
             let Some(run) = experiment.runs.last() else {

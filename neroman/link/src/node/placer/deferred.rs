@@ -8,12 +8,12 @@ use tokio::time::Instant;
 
 use super::super::now::NodeNow;
 use super::{EVERY, LEAVE_EVERY, Placer, RUNS_MAX};
-use nero_home::ledger::Late;
+use nero_home::ledger::LatePolicy;
 use nero_life::choose::choose_but;
 use nero_life::input::Input;
 use nero_life::locks::Locks;
 use nero_life::now::Tick;
-use nero_life::place::{Candidate, Choice, Standing};
+use nero_life::place::{Candidate, Choice, NodeAvailability};
 use nero_life::state::State;
 
 impl Placer {
@@ -91,7 +91,7 @@ impl Placer {
         let tick = self.nodes.clock().moment().tick;
         let recall = Input::RecallDeferred { tick };
         let inputs = leave.into_iter().map(|id| (id, recall.clone())).collect();
-        let late = Late::Passes("its node took or refused it meanwhile");
+        let late = LatePolicy::Passes("its node took or refused it meanwhile");
         let ledger = self.nodes.ledger();
         let written = ledger.happened(false, inputs, late).await;
         if let Err(failure) = written {
@@ -104,7 +104,7 @@ impl Placer {
     /// the node has `cores` processors free, and starts runs. A node that is
     /// being asked counts.
     fn starts_now(&self, candidate: &Candidate, cores: f64) -> bool {
-        let Standing::Known(figures) = &candidate.standing else {
+        let NodeAvailability::Known(figures) = &candidate.standing else {
             return true;
         };
         let holds = |now: NodeNow| {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nero_life::place::{Candidate, ProbeAnswer, Standing};
+use nero_life::place::{Candidate, NodeAvailability, ProbeAnswer};
 use nero_life::run::Run;
 use nero_model::RunId;
 use nero_wire::v1;
@@ -110,8 +110,8 @@ impl Probes {
         for one in candidates {
             let since = before.get(&one.name).copied();
             let node = match one.standing {
-                Standing::Known(_) => nodes.node(&one.name),
-                Standing::Taken(_) => continue,
+                NodeAvailability::Known(_) => nodes.node(&one.name),
+                NodeAvailability::Taken(_) => continue,
                 _ => None,
             };
             let Some(node) = node else {

@@ -25,7 +25,7 @@ fn chosen(files: Vec<v1::FileEntry>, live: bool) -> (Vec<String>, Choice) {
         live,
         ..FileRequest::default()
     };
-    let whose = Whose {
+    let whose = RunOnNode {
         run: "4.2".parse().unwrap(),
         node: "lab".to_owned(),
     };
@@ -56,7 +56,7 @@ fn the_target_of_a_named_link_comes_along() {
         unnamed: UnnamedFiles::Report,
         ..FileRequest::default()
     };
-    let whose = Whose {
+    let whose = RunOnNode {
         run: "4.2".parse().unwrap(),
         node: "lab".to_owned(),
     };
@@ -185,7 +185,7 @@ fn of_files_that_no_output_names_the_small_ones_come_and_what_has_no_room_is_nam
         made_told: true,
         ..v1::ListFilesReply::default()
     };
-    let whose = Whose {
+    let whose = RunOnNode {
         run: "4.2".parse().unwrap(),
         node: "lab".to_owned(),
     };
@@ -232,7 +232,7 @@ fn a_file_at_home_under_another_name_gets_its_own_and_is_not_fetched_again() {
         }],
         ..FileRequest::default()
     };
-    let whose = Whose {
+    let whose = RunOnNode {
         run: "4.2".parse().unwrap(),
         node: "lab".to_owned(),
     };

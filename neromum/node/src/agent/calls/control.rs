@@ -10,13 +10,13 @@ use nero_journal::{Clocks, WriteError};
 use nero_model::paths::run as names;
 use nero_model::process::{Life, ProcessHandle};
 use nero_model::{ProcessId, RequestId, RunToken};
-use nero_node_core::{Cancelled, Stage};
+use nero_node_core::{CancelStep, Stage};
 use nero_wire::v1::cancel_reply::One;
 use nero_wire::v1::{self, CancelReply, RuleSet, WatcherCommand};
 use prost::Message as _;
 
-use super::{Cancel, EndRequest, Outcome, OutcomesTo, Refused, Target};
-use crate::agent::follow::Adopted;
+use super::{CallRefusal, Cancel, EndRequest, Outcome, OutcomesTo, Target};
+use crate::agent::follow::AdoptionResult;
 use crate::agent::hand_over::NEVER_AGAIN;
 use crate::agent::{Agent, Driver};
 use crate::config;
@@ -87,7 +87,7 @@ impl<D: Driver> Agent<D> {
                     Outcome::Undecided
                 }
                 Err(error) => {
-                    let refused = Refused::Disk(error.to_string());
+                    let refused = CallRefusal::Disk(error.to_string());
                     // A caller that has left asks again.
                     let _ = answer.send(Err(refused));
                     return;
@@ -133,13 +133,13 @@ impl<D: Driver> Agent<D> {
         let cancelled = self.cancel_before_looking(token, cancel)?;
         Ok(match self.core.cancel(token) {
             None => Outcome::UnknownRun,
-            Some(Cancelled::NeverStarts) => Outcome::NeverStarted,
-            Some(Cancelled::Ended) => Outcome::Ended,
-            Some(Cancelled::Ask) if cancelled => {
+            Some(CancelStep::NeverStarts) => Outcome::NeverStarted,
+            Some(CancelStep::Ended) => Outcome::Ended,
+            Some(CancelStep::Ask) if cancelled => {
                 self.ring(token);
                 Outcome::Asked
             }
-            Some(Cancelled::Ask) => {
+            Some(CancelStep::Ask) => {
                 self.ask_for_the_end(token, cancel)?;
                 Outcome::Asked
             }
@@ -153,13 +153,13 @@ impl<D: Driver> Agent<D> {
     fn take_up_to_end(&mut self, Target { token, id }: Target) -> io::Result<Option<Outcome>> {
         match spec::read(&self.setup.paths, id, token) {
             Ok(_) => match self.adopt(token, id) {
-                Adopted::Known => return Ok(None),
-                Adopted::NotNow(why) => return Err(io::Error::other(why)),
-                Adopted::Unknown if self.admission.is_cleaning(&token) => {
+                AdoptionResult::Known => return Ok(None),
+                AdoptionResult::NotNow(why) => return Err(io::Error::other(why)),
+                AdoptionResult::Unknown if self.admission.is_cleaning(&token) => {
                     return Ok(Some(Outcome::Ended));
                 }
                 // It was given back, and nothing was started from its folder.
-                Adopted::Unknown => spec::unmake(&self.run_dir(id))?,
+                AdoptionResult::Unknown => spec::unmake(&self.run_dir(id))?,
             },
             Err(error) if error.may_pass => return Err(io::Error::other(error.file.to_string())),
             Err(_) => match gone::read(&self.setup.paths, id, token) {
@@ -224,7 +224,7 @@ impl<D: Driver> Agent<D> {
         };
         if entry.facts.shim.is_none() {
             let incarnation = entry.incarnation.max(1);
-            self.look(token, incarnation);
+            self.read_segments(token, incarnation);
         }
         let shim = self.entries.get(&token).and_then(|entry| entry.facts.shim);
         let rung = shim.is_some_and(|shim| ring(shim).unwrap_or(false));
@@ -240,7 +240,7 @@ impl<D: Driver> Agent<D> {
         // more; the signal works for it, too.
         if let Some(entry) = self.entries.get(&token) {
             let incarnation = entry.incarnation.max(1);
-            self.look(token, incarnation);
+            self.read_segments(token, incarnation);
         }
         let taker = self.entries.get(&token).and_then(|entry| entry.facts.taker);
         if let Some(taker) = taker {
@@ -307,10 +307,10 @@ impl<D: Driver> Agent<D> {
         &mut self,
         token: RunToken,
         request: &v1::AnswerStepRequest,
-    ) -> Result<(), Refused> {
-        let entry = self.entries.get(&token).ok_or(Refused::UnknownRun)?;
+    ) -> Result<(), CallRefusal> {
+        let entry = self.entries.get(&token).ok_or(CallRefusal::UnknownRun)?;
         let control = self.setup.paths.run(entry.id).join(names::CONTROL);
-        keep_answer(&control, request).map_err(|error| Refused::Disk(error.to_string()))
+        keep_answer(&control, request).map_err(|error| CallRefusal::Disk(error.to_string()))
     }
 
     /// Keeps a rule set; returns the version under which it is kept.
@@ -318,14 +318,17 @@ impl<D: Driver> Agent<D> {
         &mut self,
         token: RunToken,
         rules: &RuleSet,
-    ) -> Result<u64, Refused> {
+    ) -> Result<u64, CallRefusal> {
         if rules.version == 0 {
-            return Err(Refused::Invalid("versions of rule sets count from 1"));
+            return Err(CallRefusal::Invalid("versions of rule sets count from 1"));
         }
-        let entry = self.entries.get_mut(&token).ok_or(Refused::UnknownRun)?;
+        let entry = self
+            .entries
+            .get_mut(&token)
+            .ok_or(CallRefusal::UnknownRun)?;
         let control = self.setup.paths.run(entry.id).join(names::CONTROL);
         let version =
-            keep_rules(&control, rules).map_err(|error| Refused::Disk(error.to_string()))?;
+            keep_rules(&control, rules).map_err(|error| CallRefusal::Disk(error.to_string()))?;
         if version != rules.version {
             tracing::warn!(run = %entry.id, asked = rules.version, version, "other rules lie there by that version or a newer one: these came as the newest");
         }

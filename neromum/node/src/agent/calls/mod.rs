@@ -66,7 +66,7 @@ pub enum Outcome {
 }
 
 /// Gets the outcomes of a call, in the order of its runs.
-pub(super) type OutcomesTo = oneshot::Sender<Result<Vec<Outcome>, Refused>>;
+pub(super) type OutcomesTo = oneshot::Sender<Result<Vec<Outcome>, CallRefusal>>;
 
 impl From<Outcome> for v1::cancel_reply::Outcome {
     fn from(outcome: Outcome) -> Self {
@@ -196,11 +196,11 @@ pub struct AppendedRecords {
 }
 
 /// Gets what was told of the runs of the order before.
-pub(super) type OrderAnswer = oneshot::Sender<Result<RelayClaims, Refused>>;
+pub(super) type OrderAnswer = oneshot::Sender<Result<RelayClaims, CallRefusal>>;
 
 /// Reason why a call is refused.
 #[derive(Debug, Clone, thiserror::Error)]
-pub enum Refused {
+pub enum CallRefusal {
     /// The disk refuses; a retry may help.
     #[error("cannot keep it: {0}")]
     Disk(String),
@@ -212,13 +212,13 @@ pub enum Refused {
     Invalid(&'static str),
 }
 
-impl From<Refused> for Status {
-    fn from(refused: Refused) -> Self {
+impl From<CallRefusal> for Status {
+    fn from(refused: CallRefusal) -> Self {
         let text = refused.to_string();
         match refused {
-            Refused::Disk(_) => Self::resource_exhausted(text),
-            Refused::UnknownRun => Self::not_found(text),
-            Refused::Invalid(_) => Self::invalid_argument(text),
+            CallRefusal::Disk(_) => Self::resource_exhausted(text),
+            CallRefusal::UnknownRun => Self::not_found(text),
+            CallRefusal::Invalid(_) => Self::invalid_argument(text),
         }
     }
 }

@@ -10,7 +10,7 @@ use nero_model::paths::run as names;
 use nero_node_core::Stage;
 use nero_wire::v1;
 
-use super::{PauseCall, PauseOutcome, PauseState, Refused};
+use super::{CallRefusal, PauseCall, PauseOutcome, PauseState};
 use crate::agent::{Agent, Driver};
 use crate::runs::control::{ask_for_pause, is_paused, newest_pause};
 
@@ -19,10 +19,10 @@ impl<D: Driver> Agent<D> {
     pub(in crate::agent) fn pause(
         &mut self,
         pausing: &PauseCall,
-    ) -> Result<Vec<PauseOutcome>, Refused> {
+    ) -> Result<Vec<PauseOutcome>, CallRefusal> {
         let one = |token: &RunToken| self.pause_one(*token, pausing);
         let outcomes: io::Result<Vec<PauseOutcome>> = pausing.runs.iter().map(one).collect();
-        outcomes.map_err(|error| Refused::Disk(error.to_string()))
+        outcomes.map_err(|error| CallRefusal::Disk(error.to_string()))
     }
 
     fn pause_one(&mut self, token: RunToken, pausing: &PauseCall) -> io::Result<PauseOutcome> {

@@ -13,7 +13,7 @@ use nero_node_core::Stage;
 use nero_node_core::decide::Decision;
 
 use super::{Cancel, Outcome, Target};
-use crate::agent::follow::Adopted;
+use crate::agent::follow::AdoptionResult;
 use crate::agent::hand_over::NEVER_AGAIN;
 use crate::agent::{Agent, Driver};
 use crate::runs::segments;
@@ -35,11 +35,11 @@ impl<D: Driver> Agent<D> {
         let Target { token, id } = target;
         if self.core.run(&token).is_none() {
             match self.adopt(token, id) {
-                Adopted::Known => {}
-                Adopted::Unknown if self.admission.is_cleaning(&token) => {
+                AdoptionResult::Known => {}
+                AdoptionResult::Unknown if self.admission.is_cleaning(&token) => {
                     return Ok(Outcome::Ended);
                 }
-                Adopted::Unknown => {
+                AdoptionResult::Unknown => {
                     self.admission.recall(token, generation);
                     return Ok(if was_recalled(&self.run_dir(id), token) {
                         Outcome::NeverStarted
@@ -47,7 +47,7 @@ impl<D: Driver> Agent<D> {
                         Outcome::UnknownRun
                     });
                 }
-                Adopted::NotNow(why) => return Err(io::Error::other(why)),
+                AdoptionResult::NotNow(why) => return Err(io::Error::other(why)),
             }
         }
         match self.core.run(&token).map(|run| &run.stage) {
@@ -180,7 +180,7 @@ impl<D: Driver> Agent<D> {
     pub(in crate::agent) fn began(&mut self, token: RunToken) -> io::Result<bool> {
         let newest = self.entries.get(&token).map(|entry| entry.incarnation);
         let incarnation = newest.unwrap_or_default().max(1);
-        if !self.look(token, incarnation) {
+        if !self.read_segments(token, incarnation) {
             return Err(io::Error::other("its records cannot be read now"));
         }
         let Some(facts) = self.entries.get(&token).map(|entry| entry.facts) else {

@@ -21,7 +21,7 @@ use crate::staging;
 
 /// Result of sending to a follower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sent {
+pub(super) enum SendOutcome {
     /// The follower has everything.
     All,
     /// There was no room for all of it.
@@ -35,7 +35,7 @@ pub(super) struct Follower {
     pub(super) id: u64,
     pub(super) events: mpsc::UnboundedSender<FollowEvent>,
     pub(super) flow: Arc<Flow>,
-    pub(super) told: HashMap<RunToken, Told>,
+    pub(super) told: HashMap<RunToken, FollowerPosition>,
     /// The follower's positions in runs that cannot be taken up now.
     pub(super) waiting: HashMap<RunToken, RunPosition>,
     pub(super) dirty: VecDeque<RunToken>,
@@ -45,7 +45,7 @@ pub(super) struct Follower {
 
 /// A follower's position in one run.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct FollowerPosition {
     pub(super) segments: Vec<SegmentOffset>,
     /// The entry's version whose state was sent; `None` before the first.
     pub(super) version: Option<u32>,
@@ -89,9 +89,9 @@ impl Follower {
                 lost: false,
             })
         });
-        let told = Told {
+        let told = FollowerPosition {
             segments: segments.collect(),
-            ..Told::default()
+            ..FollowerPosition::default()
         };
         self.told.insert(token, told);
     }
@@ -177,9 +177,9 @@ impl Follower {
         token: RunToken,
         entry: &Entry,
         run: &Run,
-    ) -> Sent {
+    ) -> SendOutcome {
         let mut told = self.told.remove(&token).unwrap_or_default();
-        let mut sent = Sent::All;
+        let mut sent = SendOutcome::All;
         // A shim that finds the cancel request of a recalled run records that. The
         // records must not reach neroman, for which the run is elsewhere.
         let of_it = |_: &&Seg| !entry.recalled;
@@ -187,12 +187,12 @@ impl Follower {
         // An earlier start that ended must not be taken for the run's end.
         segments.sort_by_key(|seg| std::cmp::Reverse(seg.incarnation));
         for seg in segments {
-            if sent == Sent::All {
+            if sent == SendOutcome::All {
                 sent = self.send_segment(run_dir, token, seg, &mut told);
             }
         }
         // A state that depends on unsent segments comes later.
-        if sent == Sent::All && !entry.unsynced && told.version != Some(entry.version) {
+        if sent == SendOutcome::All && !entry.unsynced && told.version != Some(entry.version) {
             let stage = wire_stage(&run.stage);
             if stage == WireStage::Settled && !told.ended {
                 self.send_state(run_dir, token, WireStage::Ended, run, entry);
@@ -210,8 +210,8 @@ impl Follower {
         run_dir: &std::path::Path,
         token: RunToken,
         seg: &Seg,
-        told: &mut Told,
-    ) -> Sent {
+        told: &mut FollowerPosition,
+    ) -> SendOutcome {
         let place = told
             .segments
             .iter()
@@ -241,7 +241,7 @@ impl Follower {
         }
         while position.offset < seg.visible {
             if !self.flow.open() {
-                return Sent::NoRoom;
+                return SendOutcome::NoRoom;
             }
             let (chain, data) = match in_memory(seg, position.offset) {
                 Some(found) => found,
@@ -258,7 +258,7 @@ impl Follower {
             };
             if data.is_empty() {
                 // A torn end, or damage: nothing whole follows for now.
-                return Sent::All;
+                return SendOutcome::All;
             }
             let length = data.len() as u64;
             self.send(Event::Part(SegmentPart {
@@ -271,12 +271,16 @@ impl Follower {
             }));
             position.offset += length;
         }
-        Sent::All
+        SendOutcome::All
     }
 }
 
 /// Decides what follows from a segment that cannot be read.
-fn unread(position: &mut SegmentOffset, path: &std::path::Path, error: &std::io::Error) -> Sent {
+fn unread(
+    position: &mut SegmentOffset,
+    path: &std::path::Path,
+    error: &std::io::Error,
+) -> SendOutcome {
     if error.kind() == std::io::ErrorKind::NotFound || is_shut(path, error) {
         // The file was removed, or its mode keeps everybody from reading it: the
         // rest of the run does not wait for it.
@@ -284,10 +288,10 @@ fn unread(position: &mut SegmentOffset, path: &std::path::Path, error: &std::io:
             tracing::error!(path = %path.display(), %error, "a segment cannot be had any more");
             position.lost = true;
         }
-        return Sent::All;
+        return SendOutcome::All;
     }
     tracing::warn!(path = %path.display(), %error, "a segment cannot be read now");
-    Sent::Unread
+    SendOutcome::Unread
 }
 
 /// Bytes of a segment in memory from an offset on, with the chain value before.
@@ -389,7 +393,7 @@ mod tests {
             token,
             incarnation: 1,
         };
-        segments::look(place, &mut entry.segments, &mut facts).unwrap();
+        segments::scan(place, &mut entry.segments, &mut facts).unwrap();
         entry.segments[0].visible = entry.segments[0].len;
         entry.segments[0].fresh = None;
         let mut core = Core::new(Capacity::new(1.0, None));
@@ -410,11 +414,11 @@ mod tests {
         // The kernel refuses to look for such a name.
         let name = std::mem::replace(&mut entry.segments[0].name, "x".repeat(300).into());
         let first = follower.send_run(run_dir, token, &entry, run);
-        assert_eq!(first, Sent::Unread);
+        assert_eq!(first, SendOutcome::Unread);
         assert!(sent.try_recv().is_err(), "nothing is told yet");
         entry.segments[0].name = name;
         let second = follower.send_run(run_dir, token, &entry, run);
-        assert_eq!(second, Sent::All);
+        assert_eq!(second, SendOutcome::All);
         let told: Vec<FollowEvent> = std::iter::from_fn(|| sent.try_recv().ok()).collect();
         assert!(matches!(told[0].event, Some(Event::Part(_))), "{told:?}");
         assert!(matches!(told[1].event, Some(Event::State(_))), "{told:?}");
@@ -437,7 +441,7 @@ mod tests {
             token: RunToken::from_bytes(token),
             incarnation: 1,
         };
-        segments::look(place, &mut segs, &mut facts).unwrap();
+        segments::scan(place, &mut segs, &mut facts).unwrap();
         let (len, chain) = (segs[0].len, segs[0].chain);
         let holds = |offset, chain| position_holds(&segs[0], &claim, offset, chain).unwrap();
         assert!(holds(len, chain) && holds(len + 100, 7));

@@ -91,7 +91,7 @@ pub(super) fn check_tree(store: &Store, hash: &[u8]) -> Result<(), Flaw> {
         });
     };
     store.reservations().add(list);
-    let checked = tree::load(&store.look(), hash).and_then(|tree| tree::complete(store, &tree));
+    let checked = tree::load(&store.view(), hash).and_then(|tree| tree::complete(store, &tree));
     if let Err(TreeError::List(error)) = &checked
         && error.kind() == io::ErrorKind::InvalidData
     {

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use nero_cluster::asked::{self, Asked};
+use nero_cluster::asked::{self, TaskRequest};
 use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_model::paths::{make_private, run as names};
 use nero_model::{DeploymentId, RunId, RunToken};
@@ -14,7 +14,7 @@ use nero_warden::Warden;
 use nero_wire::v1::RunSpec;
 
 use super::check::{Flaw, check, check_tree, earlier, find_data, identify};
-use super::placed::{Folder, Placed, Placing};
+use super::placed::{Folder, PlacedRun, PlacementResult};
 use super::program::Programs;
 use super::{DISK, Rejection, disk, lacks, no, recalled, unknown};
 use crate::agent::recover::{request_of, turn_of};
@@ -88,8 +88,8 @@ impl Placer {
         sent_again: &[Vec<u8>],
         gpus: Option<CardsKnown>,
         images: ImagesKnown,
-    ) -> Placing {
-        let mut placing = Placing::default();
+    ) -> PlacementResult {
+        let mut placing = PlacementResult::default();
         let sent_again: HashSet<&[u8]> = sent_again.iter().map(Vec::as_slice).collect();
         let mut found = RequestFacts {
             gpus,
@@ -119,7 +119,7 @@ impl Placer {
         sent_again: bool,
         store: &Store,
         found: &mut RequestFacts,
-    ) -> Result<Placed, Rejection> {
+    ) -> Result<PlacedRun, Rejection> {
         let (token, id) = identify(&spec)?;
         // Without a command it only asks whether the run is here.
         let question = sent_again && spec.argv.is_empty() && spec.adopted.is_none();
@@ -127,7 +127,7 @@ impl Placer {
             check(&spec, self.deployment)?;
         }
         if self.was_cleaned(token, id)? {
-            return Ok(Placed::known(token, id, spec.generation, Folder::Old));
+            return Ok(PlacedRun::known(token, id, spec.generation, Folder::Old));
         }
         let run_dir = self.paths.run(id);
         let unread = |error: io::Error| Rejection {
@@ -143,8 +143,10 @@ impl Placer {
             }
         };
         match lies(&run_dir, &spec).map_err(unread)? {
-            EarlierHandOver::Here => Ok(Placed::known(token, id, generation, Folder::Old)),
-            EarlierHandOver::Leftover => Ok(Placed::known(token, id, generation, Folder::Leftover)),
+            EarlierHandOver::Here => Ok(PlacedRun::known(token, id, generation, Folder::Old)),
+            EarlierHandOver::Leftover => {
+                Ok(PlacedRun::known(token, id, generation, Folder::Leftover))
+            }
             EarlierHandOver::Recalled => Err(recalled(&run_dir)),
             EarlierHandOver::Nowhere if sent_again && gone().map_err(unread)? => Err(unknown()),
             EarlierHandOver::Nowhere | EarlierHandOver::Unclear if question => {
@@ -177,14 +179,14 @@ impl Placer {
         sent_again: bool,
         store: &Store,
         found: &mut RequestFacts,
-    ) -> Result<Placed, Rejection> {
+    ) -> Result<PlacedRun, Rejection> {
         let resources = spec.resources.unwrap_or_default();
         let needs = Needs::of(resources.cpus, resources.memory_bytes);
         self.capacity
             .could_ever(needs)
             .map_err(|never| no(never.to_string(), never.hint()).here())?;
         let asks = match &self.warden {
-            Some(warden) => Asked::of(&spec, grace_ms(&spec), &**warden).map(drop),
+            Some(warden) => TaskRequest::of(&spec, grace_ms(&spec), &**warden).map(drop),
             None => asked::bare(&spec),
         };
         asks.map_err(|error| no(error.to_string(), SCHEDULER).here())?;
@@ -224,7 +226,7 @@ impl Placer {
                 let why = format!("cannot make {}: {error}", run_dir.display());
                 disk(why, Some(&error)).here()
             })??;
-        Ok(Placed {
+        Ok(PlacedRun {
             token,
             id,
             needs,

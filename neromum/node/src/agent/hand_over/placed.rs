@@ -8,8 +8,8 @@ use nero_wire::v1::hand_over_reply::Refusal;
 
 /// Result of making the folders of one request's runs.
 #[derive(Debug, Default)]
-pub struct Placing {
-    pub(super) placed: Vec<Placed>,
+pub struct PlacementResult {
+    pub(super) placed: Vec<PlacedRun>,
     pub(super) refused: Vec<Refusal>,
     /// Runs that are not here, and are not to come in up to and including this
     /// generation.
@@ -18,7 +18,7 @@ pub struct Placing {
 
 /// A run with folder and spec.
 #[derive(Debug)]
-pub struct Placed {
+pub struct PlacedRun {
     pub(super) token: RunToken,
     pub(super) id: RunId,
     pub(super) needs: Needs,
@@ -50,7 +50,7 @@ pub(super) enum Folder {
     Leftover,
 }
 
-impl Placed {
+impl PlacedRun {
     /// A run whose folder was made before.
     pub(super) fn known(token: RunToken, id: RunId, generation: u32, folder: Folder) -> Self {
         Self {

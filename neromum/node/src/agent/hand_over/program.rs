@@ -79,7 +79,7 @@ fn head_in_trees(spec: &RunSpec, store: &Store, name: &str) -> Option<Vec<u8>> {
         .into_iter()
         .filter(|hash| !hash.is_empty())
         .find_map(|hash| {
-            let tree = tree::load(&store.look(), hash).ok()?;
+            let tree = tree::load(&store.view(), hash).ok()?;
             let entry = tree.entries.into_iter().find(|entry| entry.path == name)?;
             <[u8; 32]>::try_from(entry.hash).ok()
         })?;

@@ -29,7 +29,7 @@ fn records_are_folded_once_however_often_one_looks() {
     let run = tempfile::tempdir().unwrap();
     let mut segment = claim(run.path());
     let (mut segments, mut facts) = (Vec::new(), Facts::default());
-    let first = look(place(run.path()), &mut segments, &mut facts).unwrap();
+    let first = scan(place(run.path()), &mut segments, &mut facts).unwrap();
     assert!(first.grew && facts.claimed && !facts.started);
     let now = Clocks::now();
     segment
@@ -38,10 +38,10 @@ fn records_are_folded_once_however_often_one_looks() {
     segment
         .append(RecordKind::JobExited, now, &JobExited::default())
         .unwrap();
-    let second = look(place(run.path()), &mut segments, &mut facts).unwrap();
+    let second = scan(place(run.path()), &mut segments, &mut facts).unwrap();
     assert!(facts.started && facts.leader_ended && !facts.ended());
     assert_eq!(second.ends.len(), 1);
-    let third = look(place(run.path()), &mut segments, &mut facts).unwrap();
+    let third = scan(place(run.path()), &mut segments, &mut facts).unwrap();
     assert!(!third.grew && third.ends.is_empty());
     assert_eq!(
         (segments[0].len, segments[0].chain),
@@ -61,7 +61,7 @@ fn foreign_files_between_the_segments_delay_no_reader() {
         .status();
     assert!(made.unwrap().success());
     let (mut segments, mut facts) = (Vec::new(), Facts::default());
-    look(place(run.path()), &mut segments, &mut facts).unwrap();
+    scan(place(run.path()), &mut segments, &mut facts).unwrap();
     assert!(facts.claimed && segments.len() == 1);
     std::fs::remove_file(of("claim")).unwrap();
     std::fs::rename(of("pipe.seg"), of("claim")).unwrap();
@@ -90,7 +90,7 @@ fn a_segment_that_nobody_may_read_keeps_nothing_else_from_being_read() {
     let mut looked = |mayread: bool, append: &mut dyn FnMut()| {
         append();
         mode(&path, if mayread { 0o644 } else { 0 });
-        as_nobody(|| look(place(run.path()), &mut segments, &mut facts).unwrap())
+        as_nobody(|| scan(place(run.path()), &mut segments, &mut facts).unwrap())
     };
     let first = looked(false, &mut || {});
     let shut_file = |look: &Look| {
@@ -115,7 +115,7 @@ fn a_segment_that_nobody_may_read_keeps_nothing_else_from_being_read() {
     assert!(shut_file(&looked(true, &mut || {})).is_empty());
     // Nothing follows from a claim that cannot be read.
     let error =
-        as_nobody(|| look(place(run.path()), &mut Vec::new(), &mut Facts::default()).unwrap_err());
+        as_nobody(|| scan(place(run.path()), &mut Vec::new(), &mut Facts::default()).unwrap_err());
     assert!(error.to_string().contains("1/claim"), "{error}");
 }
 
@@ -143,7 +143,7 @@ fn segments_found_together_are_in_the_order_of_their_beginning() {
         Segment::create(&path, Writer::Watcher, &[1; 16], 1).unwrap();
     }
     let (mut segments, mut facts) = (Vec::new(), Facts::default());
-    look(place(run.path()), &mut segments, &mut facts).unwrap();
+    scan(place(run.path()), &mut segments, &mut facts).unwrap();
     let names: Vec<&str> = segments.iter().map(|seg| &*seg.name).collect();
     assert_eq!(names, ["claim", "c.seg", "a.seg", "d.seg", "b.seg"]);
 }
@@ -162,7 +162,7 @@ fn a_torn_record_is_not_there_yet_and_a_claim_without_a_record_is_unreadable() {
     for length in claimed..whole.len() {
         std::fs::write(&path, &whole[..length]).unwrap();
         let (mut segments, mut facts) = (Vec::new(), Facts::default());
-        look(place(run.path()), &mut segments, &mut facts).unwrap();
+        scan(place(run.path()), &mut segments, &mut facts).unwrap();
         assert!(facts.claimed && !facts.started);
         assert_eq!(segments[0].len, claimed as u64);
     }
@@ -171,12 +171,12 @@ fn a_torn_record_is_not_there_yet_and_a_claim_without_a_record_is_unreadable() {
     for content in cut.chain([vec![0; 200]]) {
         std::fs::write(&path, content).unwrap();
         (segments, facts) = (Vec::new(), Facts::default());
-        let refused = look(place(run.path()), &mut segments, &mut facts).unwrap_err();
+        let refused = scan(place(run.path()), &mut segments, &mut facts).unwrap_err();
         assert!(refused.is_cut_off() && refused.path == path, "{refused}");
     }
     // A file server may show the content later than the name.
     std::fs::write(&path, &whole).unwrap();
-    look(place(run.path()), &mut segments, &mut facts).unwrap();
+    scan(place(run.path()), &mut segments, &mut facts).unwrap();
     assert!(facts.started);
 }
 
@@ -203,7 +203,7 @@ fn the_end_of_a_long_segment_is_found_without_reading_it() {
     };
     segment.append(RecordKind::WatchEnded, now, &ended).unwrap();
     let (mut segments, mut facts) = (Vec::new(), Facts::default());
-    look(place(run.path()), &mut segments, &mut facts).unwrap();
+    scan(place(run.path()), &mut segments, &mut facts).unwrap();
     assert!(facts.watched && facts.watch_complete);
     assert_eq!(
         (segments[0].len, segments[0].chain),
@@ -255,7 +255,7 @@ fn of_a_claim_with_a_flipped_bit_nothing_is_told_but_its_damage() {
         let mut flipped = whole.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
         std::fs::write(&path, flipped).unwrap();
-        let refused = look(place(run.path()), &mut Vec::new(), &mut Facts::default());
+        let refused = scan(place(run.path()), &mut Vec::new(), &mut Facts::default());
         let refused = refused.expect_err("a flipped bit is damage");
         assert_eq!(refused.path, path);
     }
@@ -265,18 +265,21 @@ fn of_a_claim_with_a_flipped_bit_nothing_is_told_but_its_damage() {
 fn files_of_another_run_and_a_missing_claim_are_no_evidence() {
     let run = tempfile::tempdir().unwrap();
     drop(claim(run.path()));
-    let look_now = || look(place(run.path()), &mut Vec::new(), &mut Facts::default());
+    let look_now = || scan(place(run.path()), &mut Vec::new(), &mut Facts::default());
     let path = run.path().join("1/claim");
     for (token, incarnation) in [([2; 16], 1), ([1; 16], 2)] {
         std::fs::remove_file(&path).unwrap();
         Segment::create(&path, Writer::Shim, &token, incarnation).unwrap();
-        assert_eq!(look_now().unwrap_err().what, What::Foreign);
+        assert_eq!(look_now().unwrap_err().what, FileFault::Foreign);
     }
     std::fs::remove_file(&path).unwrap();
     assert!(look_now().is_ok(), "nothing was started");
     std::fs::write(run.path().join("1/stdout.log"), "").unwrap();
     let missing = look_now().unwrap_err();
-    assert!(matches!(missing.what, What::Missing { .. }), "{missing}");
+    assert!(
+        matches!(missing.what, FileFault::Missing { .. }),
+        "{missing}"
+    );
     assert_eq!(missing.path, path);
 }
 

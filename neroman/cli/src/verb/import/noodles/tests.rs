@@ -5,7 +5,7 @@ use std::fs;
 use super::*;
 
 /// A spec in our words, as the format reads it.
-fn read(spec: &str, command_type: &str) -> (nero_format::Loaded, ImportedText) {
+fn read(spec: &str, command_type: &str) -> (nero_format::LoadedSource, ImportedText) {
     let spec = nero_noodles::read(spec, command_type, None).expect("a spec");
     let imported = imported(&spec, command_type, "spec.yml", "/home/me/it's here");
     let folder = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@ use nero_life::abort;
 use nero_life::change::{Change, NewRun};
 use nero_life::experiment::Experiment;
 use nero_life::rules::InapplicableRules;
-use nero_life::run::{Dispatch, Line, Made};
+use nero_life::run::{Dispatch, Line, RunRecord};
 use nero_life::start::{self, Plan};
 use nero_life::state::State;
 use nero_model::{ExperimentId, RunId};
@@ -14,7 +14,7 @@ use nero_wire::v1;
 use prost::Message as _;
 
 use super::made::made;
-use super::{FrozenSources, InStart, RequestedStart, one, order, planned, same_code};
+use super::{FrozenSources, InStart, RequestedStart, order, planned, reply_line, same_code};
 use nero_home::failure::Failure;
 use nero_home::ledger::{self, Decision};
 use nero_home::spec;
@@ -49,7 +49,10 @@ pub(super) fn decide(
         return Err(Failure::moved());
     }
     let (work, changes, plans) = planned(state, prepared, asked)?;
-    let experiments = plans.iter().filter_map(|plan| one(&work, plan)).collect();
+    let experiments = plans
+        .iter()
+        .filter_map(|plan| reply_line(&work, plan))
+        .collect();
     let batch = order::first_run(&work, asked.pilot, &plans);
     let mut new = NewRuns {
         asked,
@@ -111,7 +114,7 @@ impl NewRuns<'_> {
         }
         for rule in rules.iter().filter_map(|id| self.work.rules.get(id)) {
             self.off
-                .look(rule.id, &rule.text, &rule.origin, &experiment);
+                .check(rule.id, &rule.text, &rule.origin, &experiment);
         }
         let asked = self.asked;
         let place = InStart {
@@ -141,7 +144,7 @@ impl NewRuns<'_> {
         experiment: &Experiment,
         id: RunId,
         place: &InStart,
-    ) -> Result<(Made, Option<String>, Vec<u8>), Failure> {
+    ) -> Result<(RunRecord, Option<String>, Vec<u8>), Failure> {
         let frozen = FolderToFreeze::of(&experiment.definition);
         let frozen = self.prepared.frozen.get(&frozen);
         let frozen = frozen.ok_or_else(Failure::moved)?;
@@ -159,7 +162,7 @@ impl NewRuns<'_> {
     }
 
     /// What the run waits for.
-    fn dispatch(&mut self, made: &Made, node: Option<String>, after: Option<u32>) -> Dispatch {
+    fn dispatch(&mut self, made: &RunRecord, node: Option<String>, after: Option<u32>) -> Dispatch {
         let needs_others = made.precedence.waits_for_others();
         // A run that waits for others takes its place in the line when they have ended.
         let is_turn_later = |at_most| needs_others || self.at_once >= at_most;
@@ -190,12 +193,12 @@ fn placed_run(
     id: RunId,
     frozen: &Frozen,
     now_ms: i64,
-) -> Result<(Made, Option<String>), Failure> {
+) -> Result<(RunRecord, Option<String>), Failure> {
     let mut placed = asked.places.of(experiment)?;
     placed.resume(asked, experiment);
     let node = placed.node.clone();
     let results_max_bytes = asked.places.results_max_bytes(experiment);
-    let made = Made {
+    let made = RunRecord {
         created: Some(asked.at.tick.clone()),
         priority: experiment.definition.priority,
         ..made(experiment, id, frozen, placed, now_ms, results_max_bytes)

@@ -2,7 +2,7 @@
 
 use nero_format::Definition;
 use nero_life::experiment::Experiment;
-use nero_life::run::{Made, RunDemands};
+use nero_life::run::{RunDemands, RunRecord};
 use nero_model::{RunId, RunToken, ids::hex};
 
 use super::RunPlace;
@@ -40,9 +40,9 @@ pub(super) fn made(
     placed: RunPlace,
     now_ms: i64,
     results_max_bytes: u64,
-) -> Made {
+) -> RunRecord {
     let definition = &experiment.definition;
-    Made {
+    RunRecord {
         token: RunToken::random(),
         id,
         node: placed.word,

@@ -10,7 +10,7 @@ use super::{FrozenSources, InStart, Man, Places, RequestedStart, RunPlace};
 use nero_home::failure::Failure;
 use nero_home::spec;
 use nero_life::experiment::Experiment;
-use nero_life::run::{Made, RunDemands};
+use nero_life::run::{RunDemands, RunRecord};
 
 impl Man {
     /// What the newest runs of these experiments were made of.
@@ -58,7 +58,7 @@ impl RunPlace {
 
 impl Places {
     /// The place of a run like an earlier one.
-    fn like(&self, before: &Made) -> Result<RunPlace, Failure> {
+    fn like(&self, before: &RunRecord) -> Result<RunPlace, Failure> {
         let word = match self.word.as_str() {
             "" => before.node.as_str(),
             word => word,
@@ -81,12 +81,12 @@ pub(super) fn run(
     id: RunId,
     place: &InStart,
     now_ms: i64,
-) -> Result<(Made, Option<String>, Vec<u8>), Failure> {
+) -> Result<(RunRecord, Option<String>, Vec<u8>), Failure> {
     let before = &experiment.newest().ok_or_else(Failure::moved)?.made;
     let spec = prepared.specs.get(&before.id).ok_or_else(Failure::moved)?;
     let mut placed = asked.places.like(before)?;
     placed.resume(asked, experiment);
-    let mut made = Made {
+    let mut made = RunRecord {
         token: RunToken::random(),
         id,
         node: placed.word,

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 
 use nero_expr::{Expr, Fact, ParseContext};
-use nero_life::now::Now;
+use nero_life::now::PresentTime;
 use nero_life::scope::Sight;
 use nero_life::state::State;
 use nero_wire::v1;
@@ -83,7 +83,7 @@ impl Window {
     pub(in crate::service) fn cut(
         &self,
         state: &State,
-        now: &Now,
+        now: &PresentTime,
         mut chosen: Vec<ChosenRun>,
     ) -> Vec<ChosenRun> {
         if let Some(sort) = &self.sort {
@@ -121,7 +121,7 @@ impl SortKey {
         &self,
         ranking: Option<&SortOrder<'_>>,
         state: &State,
-        now: &Now,
+        now: &PresentTime,
         chosen: &ChosenRun,
     ) -> Rank {
         let Some(experiment) = state.experiment(chosen.id) else {

@@ -52,7 +52,7 @@ pub(crate) fn read(fields: &mut Fields, key: &str, value: &Node) -> Option<Conta
             "image" => container.image = image(fields, &key, value)?,
             "runtime" => container.runtime = fields.choice(&key, value, RUNTIMES)?.to_owned(),
             "pull" => container.pull = fields.choice(&key, value, PULLS)?.to_owned(),
-            "network" => container.network = word(fields, &key, value)?,
+            "network" => container.network = read_word(fields, &key, value)?,
             "mounts" => container.mounts = each(fields, &key, value, mount)?,
             "options" => container.options = each(fields, &key, value, option)?,
             _ => fields.unknown(entry, "is no key of a container", KEYS, &[]),
@@ -95,7 +95,7 @@ fn image(fields: &mut Fields, key: &str, value: &Node) -> Option<String> {
     None
 }
 
-fn word(fields: &mut Fields, key: &str, value: &Node) -> Option<String> {
+fn read_word(fields: &mut Fields, key: &str, value: &Node) -> Option<String> {
     let text = fields.single(key, value)?;
     let fits = |c: char| c.is_ascii_alphanumeric() || "._-:".contains(c);
     if !text.is_empty() && text.chars().all(fits) && !text.starts_with('-') {

@@ -6,7 +6,7 @@ use nero_warden::{NodeWord, OptionError, Word};
 use nero_yaml::{Fields, Kind, Mark, Node};
 
 use super::container;
-use crate::definition::{OnNode, OnNodes, Scheduling};
+use crate::definition::{OnNode, OnNodes, SchedulerOptions};
 
 /// Largest `pack` and `at_once`: no array has more tasks, and no task more runs.
 const COUNT_MAX: u32 = 10_000;
@@ -19,7 +19,7 @@ pub fn node_word(
     word: NodeWord,
     full: &str,
     value: &Node,
-    defaults: &mut Scheduling,
+    defaults: &mut SchedulerOptions,
 ) {
     match word {
         NodeWord::Partition => defaults.partition = on_all(name(fields, full, value)),
@@ -41,7 +41,7 @@ pub fn node_word(
 }
 
 /// The value of a word of a node, as it is shown; `None`: it has none.
-pub fn shown_word(word: NodeWord, asks: &Scheduling) -> Option<String> {
+pub fn shown_word(word: NodeWord, asks: &SchedulerOptions) -> Option<String> {
     let text = |value: &OnNodes<String>| value.on("").cloned();
     let list = |value: &OnNodes<Vec<String>>| Some(format!("[{}]", value.on("")?.join(", ")));
     match word {

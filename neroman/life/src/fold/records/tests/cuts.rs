@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use crate::fold::records::tests::{Folder, segments, whole};
-use crate::fold::records::{Folded, Part};
+use crate::fold::records::{FoldResult, Part};
 
 proptest! {
     /// Segments in any order among each other, cut anywhere between records,
@@ -23,7 +23,7 @@ proptest! {
             let (from, to) = (from.index(cuts), to.index(cuts) + 1);
             if from < to {
                 let folded = folder.take(&segment.part(from, to));
-                prop_assert!(matches!(folded, Folded::Took | Folded::Nothing | Folded::Gap));
+                prop_assert!(matches!(folded, FoldResult::Took | FoldResult::Nothing | FoldResult::Gap));
             }
         }
         // Whatever is missing comes in the end, and all of it once more.

@@ -6,7 +6,7 @@ use nero_model::{EndReason, Phase, RunToken};
 
 use crate::fold::outcome::judge;
 use crate::fold::records::tests::{Builder, Folder, metrics, segments, whole};
-use crate::fold::records::{Folded, Journal, Taken};
+use crate::fold::records::{FoldOutput, FoldResult, Journal};
 use crate::fold::run::Dispatch;
 
 #[test]
@@ -95,9 +95,9 @@ fn parts_that_do_not_fit_are_told_apart() {
     let segments = segments(0);
     let mut folder = Folder::default();
     let shim = &segments[0];
-    assert_eq!(folder.take(&shim.part(1, 2)), Folded::Gap);
-    assert_eq!(folder.take(&shim.part(0, 2)), Folded::Took);
-    assert_eq!(folder.take(&shim.part(0, 2)), Folded::Nothing);
+    assert_eq!(folder.take(&shim.part(1, 2)), FoldResult::Gap);
+    assert_eq!(folder.take(&shim.part(0, 2)), FoldResult::Took);
+    assert_eq!(folder.take(&shim.part(0, 2)), FoldResult::Nothing);
     // The same name with other content.
     let other = Builder::new(Writer::Shim, 1, 1, 100)
         .with(
@@ -109,14 +109,14 @@ fn parts_that_do_not_fit_are_told_apart() {
         )
         .with(RecordKind::JobStarted, &v1::JobStarted::default())
         .with(RecordKind::JobStarted, &v1::JobStarted::default());
-    assert_eq!(folder.take(&other.part(0, 4)), Folded::Mismatch);
+    assert_eq!(folder.take(&other.part(0, 4)), FoldResult::Mismatch);
     // A part of another run, or of no segment at all.
     let mut strange = shim.part(0, 2);
     strange.token = RunToken::from_bytes([8; 16]);
-    assert_eq!(folder.take(&strange), Folded::Refused);
+    assert_eq!(folder.take(&strange), FoldResult::Refused);
     let mut garbage = shim.part(0, 2);
     garbage.data = b"garbage";
-    assert_eq!(folder.take(&garbage), Folded::Refused);
+    assert_eq!(folder.take(&garbage), FoldResult::Refused);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn the_series_may_lag_behind_the_facts_and_catch_up() {
     let (facts, points) = (folder.journal.clone(), folder.points());
     // The database of series was lost: all parts come again.
     folder.series.clear();
-    folder.taken = Taken::default();
+    folder.taken = FoldOutput::default();
     for segment in &segments {
         folder.take(&segment.part(0, segment.cuts.len()));
     }

@@ -14,10 +14,8 @@ pub fn report_panics() {
             .copied()
             .or_else(|| panic.payload().downcast_ref::<String>().map(String::as_str))
             .unwrap_or("something went wrong");
-        let place = panic
-            .location()
-            .map(ToString::to_string)
-            .unwrap_or_default();
+        let place = panic.location().map(ToString::to_string);
+        let place = place.unwrap_or_default();
         let verb = std::env::args().nth(1).unwrap_or_default();
         // A panic while standard error is closed cannot be reported.
         let _ = write!(

@@ -78,10 +78,8 @@ fn is_without_selector(error: &clap::Error) -> bool {
 /// The command whose help lists these words.
 fn help_of(step: &Step) -> String {
     let line = line::command();
-    let of_verb = line
-        .find_subcommand(step.verb)
-        .zip(step.words.first())
-        .and_then(|(verb, word)| verb.find_subcommand(word));
+    let of_verb = line.find_subcommand(step.verb).zip(step.words.first());
+    let of_verb = of_verb.and_then(|(verb, word)| verb.find_subcommand(word));
     match of_verb {
         Some(word) => format!("neroman {} {} --help", step.verb, word.get_name()),
         None => format!("neroman help {}", step.verb),
@@ -91,11 +89,8 @@ fn help_of(step: &Step) -> String {
 /// The words that may follow a verb that has verbs of its own, as `list|add|rm`.
 fn words_after(verb: &str) -> Option<String> {
     let line = line::command();
-    let words: Vec<&str> = line
-        .find_subcommand(verb)?
-        .get_subcommands()
-        .filter(|word| !word.is_hide_set())
-        .map(clap::Command::get_name)
-        .collect();
+    let words = line.find_subcommand(verb)?.get_subcommands();
+    let words = words.filter(|word| !word.is_hide_set());
+    let words: Vec<&str> = words.map(clap::Command::get_name).collect();
     (!words.is_empty()).then(|| words.join("|"))
 }

@@ -33,10 +33,8 @@ pub enum Read {
 /// # Errors
 /// Words that the verb does not take.
 pub fn read(step: &Step) -> Result<Read, Fault> {
-    let words = ["neroman", step.verb]
-        .into_iter()
-        .map(str::to_owned)
-        .chain(step.words.iter().cloned());
+    let words = ["neroman", step.verb].into_iter().map(str::to_owned);
+    let words = words.chain(step.words.iter().cloned());
     let typed = line_of(step.verb).try_get_matches_from(words);
     match typed.and_then(|matches| typed_of(&matches)) {
         Ok(typed) => Ok(Read::Do(Box::new(typed))),

@@ -1,10 +1,13 @@
 //! The order in which the daemon starts and stops.
 
 use std::fs::{File, OpenOptions};
+use std::future::poll_fn;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use nero_model::{Holder, Home, paths};
@@ -26,6 +29,7 @@ use nero_home::clock::Clock;
 use nero_home::keep::{Keep, LoadError};
 use nero_home::ledger::{Ledger, LedgerThread, Listener};
 use nero_home::upkeep;
+use nero_life::state::State;
 use nero_link::config_file::{ConfigFile, STAMP_AGE_MAX};
 use nero_link::node::{Inboxes, Nodes, Settings, Setup};
 use nero_link::outside::{Agents, Freezer, NodeAccess};
@@ -119,42 +123,26 @@ fn lock(path: &Path) -> Result<Option<File>, DaemonError> {
 /// The running parts, and how they are told to stop.
 struct RunningDaemon {
     man: Man,
-    ledger: Ledger,
     thread: LedgerThread,
     nodes: JoinHandle<()>,
-    upkeep: JoinHandle<()>,
-    cells: JoinHandle<()>,
-    mail: JoinHandle<()>,
-    processing: JoinHandle<()>,
-    cohorts: JoinHandle<()>,
-    keeping: JoinHandle<()>,
-    acts: JoinHandle<()>,
+    parts: Vec<BackgroundTask>,
     /// Set to true when the daemon is leaving.
     leave: watch::Sender<bool>,
 }
 
+/// A task that may be ended at any time, with its name.
+type BackgroundTask = (&'static str, JoinHandle<()>);
+
 async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
     let mut signals = Signals::new().map_err(DaemonError::Runtime)?;
-    let RunningDaemon {
-        man,
-        ledger,
-        thread,
-        mut nodes,
-        mut upkeep,
-        mut cells,
-        mut mail,
-        mut processing,
-        mut cohorts,
-        mut keeping,
-        mut acts,
-        leave,
-    } = start(home)?;
+    let mut running = start(home)?;
     let (incoming, mut door) = Door::open(home, lock)?;
-    let asked = Arc::clone(&man.stop);
+    let man = running.man;
+    let (asked, ledger) = (Arc::clone(&man.stop), man.ledger.clone());
     let service = ManServer::new(man)
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(ANSWER_BYTES_MAX);
-    let mut leaving = leave.subscribe();
+    let mut leaving = running.leave.subscribe();
     let server = Server::builder()
         .concurrency_limit_per_connection(CALLS_MAX)
         .http2_keepalive_interval(Some(Duration::from_secs(60)))
@@ -176,14 +164,8 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
                 SignalRequest::LookForSocket => door.open_again(),
             },
             () = asked.notified() => break None,
-            _ = &mut nodes => break Some("node drivers"),
-            _ = &mut upkeep => break Some("upkeep"),
-            _ = &mut cells => break Some("results in tables"),
-            _ = &mut mail => break Some("mail"),
-            _ = &mut processing => break Some("processors of outputs"),
-            _ = &mut cohorts => break Some("cohorts"),
-            _ = &mut keeping => break Some("folders that are not kept"),
-            _ = &mut acts => break Some("commands of rules and steps"),
+            _ = &mut running.nodes => break Some("node drivers"),
+            part = first_end(&mut running.parts) => break Some(part),
             _ = &mut server => break Some("server"),
             () = &mut ledger_gone => break Some("ledger"),
         }
@@ -192,32 +174,22 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
     // A second signal stops the daemon at once: accepted requests are in the
     // database.
     let orderly = async {
-        leave.send_replace(true);
-        upkeep.abort();
-        // A write that began comes to its end in its own process.
-        cells.abort();
-        // What is being sent is sent once more by the next daemon.
-        mail.abort();
-        // What was being made is made by the next daemon.
-        processing.abort();
-        // The next daemon folds them anew.
-        cohorts.abort();
-        // A node removes what it was asked for, or is asked again.
-        keeping.abort();
-        // Their supervisors go on, and the next daemon waits for them.
-        acts.abort();
+        running.leave.send_replace(true);
+        for (_, task) in &running.parts {
+            task.abort();
+        }
         if failed != Some("server") {
             let _ = tokio::time::timeout(STOP_PATIENCE, &mut server).await;
         }
         if failed != Some("node drivers") {
-            let _ = tokio::time::timeout(STOP_PATIENCE, &mut nodes).await;
+            let _ = tokio::time::timeout(STOP_PATIENCE, &mut running.nodes).await;
         }
         ledger.stop().await;
     };
     tokio::select! {
         () = orderly => {
             // The last commit; it is short, and no other work is left.
-            if thread.join().is_err() {
+            if running.thread.join().is_err() {
                 tracing::error!("the ledger panicked");
             }
         }
@@ -231,53 +203,31 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
     }
 }
 
-fn start(home: &Home) -> Result<RunningDaemon, DaemonError> {
-    // A database of this daemon would end a restore that can still be begun again.
-    if home.restoring().exists() && !home.state_db().exists() {
-        return Err(DaemonError::HalfRestored {
-            path: home.data.clone(),
+/// Waits until one of the parts ends; its name.
+async fn first_end(parts: &mut [BackgroundTask]) -> &'static str {
+    poll_fn(|context| {
+        let mut parts = parts.iter_mut();
+        let ended = parts.find_map(|(name, task)| {
+            let is_ended = Pin::new(task).poll(context).is_ready();
+            is_ended.then_some(*name)
         });
-    }
+        ended.map_or(Poll::Pending, Poll::Ready)
+    })
+    .await
+}
+
+fn start(home: &Home) -> Result<Running, DaemonError> {
     let clock = Clock::system();
-    let (mut keep, state) =
-        Keep::open(home, clock.now_ms()).map_err(|source: LoadError| DaemonError::Stored {
-            path: home.data.clone(),
-            hint: source.hint(),
-            source: Box::new(source),
-        })?;
-    let state = nero_home::restore::begin(home, &mut keep, state)
-        .map_err(io_error("take", &home.restored()))?;
-    let deployment = keep.deployment();
-    let check_owed = keep.check_owed();
-    let tenure = keep.tenure();
+    let (keep, state) = open_databases(home, clock)?;
+    let (deployment, tenure, check_owed) = (keep.deployment(), keep.tenure(), keep.check_owed());
     let inboxes = Arc::new(Inboxes::default());
-    let listener: Listener = {
-        let inboxes = Arc::clone(&inboxes);
-        Arc::new(move |state, rings| {
-            inboxes.ring(state, rings);
-        })
-    };
+    let rung = Arc::clone(&inboxes);
+    let listener: Listener = Arc::new(move |state, rings| rung.ring(state, rings));
     let config = Arc::new(ConfigFile::new(home.config.clone(), STAMP_AGE_MAX));
-    let (ledger, thread) = Ledger::start(
-        keep,
-        state,
-        clock,
-        listener,
-        mail::watching(Arc::clone(&config)),
-    )
-    .map_err(DaemonError::Runtime)?;
+    let wanted = mail::watching(Arc::clone(&config));
+    let (ledger, thread) =
+        Ledger::start(keep, state, clock, listener, wanted).map_err(DaemonError::Runtime)?;
     let (leave, stop) = watch::channel(false);
-    let settings = Settings {
-        name: String::new(),
-        remote: false,
-        turns: Arc::default(),
-        asks: tokio::sync::watch::channel(nero_format::SchedulerOptions::default()).1,
-        away: NODE_AWAY,
-        store: home.store(),
-        results: nero_link::results::Places::of(home),
-        idle: NODE_IDLE,
-        clock,
-    };
     // A folder that cannot be used is reported when a node is to be reached.
     let usable = |folder: &PathBuf| paths::make_socket_folder(folder).is_ok();
     let sockets = home.socket_folders().into_iter().find(usable);
@@ -286,7 +236,7 @@ fn start(home: &Home) -> Result<RunningDaemon, DaemonError> {
     let (nodes, driving) = Nodes::new(Setup {
         config,
         contacts: home.contacts(),
-        settings,
+        settings: node_settings(home, clock),
         ledger: ledger.clone(),
         inboxes,
         ways: Arc::new(NodeAccess {
@@ -304,16 +254,10 @@ fn start(home: &Home) -> Result<RunningDaemon, DaemonError> {
         tracing::warn!(%error, "tables are not read, workbooks and pictures not made");
     }
     processing::remove_calls(home);
-    let modules = Modules {
-        ledger: ledger.clone(),
-        home: home.clone(),
-        turn: Arc::default(),
-    };
     let man = Man {
         walks: WalkRest::default(),
         curves: CurveCache::default(),
         rows: Arc::default(),
-        ledger: ledger.clone(),
         nodes,
         agents,
         books: Books::default(),
@@ -322,53 +266,103 @@ fn start(home: &Home) -> Result<RunningDaemon, DaemonError> {
         started_ms: clock.now_ms(),
         clock,
         freezer: Freezer::new(home),
-        modules: modules.clone(),
+        modules: Modules {
+            ledger: ledger.clone(),
+            home: home.clone(),
+            turn: Arc::default(),
+        },
+        ledger,
         stop: Arc::new(Notify::new()),
         leaving: stop,
     };
-    let desk = Desk {
+    #[expect(clippy::disallowed_methods, reason = "`Running` is awaited")]
+    let nodes = tokio::spawn(driving.run());
+    Ok(Running {
+        parts: start_parts(&man, check_owed),
+        man,
+        thread,
+        nodes,
+        leave,
+    })
+}
+
+/// Opens the databases, and takes over what a restore left.
+fn open_databases(home: &Home, clock: Clock) -> Result<(Keep, State), DaemonError> {
+    // A database of this daemon would end a restore that can still be begun again.
+    if home.restoring().exists() && !home.state_db().exists() {
+        return Err(DaemonError::HalfRestored {
+            path: home.data.clone(),
+        });
+    }
+    let (mut keep, state) =
+        Keep::open(home, clock.now_ms()).map_err(|source: LoadError| DaemonError::Stored {
+            path: home.data.clone(),
+            hint: source.hint(),
+            source: Box::new(source),
+        })?;
+    let state = nero_home::restore::begin(home, &mut keep, state)
+        .map_err(io_error("take", &home.restored()))?;
+    Ok((keep, state))
+}
+
+/// What the drivers of all nodes have in common.
+fn node_settings(home: &Home, clock: Clock) -> Settings {
+    Settings {
+        name: String::new(),
+        remote: false,
+        turns: Arc::default(),
+        asks: watch::channel(nero_format::Scheduling::default()).1,
+        away: NODE_AWAY,
+        store: home.store(),
+        results: nero_link::results::Places::of(home),
+        idle: NODE_IDLE,
+        clock,
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "`Running` is awaited")]
+fn start_parts(man: &Man, check_owed: bool) -> Vec<BackgroundTask> {
+    let (home, ledger, clock) = (&man.home, &man.ledger, man.clock);
+    let cells = cells::run(Desk {
         home: home.clone(),
         ledger: ledger.clone(),
         nodes: man.nodes.clone(),
         clock,
         books: man.books.clone(),
-    };
-    let cells = cells::run(desk);
+    });
     let mail = mail::run(MailDesk {
         home: home.clone(),
         ledger: ledger.clone(),
         nodes: man.nodes.clone(),
         clock,
-        deployment,
+        deployment: man.deployment,
     });
-    let cohorts = crate::cohorts::run(ledger.clone(), home.clone(), clock);
-    let acts = crate::acts::run(man.clone());
     let upkeep = upkeep::run(home.clone(), clock, ledger.clone(), check_owed);
-    #[expect(clippy::disallowed_methods, reason = "`Running` is awaited")]
-    let (nodes, upkeep, cells, mail, processing, cohorts, keeping, acts) = (
-        tokio::spawn(driving.run()),
-        tokio::spawn(upkeep),
-        tokio::spawn(cells),
-        tokio::spawn(mail),
-        tokio::spawn(processing::run(modules)),
-        tokio::spawn(cohorts),
-        tokio::spawn(man.clone().remove_not_kept()),
-        tokio::spawn(acts),
-    );
-    Ok(RunningDaemon {
-        man,
-        ledger,
-        thread,
-        nodes,
-        upkeep,
-        cells,
-        mail,
-        processing,
-        cohorts,
-        keeping,
-        acts,
-        leave,
-    })
+    let cohorts = crate::cohorts::run(ledger.clone(), home.clone(), clock);
+    vec![
+        ("upkeep", tokio::spawn(upkeep)),
+        // A write that began comes to its end in its own process.
+        ("results in tables", tokio::spawn(cells)),
+        // What is being sent is sent once more by the next daemon.
+        ("mail", tokio::spawn(mail)),
+        // What was being made is made by the next daemon.
+        (
+            "processors of outputs",
+            tokio::spawn(processing::run(man.modules.clone())),
+        ),
+        // The next daemon folds them anew.
+        ("cohorts", tokio::spawn(cohorts)),
+        // A node removes what it was asked for, or is asked again.
+        (
+            "folders that are not kept",
+            tokio::spawn(man.clone().remove_not_kept()),
+        ),
+        // Their supervisors go on, and the next daemon waits for them.
+        (
+            "commands of rules and steps",
+            tokio::spawn(crate::acts::run(man.clone())),
+        ),
+    ]
 }
 
 /// The signals that the daemon handles.

@@ -41,14 +41,53 @@ fn effective(
     edit: &Edit,
 ) -> Result<Effective, EditMistake> {
     let base = reader.definitions[of].clone();
+    let (standing, mut dropped) = standing(edit, scope, &base)?;
+    let named = |definition: Definition| match &edit.name {
+        None => definition,
+        Some(name) => Definition {
+            name: name.clone(),
+            number: None,
+            ..definition
+        },
+    };
+    let (definition, overrides) = if standing.is_empty() {
+        (base, standing)
+    } else {
+        match built(reader, scope, block, mark, &base, &standing) {
+            Ok(definition) => (definition, standing),
+            Err(mistake) if edit.overrides.iter().any(|one| one.over.is_none()) => {
+                return Err(mistake);
+            }
+            // The file changed around it.
+            Err(mistake) => {
+                let keys: Vec<&str> = standing.iter().map(|one| one.key.as_str()).collect();
+                let keys = keys.join(", ");
+                dropped.push(format!("overrides of {keys} dropped: {}", mistake.message));
+                (base, Vec::new())
+            }
+        }
+    };
+    Ok(Effective {
+        definition: named(definition),
+        overrides,
+        dropped,
+    })
+}
+
+/// The overrides of values that the source still has, and what became of the others.
+fn standing(
+    edit: &Edit,
+    scope: &Scope,
+    base: &Definition,
+) -> Result<(Vec<Override>, Vec<String>), EditMistake> {
     let mut dropped = Vec::new();
     let mut standing: Vec<Override> = Vec::new();
     for one in &edit.overrides {
         let one = match one.over {
-            None => known(one, scope, &base)?,
+            None => known(one, scope, base)?,
             Some(_) => one.clone(),
         };
-        match source_value(&one, scope, &base) {
+        match source_value(&one, scope, base) {
             None => dropped.push(format!(
                 "override {}={} dropped: its source has no such parameter any more",
                 one.key, one.text
@@ -69,43 +108,7 @@ fn effective(
             }),
         }
     }
-    let named = |definition: Definition| match &edit.name {
-        None => definition,
-        Some(name) => Definition {
-            name: name.clone(),
-            number: None,
-            ..definition
-        },
-    };
-    if standing.is_empty() {
-        return Ok(Effective {
-            definition: named(base),
-            overrides: standing,
-            dropped,
-        });
-    }
-    match built(reader, scope, block, mark, &base, &standing) {
-        Ok(definition) => Ok(Effective {
-            definition: named(definition),
-            overrides: standing,
-            dropped,
-        }),
-        Err(mistake) if edit.overrides.iter().any(|one| one.over.is_none()) => Err(mistake),
-        // The file changed around it.
-        Err(mistake) => {
-            let keys: Vec<String> = standing.iter().map(|one| one.key.clone()).collect();
-            dropped.push(format!(
-                "overrides of {} dropped: {}",
-                keys.join(", "),
-                mistake.message
-            ));
-            Ok(Effective {
-                definition: named(base),
-                overrides: Vec::new(),
-                dropped,
-            })
-        }
-    }
+    Ok((standing, dropped))
 }
 
 /// A value as a person reads it.
@@ -134,41 +137,9 @@ fn known(one: &Override, scope: &Scope, base: &Definition) -> Result<Override, E
     };
     let field = fields::field(head);
     let (Some(field), false) = (field, below == Some("")) else {
-        let mut words: Vec<&str> = base.params.iter().map(|param| &*param.name).collect();
-        for word in fields::words().chain(RESOURCES.iter().copied()) {
-            words.push(word);
-        }
-        let hint = match suggest(&one.key, words) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => match base.params.as_slice() {
-                [] => "it has no parameters; a field is `node` or `resources.memory`".to_owned(),
-                params => {
-                    let names = params.iter().take(12).map(|param| param.name.as_str());
-                    format!(
-                        "its parameters are {}",
-                        names.collect::<Vec<_>>().join(", ")
-                    )
-                }
-            },
-        };
-        let message = format!("{} is no parameter or field", quoted(&one.key));
-        return Err(EditMistake::new(message, hint));
+        return Err(unknown_key(one, base));
     };
-    let refused = match field {
-        Field::Parameters => Some("name the parameter itself: `lr=0.1`"),
-        Field::Zip | Field::Exclude | Field::Repeat => {
-            Some("it makes several experiments; change it in the source")
-        }
-        Field::Parent => Some("it stands at the top of a file; change it there"),
-        Field::Collection => Some("names are unique in it; change it in the source"),
-        Field::DependsOn | Field::Stages | Field::Stage | Field::Place => {
-            Some("it stands between experiments of a source; change it there")
-        }
-        Field::Probes => Some("change it in the source"),
-        Field::Later(_) => Some("it is not built yet"),
-        _ => None,
-    };
-    if let Some(hint) = refused {
+    if let Some(hint) = refusal(field) {
         let message = format!("{} cannot be set for one experiment", quoted(head));
         return Err(EditMistake::new(message, hint));
     }
@@ -188,6 +159,47 @@ fn known(one: &Override, scope: &Scope, base: &Definition) -> Result<Override, E
         is_field: true,
         ..one.clone()
     })
+}
+
+/// A key that is no parameter and no field.
+fn unknown_key(one: &Override, base: &Definition) -> EditMistake {
+    let mut words: Vec<&str> = base.params.iter().map(|param| &*param.name).collect();
+    for word in fields::words().chain(RESOURCES.iter().copied()) {
+        words.push(word);
+    }
+    let hint = match suggest(&one.key, words) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => match base.params.as_slice() {
+            [] => "it has no parameters; a field is `node` or `resources.memory`".to_owned(),
+            params => {
+                let names = params.iter().take(12).map(|param| param.name.as_str());
+                format!(
+                    "its parameters are {}",
+                    names.collect::<Vec<_>>().join(", ")
+                )
+            }
+        },
+    };
+    let message = format!("{} is no parameter or field", quoted(&one.key));
+    EditMistake::new(message, hint)
+}
+
+/// Why a field cannot be set for one experiment.
+fn refusal(field: Field) -> Option<&'static str> {
+    match field {
+        Field::Parameters => Some("name the parameter itself: `lr=0.1`"),
+        Field::Zip | Field::Exclude | Field::Repeat => {
+            Some("it makes several experiments; change it in the source")
+        }
+        Field::Parent => Some("it stands at the top of a file; change it there"),
+        Field::Collection => Some("names are unique in it; change it in the source"),
+        Field::DependsOn | Field::Stages | Field::Stage | Field::Place => {
+            Some("it stands between experiments of a source; change it there")
+        }
+        Field::Probes => Some("change it in the source"),
+        Field::Later(_) => Some("it is not built yet"),
+        _ => None,
+    }
 }
 
 /// The value of the source; `None` for a parameter that it has not any more.
@@ -220,9 +232,8 @@ fn named(all: &[block::NamedEntry], below: Option<&str>) -> Option<String> {
     match below {
         Some(name) => all.iter().find(|named| named.name == name).map(text),
         None => {
-            let each = all
-                .iter()
-                .map(|named| format!("{}: {}", named.name, text(named)));
+            let each = all.iter();
+            let each = each.map(|named| format!("{}: {}", named.name, text(named)));
             Some(each.collect::<Vec<_>>().join(", "))
         }
     }
@@ -264,9 +275,8 @@ fn built(
         .axes
         .iter()
         .map(|axis| {
-            let own = overrides
-                .iter()
-                .find(|one| !one.is_field && one.key == axis.name);
+            let mut own = overrides.iter();
+            let own = own.find(|one| !one.is_field && one.key == axis.name);
             let given = base.params.iter().find(|param| param.name == axis.name);
             match (own, given) {
                 (Some(own), _) => tree::typed_param(&axis.name, &own.text),
@@ -320,7 +330,7 @@ fn entries(scope: &Scope, mark: Mark, overrides: &[Override]) -> Result<Vec<Entr
         })?;
         let Some(below) = below else {
             whole.retain(|entry| entry.key != head);
-            whole.push(entry(head, mark, node));
+            whole.push(Entry::made(head, mark, node));
             continue;
         };
         let mut parts = match whole.iter().find(|entry| entry.key == head) {
@@ -334,13 +344,9 @@ fn entries(scope: &Scope, mark: Mark, overrides: &[Override]) -> Result<Vec<Entr
             },
         };
         parts.retain(|part| part.key != below);
-        parts.push(entry(below, mark, node));
+        parts.push(Entry::made(below, mark, node));
         whole.retain(|entry| entry.key != head);
-        whole.push(entry(
-            head,
-            mark,
-            Rc::new(Node::made(Kind::Map(parts), mark)),
-        ));
+        whole.push(Entry::made(head, mark, Node::made(Kind::Map(parts), mark)));
     }
     Ok(whole)
 }
@@ -349,15 +355,6 @@ fn map_of(node: &Node) -> Vec<Entry> {
     match &node.kind {
         Kind::Map(entries) => entries.clone(),
         Kind::Scalar { .. } | Kind::List(_) => Vec::new(),
-    }
-}
-
-fn entry(key: &str, mark: Mark, value: Rc<Node>) -> Entry {
-    Entry {
-        key: key.to_owned(),
-        key_mark: mark,
-        key_bytes: (0, 0),
-        value,
     }
 }
 

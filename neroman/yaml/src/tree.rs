@@ -70,6 +70,18 @@ pub struct Entry {
     pub value: Rc<Node>,
 }
 
+impl Entry {
+    /// A key that stands in no text of its own, made for this place.
+    pub fn made(key: &str, mark: Mark, value: impl Into<Rc<Node>>) -> Self {
+        Self {
+            key: key.to_owned(),
+            key_mark: mark,
+            key_bytes: (0, 0),
+            value: value.into(),
+        }
+    }
+}
+
 impl Node {
     /// A value that stands in no text of its own, made for this place.
     pub fn made(kind: Kind, mark: Mark) -> Self {

@@ -111,10 +111,8 @@ async fn several(
     views: &[ExperimentView],
 ) -> Result<u8, Stop> {
     let what = &asked.what;
-    let ran: Vec<(String, &ExperimentView)> = views
-        .iter()
-        .filter_map(|view| Some((run_of(view)?, view)))
-        .collect();
+    let ran = views.iter().filter_map(|view| Some((run_of(view)?, view)));
+    let ran: Vec<(String, &ExperimentView)> = ran.collect();
     if ran.is_empty() {
         let picked = text::plural(views.len(), "experiment");
         let fault = Fault::failed(format!("`{what}` has no run: it picks {picked}"));
@@ -298,10 +296,8 @@ async fn print_run(
             match next {
                 Next::Message(chunk) => {
                     if !chunk.notice.is_empty() {
-                        let notice = chunk
-                            .notice
-                            .strip_prefix(printer.name())
-                            .map(str::trim_start);
+                        let notice = chunk.notice.strip_prefix(printer.name());
+                        let notice = notice.map(str::trim_start);
                         out.note(&format!("note: {of}{}", notice.unwrap_or(&chunk.notice)));
                     }
                     if let (Some(notice), Some(told)) = (chunk.node, &notices)

@@ -47,10 +47,8 @@ pub async fn run(session: &mut Session, args: &Curves) -> Result<u8, Stop> {
         names: args.names.clone(),
         ..MetricsRequest::default()
     };
-    let reply = session
-        .read(asked, ManClient::metrics)
-        .await
-        .map_err(|fault| with_order(fault, args))?;
+    let reply = session.read(asked, ManClient::metrics).await;
+    let reply = reply.map_err(|fault| with_order(fault, args))?;
     let asked = ListRequest {
         selection: picked.clone(),
         ..ListRequest::default()
@@ -122,10 +120,8 @@ async fn by_modules(session: &mut Session, args: &Curves) -> Result<Option<u8>, 
     if !client.makes_plots() {
         return Ok(None);
     }
-    let reply = client
-        .call(CHANGE_DEADLINE, asked, ManClient::plots)
-        .await
-        .map_err(|fault| with_order(fault, args))?;
+    let reply = client.call(CHANGE_DEADLINE, asked, ManClient::plots).await;
+    let reply = reply.map_err(|fault| with_order(fault, args))?;
     session.out.notes(&reply.problems);
     for file in &reply.files {
         session.out.note(&format!("wrote {}", Safe::line(file)));

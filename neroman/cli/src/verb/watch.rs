@@ -214,10 +214,8 @@ fn frame(
         experiments::as_table(screen, views, batches, shown.columns.clone())
     } else if shown.is_table {
         let first = &views[..views.len().min(left)];
-        let columns = shown
-            .columns
-            .clone()
-            .unwrap_or_else(|| columns::telling(first));
+        let columns = shown.columns.clone();
+        let columns = columns.unwrap_or_else(|| columns::telling(first));
         let more = totals.experiments.saturating_sub(first.len() as u64);
         let table = experiments::print(screen, &columns, first);
         let (outlooks, counts) = (

@@ -14,8 +14,10 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use nero_agents::nerokid;
+use nero_format::Definition;
 use nero_life::acts::{self, CommandOf, LocalCommand};
 use nero_life::journal::CommandEnd;
+use nero_life::run::Run;
 use nero_life::state::State;
 use nero_model::paths::{self, act};
 use nero_model::{Home, RunId};
@@ -126,10 +128,8 @@ fn excludes(at_work: &LocalCommand, command: &LocalCommand) -> bool {
 /// Removes the folders of commands whose ends are recorded or not wanted any more: an earlier
 /// daemon died before that.
 async fn sweep(home: &Home, state: &State) {
-    let wanted = state
-        .unacted
-        .iter()
-        .flat_map(|id| acts::commands(state, *id));
+    let wanted = state.unacted.iter();
+    let wanted = wanted.flat_map(|id| acts::commands(state, *id));
     let wanted: BTreeSet<PathBuf> = wanted.map(|one| folder(home, state, &one)).collect();
     let Ok(entries) = fs::read_dir(home.acts()) else {
         return;
@@ -159,6 +159,23 @@ async fn end_left(folder: &Path) {
     }
 }
 
+/// What a command sees of its run.
+fn variables(run: &Run, definition: &Definition) -> Vec<(String, String)> {
+    let id = run.made.id;
+    let variables = [
+        ("NERO_RUN", id.to_string()),
+        ("NERO_ID", id.experiment.to_string()),
+        ("NERO_NAME", definition.name.clone()),
+        ("NERO_COLLECTION", definition.collection().to_owned()),
+        ("NERO_NODE", run.node_word().to_owned()),
+        ("NERO_STATE", run.word().word().to_owned()),
+        ("NERO_RESULTS", run.results().folder().to_owned()),
+    ];
+    variables
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+}
+
 /// Has the command run, unless it was begun by an earlier daemon; returns its end, as its
 /// supervisor leaves it.
 async fn carry_out(
@@ -170,29 +187,16 @@ async fn carry_out(
     // A response is of an end that the node knows, and its folder there decides.
     let is_here = !matches!(command.of, CommandOf::Response { .. });
     if is_here && is_of_before(&man.home, command)? {
-        let why = "it was asked for before this home was restored";
-        return Err(io::Error::other(why));
+        return Err(io::Error::other(
+            "it was asked for before this home was restored",
+        ));
     }
     let found = state.experiment(command.run.experiment);
     let Some((experiment, run)) = found.zip(state.run(command.run)) else {
         return Err(io::Error::other("the experiment was removed"));
     };
     let definition = &experiment.definition;
-    let mut env = vec![
-        ("NERO_RUN".to_owned(), command.run.to_string()),
-        ("NERO_ID".to_owned(), command.run.experiment.to_string()),
-        ("NERO_NAME".to_owned(), definition.name.clone()),
-        (
-            "NERO_COLLECTION".to_owned(),
-            definition.collection().to_owned(),
-        ),
-        ("NERO_NODE".to_owned(), run.node_word().to_owned()),
-        (
-            "NERO_STATE".to_owned(),
-            run.state_word().as_str().to_owned(),
-        ),
-        ("NERO_RESULTS".to_owned(), run.results().folder().to_owned()),
-    ];
+    let mut env = variables(run, definition);
     let (limit_s, line) = match &command.of {
         CommandOf::Rule {
             command,
@@ -224,22 +228,28 @@ async fn carry_out(
     let folder = folder(&man.home, state, command);
     paths::make_private(&folder)?;
     let program = nerokid().map_err(io::Error::other)?;
+    let mut supervisor = Command::new(program);
+    supervisor
+        .arg("act")
+        .arg(&folder)
+        .arg(limit_s.to_string())
+        .arg(&*definition.folder)
+        .arg(&line)
+        .envs(env);
+    supervise(supervisor, &folder, is_step(command)).await
+}
+
+/// Waits for the supervisor of a command, and for another one if the first left no end.
+async fn supervise(mut supervisor: Command, folder: &Path, is_step: bool) -> io::Result<Vec<u8>> {
+    supervisor
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let mut is_second = false;
     loop {
-        let mut supervisor = Command::new(&program);
-        supervisor
-            .arg("act")
-            .arg(&folder)
-            .arg(limit_s.to_string())
-            .arg(&*definition.folder)
-            .arg(&line)
-            .envs(env.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
         supervisor.spawn()?.wait().await?;
         match fs::read(folder.join(act::END)) {
-            Err(_) if is_step(command) && !folder.try_exists().unwrap_or(true) => {
+            Err(_) if is_step && !folder.try_exists().unwrap_or(true) => {
                 return Ok(b"ended: its run is over\n".to_vec());
             }
             // The next one finds out whether the command was begun.

@@ -198,11 +198,8 @@ impl Book {
         let is_same_file = there.is_some() && there == self.seen;
         let is_news =
             |(id, row): &(&ExperimentId, &ShownRow)| self.brought.get(id) != Some(&row.values);
-        let asked: Vec<ExperimentId> = rows
-            .iter()
-            .filter(|one| !is_same_file || is_news(one))
-            .map(|(id, _)| *id)
-            .collect();
+        let asked = rows.iter().filter(|one| !is_same_file || is_news(one));
+        let asked: Vec<ExperimentId> = asked.map(|(id, _)| *id).collect();
         if asked.is_empty() && is_same_file && unnumbered == self.unnumbered {
             return (false, Rest::News);
         }
@@ -468,10 +465,8 @@ impl Book {
         everyone: &[ExperimentId],
         headings: &BTreeSet<usize>,
     ) -> Result<BTreeMap<usize, WrittenColumn>, Failure> {
-        let mut cells: BTreeMap<usize, Vec<WrittenCell>> = headings
-            .iter()
-            .map(|heading| (*heading, Vec::new()))
-            .collect();
+        let cells = headings.iter().map(|heading| (*heading, Vec::new()));
+        let mut cells: BTreeMap<usize, Vec<WrittenCell>> = cells.collect();
         for some in everyone.chunks(LOOKED_UP_TOGETHER) {
             for record in desk.ledger.cells(some.to_vec(), false).await? {
                 let column = self.column(&record.heading);

@@ -24,10 +24,8 @@ pub(crate) fn is_live(path: &Path) -> bool {
 fn is_ours(path: &Path) -> bool {
     let mut begin = Vec::new();
     let read = File::open(path).and_then(|file| file.take(64 << 10).read_to_end(&mut begin));
-    let first = begin
-        .split(|byte| *byte == b'\n')
-        .next()
-        .unwrap_or_default();
+    let first = begin.split(|byte| *byte == b'\n').next();
+    let first = first.unwrap_or_default();
     let first = String::from_utf8_lossy(first);
     read.is_ok() && first.trim_end().ends_with(HEADING)
 }

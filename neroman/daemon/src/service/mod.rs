@@ -58,6 +58,11 @@ pub(crate) struct Man {
 /// Receives the messages of a streaming call.
 pub(crate) type Sink<T> = mpsc::Sender<Result<T, Status>>;
 
+/// What a call answers whose wait for news ended with the daemon.
+pub(crate) fn leaving<E>(_: E) -> Failure {
+    Failure::daemon("the daemon is leaving")
+}
+
 impl Man {
     fn greeted(&self, hello: &v1::Hello) -> Result<v1::Hello, Failure> {
         hello::check(hello, v1::Role::Client, None).map_err(|error| {

@@ -47,6 +47,11 @@ impl ChosenRun {
             None => experiment.current(),
         }
     }
+
+    /// The run that is meant, if the state has its experiment.
+    pub(crate) fn run_in<'a>(&self, state: &'a State) -> Option<&'a Run> {
+        self.of(state.experiment(self.id)?)
+    }
 }
 
 /// The zone of the person who typed the selection; UTC when the name is unknown
@@ -259,10 +264,8 @@ impl Selection {
         &self,
         state: &State,
     ) -> Result<(Vec<ExperimentId>, PickResult), Failure> {
-        let picked = self
-            .pick(state)?
-            .without_runs()
-            .map_err(|error| bad(&self.text, &error))?;
+        let picked = self.pick(state)?.without_runs();
+        let picked = picked.map_err(|error| bad(&self.text, &error))?;
         let ids = picked.ids.iter().map(|id| ExperimentId(*id)).collect();
         Ok((ids, picked))
     }

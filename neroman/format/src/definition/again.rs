@@ -1,5 +1,6 @@
 //! The runs that follow the end of one by themselves.
 
+use super::is_zero;
 use serde::{Deserialize, Serialize};
 
 /// The runs that neroman makes by itself after the end of one.
@@ -89,14 +90,6 @@ pub struct Retry {
     /// Whether it is a handler of `on_error`: it counts ends by an exit code alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_handler: bool,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 impl Default for Retry {

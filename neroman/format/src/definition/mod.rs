@@ -304,10 +304,8 @@ impl DataDef {
     /// Where it lies on a node.
     pub fn path_on(&self, node: &str) -> Option<&str> {
         let of = |wanted: Option<&str>| {
-            let found = self
-                .paths
-                .iter()
-                .find(|path| path.node.as_deref() == wanted);
+            let mut found = self.paths.iter();
+            let found = found.find(|path| path.node.as_deref() == wanted);
             found.map(|path| path.path.as_str())
         };
         of(Some(node)).or_else(|| of(None))
@@ -373,7 +371,7 @@ pub struct RuleDef {
     clippy::trivially_copy_pass_by_ref,
     reason = "serde passes a reference"
 )]
-fn is_zero(number: &u64) -> bool {
+pub(crate) fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 

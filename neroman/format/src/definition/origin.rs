@@ -71,6 +71,28 @@ pub struct Source {
     pub parents: Vec<ParentFile>,
 }
 
+impl Source {
+    /// A file that is no table and no file of rows, without defaults and parents.
+    pub fn new(kind: SourceKind, file: PathBuf, folder: PathBuf, digest: String) -> Self {
+        let path = match kind {
+            SourceKind::Folder => &folder,
+            SourceKind::File => &file,
+        };
+        Self {
+            path: path.clone(),
+            kind,
+            file,
+            folder,
+            digest,
+            table: None,
+            bound: None,
+            rows: None,
+            defaults: String::new(),
+            parents: Vec::new(),
+        }
+    }
+}
+
 /// A file whose fields hold below those of another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParentFile {

@@ -1,6 +1,7 @@
 //! What comes before the start of a run: other experiments, other runs, and which node it gets
 //! beside them.
 
+use super::is_zero;
 use serde::{Deserialize, Serialize};
 
 /// What has to have happened before a run starts, and what it keeps other runs from.
@@ -56,14 +57,6 @@ impl NodeChoice {
     pub fn names_others(&self) -> bool {
         self.same_as.is_some() || !self.apart_from.is_empty()
     }
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 impl Precedence {

@@ -54,7 +54,7 @@ impl fmt::Display for Problem {
 }
 
 /// All mistakes of one source; nothing of it is defined.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FormatErrors {
     /// In the order of the file.
     pub problems: Vec<Problem>,

@@ -68,11 +68,8 @@ fn refuse(reader: &mut Reader<'_>, draft: &Draft, name: &str, mark: Mark, count:
         .take(8)
         .map(|axis| format!("{}: {}", quoted(&axis.name), axis.count()))
         .collect();
-    let place = draft
-        .axes
-        .iter()
-        .find(|axis| axis.count() > 1)
-        .map_or(mark, |axis| axis.mark);
+    let place = draft.axes.iter().find(|axis| axis.count() > 1);
+    let place = place.map_or(mark, |axis| axis.mark);
     let (message, hint) = if count > u128::from(EXPERIMENTS_MAX) {
         let shown = if count == u128::MAX {
             "too many to count".to_owned()
@@ -135,23 +132,7 @@ fn make(
     }
     let key = (draft.common.collection().to_owned(), name.clone());
     if let Some(first) = reader.names.get(&key).copied() {
-        let hint = if first == mark {
-            "a list holds the same value twice".to_owned()
-        } else {
-            format!(
-                "the other one is in {}; names are unique in a collection",
-                reader.text.beside(first)
-            )
-        };
-        reader.wrong(
-            mark,
-            format!(
-                "{} comes twice in the collection {}",
-                quoted(&name),
-                quoted(&key.0)
-            ),
-            hint,
-        );
+        refuse_twice(reader, &name, &key.0, mark, first);
         return true;
     }
     reader.names.insert(key, mark);
@@ -185,6 +166,27 @@ fn make(
     }
     reader.definitions.push(definition);
     true
+}
+
+/// Reports that two experiments of a collection have the same name.
+fn refuse_twice(reader: &mut Reader<'_>, name: &str, collection: &str, mark: Mark, first: Mark) {
+    let hint = if first == mark {
+        "a list holds the same value twice".to_owned()
+    } else {
+        format!(
+            "the other one is in {}; names are unique in a collection",
+            reader.text.beside(first)
+        )
+    };
+    reader.wrong(
+        mark,
+        format!(
+            "{} comes twice in the collection {}",
+            quoted(name),
+            quoted(collection)
+        ),
+        hint,
+    );
 }
 
 /// The definition of one experiment; `None` when a mistake was reported.

@@ -36,10 +36,8 @@ impl<'a> Names<'a> {
             Some(Style::File(path)) => Some(path.as_str()),
             Some(_) | None => None,
         };
-        let mut index: HashMap<&str, usize> = named
-            .clone()
-            .map(|(i, axis)| (axis.name.as_str(), i))
-            .collect();
+        let index = named.clone().map(|(i, axis)| (axis.name.as_str(), i));
+        let mut index: HashMap<&str, usize> = index.collect();
         for (i, axis) in named.filter(|(_, axis)| grouped.contains(&axis.name)) {
             if let Some((_, name)) = axis.name.split_once('/') {
                 index.entry(name).or_insert(i);
@@ -80,10 +78,8 @@ impl<'a> Names<'a> {
     /// The only parameter of this name without regard to case, blanks, `_` and `-`, as a column
     /// `learning rate` is for `{learning_rate}`.
     fn loose(&self, name: &str) -> Option<usize> {
-        let mut alike = self
-            .index
-            .iter()
-            .filter(|(known, _)| same_loosely(known, name));
+        let alike = self.index.iter();
+        let mut alike = alike.filter(|(known, _)| same_loosely(known, name));
         let (_, first) = alike.next()?;
         alike.all(|(_, other)| other == first).then_some(*first)
     }

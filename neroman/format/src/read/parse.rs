@@ -74,10 +74,8 @@ fn said(text: &Text, mark: Mark, what: &MistakeKind) -> Option<(String, String)>
 
 /// The text that a tag begins, quoted where that can be told from its line.
 fn tag_hint(line: &str, mark: Mark, tag: &str) -> String {
-    let rest = line
-        .char_indices()
-        .nth(mark.column as usize - 1)
-        .map_or("", |(index, _)| &line[index..]);
+    let rest = line.char_indices().nth(mark.column as usize - 1);
+    let rest = rest.map_or("", |(index, _)| &line[index..]);
     let rest = rest.split(" #").next().unwrap_or("");
     let rest = rest.split(['}', ']']).next().unwrap_or("").trim();
     if tag.starts_with("!!") || rest.contains(['{', '[', '\'']) {

@@ -181,10 +181,8 @@ impl<'a> Reader<'a> {
 
     /// A path below the folder without `.` and empty parts; anything else is reported.
     pub(crate) fn inside(&mut self, what: &str, path: &str, mark: Mark) -> Option<String> {
-        let parts: Vec<&str> = path
-            .split('/')
-            .filter(|p| !matches!(*p, "" | "."))
-            .collect();
+        let parts = path.split('/').filter(|p| !matches!(*p, "" | "."));
+        let parts: Vec<&str> = parts.collect();
         let leads_out = path.starts_with(['/', '~']) || parts.contains(&"..");
         if leads_out {
             self.wrong(

@@ -71,10 +71,8 @@ fn per_node(of: &Value) -> Value {
 }
 
 fn map(words: &[&str], of: &Value) -> Value {
-    let properties: Map<String, Value> = words
-        .iter()
-        .map(|word| ((*word).to_owned(), of.clone()))
-        .collect();
+    let properties = words.iter().map(|word| ((*word).to_owned(), of.clone()));
+    let properties: Map<String, Value> = properties.collect();
     json!({
         "type": ["object", "null"],
         "properties": properties,

@@ -162,10 +162,8 @@ impl Text {
         let Some(&start) = self.line_starts.get(index) else {
             return "";
         };
-        let end = self
-            .line_starts
-            .get(index + 1)
-            .map_or(self.text.len(), |&next| next);
+        let end = self.line_starts.get(index + 1);
+        let end = end.map_or(self.text.len(), |&next| next);
         self.text[start..end].trim_end_matches(['\n', '\r'])
     }
 }

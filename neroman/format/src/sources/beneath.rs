@@ -2,7 +2,6 @@
 //! that `parent` names.
 
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
 use nero_model::safe::quoted;
 use nero_yaml::{Entry, Fields, Kind, Mark, Node};
@@ -126,12 +125,7 @@ pub(crate) fn made(key: &str, text: &str, mark: Mark) -> Entry {
         text: text.to_owned(),
         plain: true,
     };
-    Entry {
-        key: key.to_owned(),
-        key_mark: mark,
-        key_bytes: (0, 0),
-        value: Rc::new(Node::made(kind, mark)),
-    }
+    Entry::made(key, mark, Node::made(kind, mark))
 }
 
 /// The entries of `defaults` that may stand there; all others are mistakes.

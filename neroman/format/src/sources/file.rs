@@ -32,22 +32,20 @@ pub(crate) fn open(path: &Path) -> Result<(Source, Text), Problem> {
             "rename the folder: its name becomes part of commands and records",
         ));
     }
-    let source = Source {
-        path: match kind {
-            SourceKind::Folder => folder.clone(),
-            SourceKind::File => file.clone(),
-        },
-        kind,
-        file,
-        folder,
-        digest,
-        table: None,
-        bound: None,
-        rows: None,
-        defaults: String::new(),
-        parents: Vec::new(),
-    };
+    let source = Source::new(kind, file, folder, digest);
     Ok((source, Text::new(shown, text)))
+}
+
+/// The name of a file without its ending, in a folder whose path is a text.
+pub(crate) fn stem(file: &Path, folder: &Path, shown: &str) -> Result<String, Problem> {
+    let stem = file.file_stem().and_then(|stem| stem.to_str());
+    let stem = stem.filter(|_| folder.to_str().is_some());
+    stem.map(str::to_owned).ok_or_else(|| {
+        Problem::of_file(
+            format!("the name of {shown} is not UTF-8"),
+            "rename it: its name becomes part of names and records",
+        )
+    })
 }
 
 /// Reads a YAML file that is read with another one.
@@ -97,9 +95,8 @@ fn locate(path: &Path) -> Result<(PathBuf, SourceKind), Problem> {
             Err(e) => return Err(unreadable(&file, &e)),
         }
     }
-    let near = ["neronet.yml", "config.yml"]
-        .into_iter()
-        .find(|name| path.join(name).exists());
+    let mut near = ["neronet.yml", "config.yml"].into_iter();
+    let near = near.find(|name| path.join(name).exists());
     let hint = match near {
         Some(name) => format!("rename {name} to {}.yaml", name.trim_end_matches(".yml")),
         None => {

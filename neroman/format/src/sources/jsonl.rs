@@ -16,18 +16,17 @@ use nero_model::safe::quoted;
 use nero_yaml::{Entry, Fields, Kind, Mark, Node};
 
 use super::beneath::{self, Defaults, made};
-use super::loaded::LoadedSource;
+use super::loaded::{self, Loaded, SourceContent};
 use super::{file, table};
 use crate::definition::problem::{FormatErrors, Problem};
 use crate::definition::{Edits, ParentFile, RowsOptions, Source, SourceKind};
 use crate::edit;
 use crate::read::block::{self, Scope};
 use crate::read::fields::Field;
-use crate::read::groups::precedence;
 use crate::read::params::tree;
 use crate::read::reader::Reader;
 use crate::read::text::Text;
-use crate::read::{define, doubts, expand, parse};
+use crate::read::{define, expand, parse};
 
 /// What the command typed for rows is called where it has a mistake.
 const TYPED: &str = "--command";
@@ -70,25 +69,10 @@ pub fn read_rows(
     } else {
         beside.to_path_buf()
     };
-    let stem = file.file_stem().and_then(|stem| stem.to_str());
-    let (Some(stem), true) = (stem.map(str::to_owned), folder.to_str().is_some()) else {
-        return Err(Problem::of_file(
-            format!("the name of {} is not UTF-8", text.file),
-            "rename it: its name becomes part of names and records",
-        )
-        .into());
-    };
+    let stem = file::stem(&file, &folder, &text.file)?;
     let mut source = Source {
-        path: file.clone(),
-        kind: SourceKind::File,
-        file,
-        folder,
-        digest,
-        table: None,
-        bound: None,
         rows: Some(options.clone()),
-        defaults: String::new(),
-        parents: Vec::new(),
+        ..Source::new(SourceKind::File, file, folder, digest)
     };
     let mut fields = Fields::default();
     let above = above(&mut text, &mut source, options)?;
@@ -114,35 +98,20 @@ pub fn read_rows(
     }
     let name = options.block.as_deref().unwrap_or(&stem);
     rows(&mut reader, &scope, name);
-    doubts::report(&mut reader);
-    precedence::check(&mut reader);
-    text.checked(std::mem::take(&mut reader.fields))?;
-    let definitions = std::mem::take(&mut reader.definitions);
-    if definitions.is_empty() {
+    loaded::check(&mut reader)?;
+    if reader.definitions.is_empty() {
         let why = format!("{} has no row", text.file);
         return Err(Problem::of_file(why, "a row is a line such as {\"lr\": 0.1}").into());
     }
     if !reader.unused.is_empty() {
-        let names: Vec<String> = reader
-            .unused
-            .iter()
-            .take(8)
-            .map(|one| quoted(one))
-            .collect();
-        let names = names.join(", ");
+        let names = reader.unused.iter().take(8).map(|one| quoted(one));
+        let names = names.collect::<Vec<_>>().join(", ");
         let note =
             format!("the command does not use {names}; the job sees them in its environment only");
         reader.note(None, note);
     }
-    let edited = std::mem::take(&mut reader.edited);
-    let notes = reader.into_notes();
-    Ok(LoadedSource {
-        source,
-        definitions,
-        notes,
-        numbers: None,
-        edited,
-    })
+    let content = SourceContent::of(reader);
+    Ok(content.loaded(source))
 }
 
 /// The description whose block the rows are of, or the YAML file of the same name.

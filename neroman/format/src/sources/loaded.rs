@@ -1,7 +1,11 @@
 //! What reading a source comes to.
 
 use super::table::NumberColumn;
+use crate::definition::problem::FormatErrors;
 use crate::definition::{AppliedEdit, Definition, Note, Source};
+use crate::read::doubts;
+use crate::read::groups::precedence;
+use crate::read::reader::Reader;
 
 /// A source that was read without a mistake.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,4 +20,42 @@ pub struct LoadedSource {
     pub numbers: Option<NumberColumn>,
     /// What people changed of the experiments, with what came of it.
     pub edited: Vec<AppliedEdit>,
+}
+
+/// What the text of a source describes.
+#[derive(Default)]
+pub(crate) struct SourceContent {
+    definitions: Vec<Definition>,
+    notes: Vec<Note>,
+    edited: Vec<Edited>,
+}
+
+impl SourceContent {
+    pub(crate) fn of(mut reader: Reader<'_>) -> Self {
+        Self {
+            definitions: std::mem::take(&mut reader.definitions),
+            edited: std::mem::take(&mut reader.edited),
+            notes: reader.into_notes(),
+        }
+    }
+
+    pub(crate) fn loaded(self, source: Source) -> Loaded {
+        Loaded {
+            source,
+            definitions: self.definitions,
+            notes: self.notes,
+            numbers: None,
+            edited: self.edited,
+        }
+    }
+}
+
+/// Checks the definitions of a source with each other, once all are read.
+///
+/// # Errors
+/// All mistakes of the source.
+pub(crate) fn check(reader: &mut Reader<'_>) -> Result<(), FormatErrors> {
+    doubts::report(reader);
+    precedence::check(reader);
+    reader.text.checked(std::mem::take(&mut reader.fields))
 }

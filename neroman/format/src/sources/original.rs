@@ -1,14 +1,13 @@
 //! A source that is YAML, or a batch script: blocks of experiments.
 
 use super::beneath::{self, Defaults};
-use super::loaded::LoadedSource;
+use super::loaded::{self, Loaded, SourceContent};
 use super::{batch, file};
 use crate::definition::problem::{FormatErrors, Problem};
-use crate::definition::{AppliedEdit, Definition, Edits, Note, Source};
-use crate::read::groups::precedence;
+use crate::definition::{Edits, Source};
 use crate::read::reader::Reader;
 use crate::read::text::Text;
-use crate::read::{doubts, fields, parse};
+use crate::read::{fields, parse};
 use nero_expr::ParseContext;
 use nero_yaml::{Entry, Fields, Kind, Mark, Node};
 use std::path::Path;
@@ -58,22 +57,8 @@ fn read_in(
 ) -> Result<LoadedSource, FormatErrors> {
     let (mut source, mut text) = file::open(path)?;
     let context = context.clone().standing();
-    let found = read_text(&mut text, &mut source, &context, defaults, edits)?;
-    Ok(LoadedSource {
-        source,
-        definitions: found.definitions,
-        notes: found.notes,
-        numbers: None,
-        edited: found.edited,
-    })
-}
-
-/// What the text of a source describes.
-#[derive(Default)]
-struct SourceContent {
-    definitions: Vec<Definition>,
-    notes: Vec<Note>,
-    edited: Vec<AppliedEdit>,
+    let content = read_text(&mut text, &mut source, &context, defaults, edits)?;
+    Ok(content.loaded(source))
 }
 
 fn read_text(
@@ -140,14 +125,8 @@ fn read_tree(
         reader.note(Some(mark), note);
     }
     reader.root(entries, root.mark, &source_name(source));
-    doubts::report(&mut reader);
-    precedence::check(&mut reader);
-    reader.text.checked(std::mem::take(&mut reader.fields))?;
-    Ok(SourceContent {
-        definitions: std::mem::take(&mut reader.definitions),
-        edited: std::mem::take(&mut reader.edited),
-        notes: reader.into_notes(),
-    })
+    loaded::check(&mut reader)?;
+    Ok(SourceContent::of(reader))
 }
 
 /// Whether a `config.yaml` knows nothing of us. In a `neronet.yaml` the same is a

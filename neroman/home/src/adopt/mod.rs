@@ -159,16 +159,8 @@ pub fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
         metric_reading: spec
             .metric_reading
             .as_ref()
-            .map_or_else(MetricReading::default, |reading| MetricReading {
-                only: reading.only.clone(),
-                skip: reading.skip.clone(),
-                decimal_comma: reading.decimal_comma,
-                no_tables: reading.no_tables,
-                files: reading.files.clone(),
-                readers: (reading.readers.iter())
-                    .map(|reader| reader.argv.clone())
-                    .collect(),
-            })
+            .map(metric_reading)
+            .unwrap_or_default()
             .into(),
         progress: Some(spec.progress.clone())
             .filter(|text| !text.is_empty())
@@ -192,6 +184,19 @@ pub fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
         priority: spec.priority,
         notes: vec![NOTE.to_owned()].into(),
         ..Definition::default()
+    }
+}
+
+fn metric_reading(reading: &v1::MetricReading) -> MetricReading {
+    MetricReading {
+        only: reading.only.clone(),
+        skip: reading.skip.clone(),
+        decimal_comma: reading.decimal_comma,
+        no_tables: reading.no_tables,
+        files: reading.files.clone(),
+        readers: (reading.readers.iter())
+            .map(|reader| reader.argv.clone())
+            .collect(),
     }
 }
 

@@ -550,17 +550,9 @@ mod tests {
             nero_format::read_source(folder.path(), &nero_format::Defaults::default()).unwrap();
         let definition = loaded.definitions.into_iter().next().unwrap();
         Change::Experiment(Arc::new(ExperimentRecord {
-            id: ExperimentId(id),
-            fingerprint: definition.fingerprint().into(),
-            definition: Arc::new(definition),
-            source: 0,
             gone,
             hidden_ms,
-            created_ms: 0,
-            modified_ms: 0,
-            modified: None,
-            extra_rules: Arc::default(),
-            by_hand: Arc::default(),
+            ..Described::new(ExperimentId(id), definition, 0, 0)
         }))
     }
 

@@ -41,6 +41,18 @@ pub(super) enum Message {
         parts: Vec<OwnedPart>,
         reply: oneshot::Sender<WriteResult<PartsOutcome, Vec<OwnedPart>>>,
     },
+    Query(Query),
+    /// Looks at rules of these runs that the daemon evaluates: time alone makes them hold.
+    RulesDue(Vec<RunId>),
+    /// Checks whether a full disk has room again.
+    LookForRoom,
+    /// Moves the logs of the databases into them.
+    EmptyLogs,
+    Stop,
+}
+
+/// What is only read.
+pub(super) enum Query {
     /// The encoded specs of runs.
     Specs {
         runs: Vec<RunId>,
@@ -72,11 +84,4 @@ pub(super) enum Message {
         delivery: u64,
         reply: oneshot::Sender<Result<Vec<u8>, Failure>>,
     },
-    /// Looks at rules of these runs that the daemon evaluates: time alone makes them hold.
-    RulesDue(Vec<RunId>),
-    /// Checks whether a full disk has room again.
-    LookForRoom,
-    /// Moves the logs of the databases into them.
-    EmptyLogs,
-    Stop,
 }

@@ -7,20 +7,27 @@ use nero_wire::v1;
 use prost::Message as _;
 use tokio::sync::oneshot;
 
-use super::message::{Message, PerRun};
+use super::message::{Message, PerRun, Query};
 use super::{Ledger, leaving};
 use crate::failure::Failure;
 use crate::folding::Stand;
 
 impl Ledger {
+    async fn query<T>(
+        &self,
+        query: impl FnOnce(oneshot::Sender<T>) -> Query,
+    ) -> Result<T, Failure> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Message::Query(query(reply))).await?;
+        answer.await.map_err(|_| leaving())
+    }
+
     /// The specs of runs, as they were made. A damaged spec fails alone.
     ///
     /// # Errors
     /// When the database cannot be read.
     pub async fn specs(&self, runs: Vec<RunId>) -> Result<PerRun<v1::RunSpec>, Failure> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Message::Specs { runs, reply }).await?;
-        let found: PerRun<Vec<u8>> = answer.await.map_err(|_| leaving())??;
+        let found = self.query(|reply| Query::Specs { runs, reply }).await??;
         let read = |(id, encoded): (RunId, Result<Vec<u8>, Failure>)| {
             let decoded = encoded.and_then(|encoded| {
                 v1::RunSpec::decode(encoded.as_slice())
@@ -52,9 +59,7 @@ impl Ledger {
     /// # Errors
     /// When they cannot be read.
     pub async fn positions(&self, runs: Vec<RunId>) -> Result<Vec<(RunId, Vec<Stand>)>, Failure> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Message::Positions { runs, reply }).await?;
-        answer.await.map_err(|_| leaving())
+        self.query(|reply| Query::Positions { runs, reply }).await
     }
 
     /// The keys of runs in the database of series.
@@ -62,9 +67,7 @@ impl Ledger {
     /// # Errors
     /// When the daemon is leaving.
     pub async fn keys(&self, runs: Vec<RunId>) -> Result<Vec<(RunId, RunKey)>, Failure> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Message::Keys { runs, reply }).await?;
-        answer.await.map_err(|_| leaving())
+        self.query(|reply| Query::Keys { runs, reply }).await
     }
 
     /// The history of an experiment, oldest first.
@@ -72,9 +75,8 @@ impl Ledger {
     /// # Errors
     /// When the database cannot be read.
     pub async fn events(&self, experiment: ExperimentId) -> Result<Vec<Event>, Failure> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Message::Events { experiment, reply }).await?;
-        answer.await.map_err(|_| leaving())?
+        self.query(|reply| Query::Events { experiment, reply })
+            .await?
     }
 
     /// What was ever written into the cells of experiments; with `is_newest` the last part of
@@ -87,14 +89,12 @@ impl Ledger {
         experiments: Vec<ExperimentId>,
         is_newest: bool,
     ) -> Result<Vec<CellRecord>, Failure> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Message::Cells {
+        let query = |reply| Query::Cells {
             experiments,
             is_newest,
             reply,
-        })
-        .await?;
-        answer.await.map_err(|_| leaving())?
+        };
+        self.query(query).await?
     }
 
     /// The bytes that a delivery sends.
@@ -102,8 +102,7 @@ impl Ledger {
     /// # Errors
     /// When it came to its end, or the database cannot be read.
     pub async fn letter(&self, delivery: u64) -> Result<Vec<u8>, Failure> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Message::Letter { delivery, reply }).await?;
-        answer.await.map_err(|_| leaving())?
+        self.query(|reply| Query::Letter { delivery, reply })
+            .await?
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::delivery::{Delivery, Outbox};
 use super::durable::CommitCounts;
-use super::message::{DecisionFunction, Message, NoteChanges, WriteResult};
+use super::message::{DecisionFunction, Message, NoteChanges, Query, WriteResult};
 use super::{Bell, NoRoom, WantsNotice};
 use crate::clock::Clock;
 use crate::failure::Failure;
@@ -131,56 +131,14 @@ impl Writer {
                     answers.notes.push((reply, note));
                 }
                 Message::Parts { parts, reply } => {
-                    let mut outcome = PartsOutcome::default();
-                    for part in &parts {
-                        self.folding.part(&work, &self.keep, part, &mut outcome);
-                    }
-                    // The state must contain these folds before the next
-                    // decision.
-                    let mut changes = self.folding.changes(&mut batch);
-                    let anew = outcome.anew.iter();
-                    changes.extend(anew.filter_map(|run| processed::outdate(&work, *run)));
-                    self.take(&mut work, &mut batch, changes);
+                    let outcome = self.fold(&mut work, &mut batch, &parts);
                     answers.parts.push(AnsweredParts {
                         reply,
                         parts,
                         outcome,
                     });
                 }
-                Message::Specs { runs, reply } => {
-                    let specs = runs
-                        .into_iter()
-                        .map(|run| Ok((run, self.keep.spec(run)?)))
-                        .collect();
-                    read.reply(reply, specs);
-                }
-                Message::Positions { runs, reply } => {
-                    let stands = runs
-                        .into_iter()
-                        .map(|run| (run, self.folding.stands(&work, &self.keep, run)))
-                        .collect();
-                    read.reply(reply, stands);
-                }
-                Message::Keys { runs, reply } => {
-                    let keys = runs
-                        .into_iter()
-                        .filter_map(|run| Some((run, self.keep.key(run)?)))
-                        .collect();
-                    read.reply(reply, keys);
-                }
-                Message::Events { experiment, reply } => {
-                    read.reply(reply, self.keep.events(experiment));
-                }
-                Message::Cells {
-                    experiments,
-                    is_newest,
-                    reply,
-                } => {
-                    read.reply(reply, self.keep.cells(&experiments, is_newest));
-                }
-                Message::Letter { delivery, reply } => {
-                    read.reply(reply, self.keep.letter(delivery));
-                }
+                Message::Query(query) => self.answer(&work, query, &mut read),
                 Message::RulesDue(runs) => due.extend(runs),
                 Message::LookForRoom => look = true,
                 Message::EmptyLogs => empty = true,
@@ -203,6 +161,57 @@ impl Writer {
             self.keep.empty_logs();
         }
         stop || self.keep.is_broken() || self.outbox.is_closed()
+    }
+
+    /// Folds journal bytes; `work` has these folds before the next decision.
+    fn fold(&mut self, work: &mut State, batch: &mut Batch, parts: &[OwnedPart]) -> PartsOutcome {
+        let mut outcome = PartsOutcome::default();
+        for part in parts {
+            self.folding.part(work, &self.keep, part, &mut outcome);
+        }
+        let mut changes = self.folding.changes(batch);
+        let anew = outcome.anew.iter();
+        changes.extend(anew.filter_map(|run| processed::outdate(work, *run)));
+        self.take(work, batch, changes);
+        outcome
+    }
+
+    /// Answers what is only read.
+    fn answer(&mut self, work: &State, query: Query, read: &mut Delivery) {
+        match query {
+            Query::Specs { runs, reply } => {
+                let specs = runs.into_iter().map(|run| Ok((run, self.keep.spec(run)?)));
+                let specs = specs.collect();
+                read.reply(reply, specs);
+            }
+            Query::Positions { runs, reply } => {
+                let stands = runs
+                    .into_iter()
+                    .map(|run| (run, self.folding.stands(work, &self.keep, run)))
+                    .collect();
+                read.reply(reply, stands);
+            }
+            Query::Keys { runs, reply } => {
+                let keys = runs
+                    .into_iter()
+                    .filter_map(|run| Some((run, self.keep.key(run)?)))
+                    .collect();
+                read.reply(reply, keys);
+            }
+            Query::Events { experiment, reply } => {
+                read.reply(reply, self.keep.events(experiment));
+            }
+            Query::Cells {
+                experiments,
+                is_newest,
+                reply,
+            } => {
+                read.reply(reply, self.keep.cells(&experiments, is_newest));
+            }
+            Query::Letter { delivery, reply } => {
+                read.reply(reply, self.keep.letter(delivery));
+            }
+        }
     }
 
     /// Decides a request, unless it was answered before: then it gets the same answer.

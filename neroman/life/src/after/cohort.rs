@@ -92,10 +92,8 @@ impl Cohorts {
         let mut wanted = Pasts::default();
         for group in groups(&self.rules, state).values() {
             for (_, run) in &group.peers {
-                let known = self
-                    .peers
-                    .get(&run.made.id)
-                    .filter(|known| known.is_of(run));
+                let known = self.peers.get(&run.made.id);
+                let known = known.filter(|known| known.is_of(run));
                 let fresh =
                     |text: &str| known.is_none_or(|known| !known.numbers.contains_key(text));
                 let passed = self.peers.get(&run.made.id).map(|known| &known.passed);

@@ -132,11 +132,8 @@ impl InapplicableRules {
 
 /// The numbers of some experiments; many are counted.
 fn named(ids: &[ExperimentId]) -> String {
-    let named: Vec<String> = ids
-        .iter()
-        .take(NAMED_MAX)
-        .map(ToString::to_string)
-        .collect();
+    let named = ids.iter().take(NAMED_MAX).map(ToString::to_string);
+    let named: Vec<String> = named.collect();
     let named = named.join(", ");
     match ids.len().saturating_sub(NAMED_MAX) {
         0 => named,

@@ -226,6 +226,23 @@ pub struct ExperimentRecord {
 }
 
 impl ExperimentRecord {
+    /// A new experiment of a source.
+    pub fn new(id: ExperimentId, definition: Definition, source: u64, now_ms: i64) -> Self {
+        Self {
+            id,
+            fingerprint: definition.fingerprint().into(),
+            definition: Arc::new(definition),
+            source,
+            gone: false,
+            hidden_ms: None,
+            created_ms: now_ms,
+            modified_ms: now_ms,
+            modified: None,
+            extra_rules: Arc::default(),
+            by_hand: Arc::default(),
+        }
+    }
+
     /// An experiment as it is.
     pub fn of(experiment: &Experiment) -> Self {
         Self {

@@ -18,10 +18,8 @@ impl Run {
     /// makes it unwanted never passes: then its command is ended, and not begun again. The steps
     /// of a run that was taken over come from its node, and are not executed.
     pub fn awaited_step(&self) -> Option<AskedStep> {
-        let asked = self
-            .journal
-            .step
-            .filter(|_| !self.made.fingerprint.is_empty())?;
+        let asked = self.journal.step;
+        let asked = asked.filter(|_| !self.made.fingerprint.is_empty())?;
         let (newest, _) = self.journal.newest()?;
         let is_over = self.phase().is_end() && !self.in_doubt();
         let is_wanted = asked.of.0 == newest && self.cancel().is_none() && !is_over;

@@ -162,11 +162,8 @@ pub fn params_text(definition: &Definition) -> Arc<str> {
 
 /// All tags of an experiment in one text: those of its source and those typed.
 pub fn tags_text(definition: &Definition, by_hand: &PersonalMarks) -> Arc<str> {
-    let all: BTreeSet<&str> = [&definition.tags, &by_hand.tags]
-        .into_iter()
-        .flatten()
-        .map(String::as_str)
-        .collect();
+    let all = [&definition.tags, &by_hand.tags].into_iter().flatten();
+    let all: BTreeSet<&str> = all.map(String::as_str).collect();
     let text = all.into_iter().collect::<Vec<_>>().join(" ");
     // All empty ones are one.
     if text.is_empty() {

@@ -182,12 +182,8 @@ impl Scope for Sight<'_> {
     }
 
     fn param(&self, name: &str) -> Value<'_> {
-        let found = self
-            .experiment
-            .definition
-            .params
-            .iter()
-            .find(|param| param.name == name);
+        let mut found = self.experiment.definition.params.iter();
+        let found = found.find(|param| param.name == name);
         let Some(param) = found else {
             return Value::Unknown;
         };

@@ -291,11 +291,8 @@ impl Run {
 
     /// The node that it left last, where it did not start, and why.
     pub fn came_from(&self) -> Option<(&str, &str)> {
-        let mut left = self
-            .dispatch
-            .deferred
-            .iter()
-            .filter(|one| one.left_ms.is_some());
+        let left = self.dispatch.deferred.iter();
+        let mut left = left.filter(|one| one.left_ms.is_some());
         left.next_back().map(|one| (&*one.node, &*one.why))
     }
 

@@ -112,10 +112,8 @@ fn goes_on(run: &Run) -> bool {
 /// no live run has reported a metric after a longer time than each of them ran.
 fn hold_if_alike(state: &State, batch: RunId, now_ms: i64) -> Vec<Change> {
     let counts = |run: &Run| run.made.counts_in().is_some();
-    let mut ended: Vec<&Run> = state
-        .batch_runs(batch)
-        .filter(|run| run.has_ended() && counts(run))
-        .collect();
+    let ended = state.batch_runs(batch);
+    let mut ended: Vec<&Run> = ended.filter(|run| run.has_ended() && counts(run)).collect();
     ended.sort_by_key(|run| (run.outcome.ended_ms, run.made.id));
     ended.truncate(FIRST_ENDS as usize);
     let Some((first, others)) = ended.split_first() else {

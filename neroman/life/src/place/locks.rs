@@ -234,10 +234,8 @@ impl<'a> Locks<'a> {
             })
         });
         let of_settle = || {
-            let settling = self
-                .settling
-                .get(node)
-                .filter(|_| precedence.settle_ms > 0)?;
+            let settling = self.settling.get(node);
+            let settling = settling.filter(|_| precedence.settle_ms > 0)?;
             let settling = settling.iter().find(|one| one.after != run.made.id)?;
             Some(Obstacle::Settling {
                 after: Some(settling.after),

@@ -118,10 +118,8 @@ pub fn released(state: &State, ended: RunId, now_ms: i64) -> Option<(RunId, Vec<
     let newest = experiment.newest()?;
     newest.after()?;
     let others = &experiment.runs[..experiment.runs.len() - 1];
-    let before = others
-        .iter()
-        .rev()
-        .find(|run| run.dispatch.stage.verdict().is_none());
+    let mut before = others.iter().rev();
+    let before = before.find(|run| run.dispatch.stage.verdict().is_none());
     let in_doubt = before.is_some_and(Run::in_doubt);
     let waits = in_doubt || others.iter().any(|run| run.phase().is_live());
     if newest.phase().is_end() || waits {

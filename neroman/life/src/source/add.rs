@@ -106,35 +106,17 @@ pub fn merge(
     let mut given: HashMap<u64, &Definition> = HashMap::new();
     let copies = edits::copies(state);
     for one in &known {
-        let origin = Arc::new(Origin {
-            id: one.id,
-            source: one.read.loaded.source.clone(),
-            stamp: one.read.stamp,
-            companion: one.read.companion,
-            written: one.before.map(|before| before.written).unwrap_or_default(),
-        });
-        if one.before.is_none_or(|before| **before != *origin) {
-            merged.changes.push(Change::Origin(Arc::clone(&origin)));
-        }
-        if let Some(before) = one.before
-            && before.source.folder != origin.source.folder
-        {
-            merged.moved(
-                (&before.source.folder, &origin.source.folder),
-                &one.old,
-                now.ms,
-            );
-        }
+        merged.record_origin(one, now.ms);
         let edited = EditedOnes::of(one.read);
         let definitions = one.read.loaded.definitions.iter();
         for (at, (definition, old)) in definitions.zip(&one.pairs).enumerate() {
             if let Some(old) = old {
-                merged.again(old, definition, &edited, origin.id, now);
+                merged.again(old, definition, &edited, one.id, now);
                 for copy in copies.get(&old.id).into_iter().flatten() {
-                    merged.again(copy, definition, &edited, origin.id, now);
+                    merged.again(copy, definition, &edited, one.id, now);
                 }
                 for copy in edited.new_copies(at) {
-                    if merged.copied(ExperimentId(next_id), old, copy, origin.id, now) {
+                    if merged.copied(ExperimentId(next_id), old, copy, one.id, now) {
                         next_id += 1;
                     }
                 }
@@ -147,12 +129,12 @@ pub fn merge(
                     }),
                     None => {
                         let by_hand = PersonalMarks::default();
-                        merged.added(ExperimentId(number), definition, by_hand, origin.id, now);
+                        merged.added(ExperimentId(number), definition, by_hand, one.id, now);
                     }
                 }
             } else {
                 let by_hand = PersonalMarks::default();
-                merged.added(ExperimentId(next_id), definition, by_hand, origin.id, now);
+                merged.added(ExperimentId(next_id), definition, by_hand, one.id, now);
                 next_id += 1;
             }
         }
@@ -160,20 +142,7 @@ pub fn merge(
             merged.note_missing(state, one, missing);
         }
     }
-    let paired: HashSet<ExperimentId> = known
-        .iter()
-        .flat_map(|one| one.pairs.iter().flatten().map(|old| old.id))
-        .collect();
-    for one in &known {
-        let folder = &one.read.loaded.source.folder;
-        for old in one.old.iter().filter(|old| !paired.contains(&old.id)) {
-            let before = one.before.map(|before| &*before.source.folder);
-            merged.left(old, before, folder);
-            for copy in copies.get(&old.id).into_iter().flatten() {
-                merged.left(copy, before, folder);
-            }
-        }
-    }
+    merged.leave_unpaired(&known, &copies);
     let impossible = impossible(state, &merged.changes);
     merged.refused.extend(impossible);
     merged
@@ -231,17 +200,9 @@ impl MergeOutcome {
         let definition = &*named(definition, || format!("{}_{id}", definition.block));
         self.changes
             .push(Change::Experiment(Arc::new(ExperimentRecord {
-                id,
-                fingerprint: definition.fingerprint().into(),
-                definition: Arc::new(definition.clone()),
-                source,
-                gone: false,
-                hidden_ms: None,
-                created_ms: now.ms,
-                modified_ms: now.ms,
                 modified: Some(now.tick.clone()),
-                extra_rules: Arc::default(),
                 by_hand: Arc::new(by_hand),
+                ..Described::new(id, definition.clone(), source, now.ms)
             })));
         let mut notes = (*definition.notes).clone();
         notes.extend(odd_name(&definition.name));
@@ -383,11 +344,51 @@ impl MergeOutcome {
                     "removed; `neroman rm --undo {}` brings it back",
                     old.id
                 ));
-                DiffKind::Hidden
+                What::Hidden
             }
             None => what,
         };
         self.see(old.id, definition, what, changes, notes);
+    }
+
+    /// Records the origin of a source, and where it moved.
+    fn record_origin(&mut self, one: &Known<'_>, now_ms: i64) {
+        let origin = Origin {
+            id: one.id,
+            source: one.read.loaded.source.clone(),
+            stamp: one.read.stamp,
+            companion: one.read.companion,
+            written: one.before.map(|before| before.written).unwrap_or_default(),
+        };
+        let to = &one.read.loaded.source.folder;
+        if one.before.is_none_or(|before| **before != origin) {
+            self.changes.push(Change::Origin(Arc::new(origin)));
+        }
+        if let Some(before) = one.before.filter(|before| before.source.folder != *to) {
+            self.moved((&before.source.folder, to), &one.old, now_ms);
+        }
+    }
+
+    /// Keeps the experiments that their sources have no more, and their copies.
+    fn leave_unpaired(
+        &mut self,
+        known: &[Known<'_>],
+        copies: &HashMap<ExperimentId, Vec<&Experiment>>,
+    ) {
+        let paired: HashSet<ExperimentId> = known
+            .iter()
+            .flat_map(|one| one.pairs.iter().flatten().map(|old| old.id))
+            .collect();
+        for one in known {
+            let folder = &one.read.loaded.source.folder;
+            for old in one.old.iter().filter(|old| !paired.contains(&old.id)) {
+                let before = one.before.map(|before| &*before.source.folder);
+                self.left(old, before, folder);
+                for copy in copies.get(&old.id).into_iter().flatten() {
+                    self.left(copy, before, folder);
+                }
+            }
+        }
     }
 
     /// Keeps an experiment that left its source, or had left it before; its paths
@@ -452,9 +453,8 @@ impl MergeOutcome {
                 && (before.file_name() == folder.file_name() || before.parent() == folder.parent())
         };
         for origin in state.origins.values().filter(may_be) {
-            let those = state
-                .of_origin(origin.id)
-                .filter(|old| !old.gone && old.hidden_ms.is_none());
+            let those = state.of_origin(origin.id);
+            let those = those.filter(|old| !old.gone && old.hidden_ms.is_none());
             let those = ranges(those.map(|old| old.id));
             if !those.is_empty() {
                 self.notes.push(format!(
@@ -578,11 +578,8 @@ pub fn ranges(ids: impl Iterator<Item = ExperimentId>) -> String {
     let mut text = String::new();
     let mut rest = ids.as_slice();
     while let Some(&first) = rest.first() {
-        let run = rest
-            .iter()
-            .zip(first..)
-            .take_while(|(id, expected)| **id == *expected)
-            .count();
+        let run = rest.iter().zip(first..);
+        let run = run.take_while(|(id, expected)| **id == *expected).count();
         if !text.is_empty() {
             text.push(',');
         }

@@ -118,10 +118,8 @@ fn with(experiment: &Experiment, annotation: &Annotation) -> Result<PersonalMark
         return Err(EditMistake { message, hint });
     }
     let mut tags: BTreeSet<String> = by_hand.tags.drain(..).collect();
-    let added = annotation
-        .add_tags
-        .iter()
-        .filter(|tag| !of_file.contains(tag));
+    let added = annotation.add_tags.iter();
+    let added = added.filter(|tag| !of_file.contains(tag));
     tags.extend(added.cloned());
     tags.retain(|tag| !annotation.remove_tags.contains(tag));
     if tags.len() > TAGS_MAX {

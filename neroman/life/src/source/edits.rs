@@ -117,10 +117,8 @@ pub fn edits(state: &State, read: &Read, missing: &HashSet<u64>, pending: &Pendi
         return edits;
     };
     let old: Vec<&Experiment> = state.of_origin(origin.id).map(|one| &**one).collect();
-    let old: Vec<&Experiment> = old
-        .into_iter()
-        .filter(|one| one.by_hand.copy_of.is_none())
-        .collect();
+    let old = old.into_iter().filter(|one| one.by_hand.copy_of.is_none());
+    let old: Vec<&Experiment> = old.collect();
     let copies = copies(state);
     let pairs = identity::pair(&old, &read.loaded.definitions);
     for (at, old) in pairs.into_iter().enumerate() {

@@ -51,40 +51,34 @@ pub(crate) fn impossible(state: &State, changes: &[Change]) -> Vec<(String, Edit
         let Some(one) = state.experiment(id) else {
             continue;
         };
-        let mut refuse = |message: String, hint: &str| {
-            let hint = hint.to_owned();
-            let mistake = EditMistake { message, hint };
-            found.push((one.definition.place.to_string(), mistake));
+        let mistake = |message: String, hint: &str| {
+            let place = one.definition.place.to_string();
+            (place, EditMistake::new(message, hint))
         };
         let name = &one.definition.name;
         let apart = &one.definition.precedence.place.apart_from;
         for other in names(&one.definition.precedence) {
-            match experiment_number(other) {
+            let (message, hint) = match experiment_number(other) {
                 Some(number) if number == one.id.0 && !apart.iter().any(|one| one == other) => {
-                    refuse(format!("`{name}` depends on itself ({number})"), "");
+                    (format!("`{name}` depends on itself ({number})"), "")
                 }
-                Some(number) if state.experiment(ExperimentId(number)).is_none() => refuse(
+                Some(number) if state.experiment(ExperimentId(number)).is_none() => (
                     format!("`{name}` depends on experiment {number}, which does not exist"),
                     "`neroman status` shows the numbers",
                 ),
-                None if is_set && !names_another(state, one, other) => refuse(
+                None if is_set && !names_another(state, one, other) => (
                     format!("`{name}` depends on `{other}`, which is no experiment of its source"),
                     "`depends_on` and `place` name experiments with the value that was set",
                 ),
-                Some(_) | None => {}
-            }
+                Some(_) | None => continue,
+            };
+            found.push(mistake(message, hint));
         }
         if found.is_empty()
             && let Some(between) = leads_back(state, one)
         {
             let message = format!("`{name}` depends on `{between}`, which waits for it");
-            found.push((
-                one.definition.place.to_string(),
-                EditMistake {
-                    message,
-                    hint: "none of them could ever start".to_owned(),
-                },
-            ));
+            found.push(mistake(message, "none of them could ever start"));
         }
     }
     found

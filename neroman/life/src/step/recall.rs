@@ -66,20 +66,29 @@ pub(crate) fn deferred(run: &Run, now: &Moment) -> StepResult {
         hint: String::new(),
         at_ms: now.ms,
     };
+    leave_for_now(run, refusal, "", now)
+}
+
+/// Takes a run from its node, for the node `to` if one has room: at once, or when the node gives
+/// it back.
+fn leave_for_now(run: &Run, refusal: Refusal, to: &str, now: &Moment) -> StepResult {
     if run.movable() {
-        return Ok(refusal::leave_node(
-            run,
-            refusal,
-            &DepartureKind::ForNow(now),
-        ));
+        let kind = DepartureKind::ForNow(now);
+        return Ok(refusal::leave_node(run, refusal, &kind));
     }
     let mut dispatch = run.dispatch.clone();
+    if !to.is_empty() {
+        dispatch.why = Why::GoesTo {
+            to: to.to_owned(),
+            from: refusal.node.clone(),
+        };
+    }
     dispatch.stage = Stage::Recalled {
-        node: deferred.node.clone(),
+        node: refusal.node.clone(),
         recall: Recall {
             refusal,
             passes: true,
-            to: String::new(),
+            to: to.to_owned(),
             asked: false,
         },
         from: dispatch.stage.handing(),
@@ -188,27 +197,5 @@ pub(crate) fn for_room(run: &Run, node: &str, to: &str, now: &Moment) -> StepRes
         hint: String::new(),
         at_ms: now.ms,
     };
-    if run.movable() {
-        return Ok(refusal::leave_node(
-            run,
-            refusal,
-            &DepartureKind::ForNow(now),
-        ));
-    }
-    let mut dispatch = run.dispatch.clone();
-    dispatch.why = WaitReason::GoesTo {
-        to: to.to_owned(),
-        from: node.to_owned(),
-    };
-    dispatch.stage = Stage::Recalled {
-        node: node.to_owned(),
-        recall: Recall {
-            refusal,
-            passes: true,
-            to: to.to_owned(),
-            asked: false,
-        },
-        from: dispatch.stage.handing(),
-    };
-    Ok(vec![become_so(run, dispatch)])
+    leave_for_now(run, refusal, to, now)
 }

@@ -163,41 +163,44 @@ fn heard(run: &Run, dispatch: &mut Dispatch, report: &Report, now_ms: i64) {
         }
         // The node is asked for its promise, which is more precise.
         ReportedStage::Unknown | ReportedStage::TakenAway if dispatch.leaves() => {}
-        ReportedStage::Unknown => {
-            // A node that lost the run lost the cancel with it.
-            if let Some(cancel) = &mut dispatch.cancel {
-                cancel.delivered = false;
-            }
-            match &mut dispatch.stage {
-                Stage::Behind { .. } | Stage::Unplaced | Stage::Over { .. } => {}
-                Stage::Begun { unknown_ms, .. } if run.phase().is_live() => {
-                    *unknown_ms = Some(now_ms);
-                }
-                Stage::Begun { .. } => {}
-                Stage::Chosen { node, .. }
-                | Stage::Offered { node, .. }
-                | Stage::Accepted { node, .. }
-                | Stage::Recalled { node, .. } => {
-                    if dispatch.cancel.is_some() {
-                        // It is being cancelled, and no node has it.
-                        dispatch.take_away(now_ms);
-                        return;
-                    }
-                    let node = std::mem::take(node);
-                    deferred::taken(dispatch, &node);
-                    let sending = false;
-                    dispatch.stage = Stage::Chosen { node, sending };
-                    // An earlier hand-over that is still on its way is refused there.
-                    dispatch.begin_generation();
-                    dispatch.why = report.why.clone().into();
-                }
-            }
-        }
+        ReportedStage::Unknown => forgotten(run, dispatch, report, now_ms),
         // The run's journal counts more than any report.
-        ReportedStage::TakenAway | ReportedStage::Refused if run.journal.has_run() => {}
-        ReportedStage::TakenAway => dispatch.taken_away(&report.why, now_ms),
-        ReportedStage::Refused => recall::refused(run, dispatch, report.why.clone(), now_ms),
-        ReportedStage::Held => {}
+        Standing::TakenAway | Standing::Refused if run.journal.has_run() => {}
+        Standing::TakenAway => dispatch.taken_away(&report.why, now_ms),
+        Standing::Refused => recall::refused(run, dispatch, report.why.clone(), now_ms),
+        Standing::Held => {}
+    }
+}
+
+/// Records that a node does not know a run: it goes there once more, unless it began.
+fn forgotten(run: &Run, dispatch: &mut Dispatch, report: &Report, now_ms: i64) {
+    // A node that lost the run lost the cancel with it.
+    if let Some(cancel) = &mut dispatch.cancel {
+        cancel.delivered = false;
+    }
+    match &mut dispatch.stage {
+        Stage::Behind { .. } | Stage::Unplaced | Stage::Over { .. } => {}
+        Stage::Begun { unknown_ms, .. } if run.phase().is_live() => {
+            *unknown_ms = Some(now_ms);
+        }
+        Stage::Begun { .. } => {}
+        Stage::Chosen { node, .. }
+        | Stage::Offered { node, .. }
+        | Stage::Accepted { node, .. }
+        | Stage::Recalled { node, .. } => {
+            if dispatch.cancel.is_some() {
+                // It is being cancelled, and no node has it.
+                dispatch.take_away(now_ms);
+                return;
+            }
+            let node = std::mem::take(node);
+            deferred::taken(dispatch, &node);
+            let sending = false;
+            dispatch.stage = Stage::Chosen { node, sending };
+            // An earlier hand-over that is still on its way is refused there.
+            dispatch.begin_generation();
+            dispatch.why = report.why.clone().into();
+        }
     }
 }
 

@@ -44,18 +44,12 @@ pub(crate) fn definition(name: &str, lr: &str) -> Definition {
 pub(crate) fn source(path: &str, definitions: Vec<Definition>) -> Read {
     Read {
         loaded: LoadedSource {
-            source: Source {
-                path: PathBuf::from(path),
-                kind: SourceKind::Folder,
-                file: PathBuf::from(path).join("neronet.yaml"),
-                folder: PathBuf::from(path),
-                digest: String::new(),
-                table: None,
-                bound: None,
-                rows: None,
-                defaults: String::new(),
-                parents: Vec::new(),
-            },
+            source: Source::new(
+                SourceKind::Folder,
+                PathBuf::from(path).join("neronet.yaml"),
+                PathBuf::from(path),
+                String::new(),
+            ),
             definitions,
             notes: Vec::new(),
             numbers: None,

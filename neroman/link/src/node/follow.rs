@@ -122,21 +122,7 @@ impl Replication {
             if heard && folded.elapsed() < GATHER {
                 tokio::time::sleep_until(folded + GATHER).await;
             }
-            let mut batch = EventBatch::default();
-            let mut next = Some(first);
-            while let Some(event) = next {
-                let event = event
-                    .ok_or_else(|| Failure::node_does("ended the connection"))?
-                    .map_err(|status| Failure::lost().status(&status))?;
-                batch.take(event);
-                let full = batch.events >= EVENTS_MAX || batch.bytes >= BYTES_MAX;
-                // Events that came meanwhile share the transaction.
-                next = if full {
-                    None
-                } else {
-                    events.next().now_or_never()
-                };
-            }
+            let batch = EventBatch::gather(&mut events, first)?;
             let at = self.settings.clock.moment();
             let state = self.ledger.state();
             self.note_unknown(&batch.states, &state);
@@ -280,6 +266,24 @@ struct EventBatch {
 }
 
 impl EventBatch {
+    /// An event, with those that came meanwhile: they share the transaction.
+    fn gather(
+        events: &mut tonic::Streaming<v1::FollowEvent>,
+        first: Option<Result<v1::FollowEvent, tonic::Status>>,
+    ) -> Result<Self, Failure> {
+        let mut batch = Self::default();
+        let mut next = Some(first);
+        while let Some(event) = next {
+            let event = event
+                .ok_or_else(|| Failure::node_does("ended the connection"))?
+                .map_err(|status| Failure::lost().status(&status))?;
+            batch.take(event);
+            let is_full = batch.events >= EVENTS_MAX || batch.bytes >= BYTES_MAX;
+            next = (!is_full).then(|| events.next().now_or_never()).flatten();
+        }
+        Ok(batch)
+    }
+
     fn take(&mut self, event: v1::FollowEvent) {
         self.events += 1;
         match event.event {

@@ -22,6 +22,7 @@ use nero_home::ledger::LatePolicy;
 use nero_life::choose::{choose, count, is_alike};
 use nero_life::input::Input;
 use nero_life::locks::Locks;
+use nero_life::now::{Now, Tick};
 use nero_life::place::{Candidate, Choice, Figures, NodeAvailability};
 use nero_life::reason::WaitReason;
 use nero_life::run::{Run, Turn};
@@ -106,6 +107,16 @@ impl DescriptionRequest {
     }
 }
 
+/// The runs that are placed in one look.
+struct Round<'s> {
+    state: &'s State,
+    /// Runs with the same word share the candidates.
+    words: BTreeMap<String, Vec<Candidate>>,
+    known: Now,
+    /// Made for the first run that looks at others.
+    locks: Option<Locks<'s>>,
+}
+
 impl Placer {
     /// Places the runs that can be placed; returns how soon to look again, if
     /// any is left.
@@ -130,24 +141,18 @@ impl Placer {
             }
             return due.into_iter().chain(room).min();
         }
-        let mut waiting: Vec<Turn> = state
-            .active()
-            .flat_map(|experiment| experiment.runs.iter())
-            .filter(|run| run.unplaced())
-            .map(Run::turn)
-            .collect();
-        waiting.sort_unstable();
-        waiting.truncate(RUNS_MAX);
         let mut changes: Vec<(RunId, Choice)> = Vec::new();
         let mut pause = due.unwrap_or(EVERY).min(EVERY);
-        // Runs with the same word share the candidates.
-        let mut words: BTreeMap<String, Vec<Candidate>> = BTreeMap::new();
-        let known = self.nodes.known().now(self.nodes.clock());
-        let mut locks: Option<Locks<'_>> = None;
+        let mut round = Round {
+            state: &state,
+            words: BTreeMap::new(),
+            known: self.nodes.known().now(self.nodes.clock()),
+            locks: None,
+        };
         let (mut durable, mut is_taken) = (false, false);
         // Thousands may wait for the same: what no node takes is no more taken a moment later.
         let mut last: Option<(&Run, Choice)> = None;
-        for (.., id) in waiting {
+        for (.., id) in waiting(&state) {
             let Some(run) = state.run(id) else { continue };
             if let Some((like, choice)) = &last
                 && is_alike(like, run)
@@ -156,58 +161,20 @@ impl Placer {
                 changes.extend(news(run, choice.clone()));
                 continue;
             }
-            let word = &run.made.node;
-            if !words.contains_key(word) {
-                let candidates = self.candidates(&state, word);
-                words.insert(word.clone(), candidates);
-            }
-            let Some(candidates) = words.get_mut(word) else {
-                continue;
-            };
-            let looks = run.made.precedence.looks_at_others();
-            let mut own = looks.then(|| {
-                let locks = locks.get_or_insert_with(|| Locks::of(&state, &known));
-                locks.without_taken(run, candidates)
-            });
-            let asked = own.as_deref().unwrap_or(candidates);
-            let asked = self.probes.ask(&self.nodes, run, asked);
-            if !asked.old.is_empty() {
-                let own = own.get_or_insert_with(|| candidates.clone());
-                without_answers(own, &asked.old);
-            }
-            let choice = match &mut own {
-                _ if !asked.awaited.is_empty() => Choice::Wait,
-                Some(own) => choose(run, own, &now),
-                None => choose(run, candidates, &now),
-            };
-            if let (Choice::On(name), Some(_)) = (&choice, &own) {
-                count(candidates, name, run.made.takes.on(name).cores());
-            }
-            if let Some(locks) = locks.as_mut().filter(|_| looks) {
-                if let Choice::On(name) = &choice {
-                    locks.take(run, name, &known);
-                }
-                for node in &asked.awaited {
-                    // It is this one's turn, once its node has answered.
-                    locks.reserve(run, node, &known);
-                }
-            }
+            let choice = self.choose(&mut round, run, &now);
             match &choice {
-                Choice::On(name) => {
-                    taken(&mut words, name, run.made.takes.on(name).cores(), word);
-                }
                 Choice::Wait => pause = self.patience_left().min(pause),
                 Choice::Later { left_ms } => {
                     pause = pause.min(Duration::from_millis(left_ms.unsigned_abs()));
                 }
                 Choice::Nowhere(_) => last = Some((run, choice.clone())),
-                Choice::Never(_) => {}
+                Choice::On(_) | Choice::Never(_) => {}
             }
             durable |= choice.is_synced(run);
             is_taken |= takes_room(&choice);
             changes.extend(news(run, choice));
         }
-        if let Some(left_ms) = locks.as_ref().and_then(Locks::settled_in_ms) {
+        if let Some(left_ms) = round.locks.as_ref().and_then(Locks::settled_in_ms) {
             pause = pause.min(Duration::from_millis(left_ms.unsigned_abs()));
         }
         self.write(durable, changes).await;
@@ -215,6 +182,46 @@ impl Placer {
             pause = pause.min(room);
         }
         Some(pause)
+    }
+
+    /// Chooses a node for a run, and counts the run there.
+    fn choose(&mut self, round: &mut Round<'_>, run: &Run, now: &Tick) -> Choice {
+        let (state, known, word) = (round.state, &round.known, &run.made.node);
+        let candidates = round.words.entry(word.clone());
+        let candidates = candidates.or_insert_with(|| self.candidates(state, word));
+        let looks = run.made.precedence.looks_at_others();
+        let mut own = looks.then(|| {
+            let locks = round.locks.get_or_insert_with(|| Locks::of(state, known));
+            locks.without_taken(run, candidates)
+        });
+        let asked = own.as_deref().unwrap_or(candidates);
+        let asked = self.probes.ask(&self.nodes, run, asked);
+        if !asked.old.is_empty() {
+            let own = own.get_or_insert_with(|| candidates.clone());
+            without_answers(own, &asked.old);
+        }
+        let choice = match &mut own {
+            _ if !asked.awaited.is_empty() => Choice::Wait,
+            Some(own) => choose(run, own, now),
+            None => choose(run, candidates, now),
+        };
+        let cores = |name: &str| run.made.takes.on(name).cores();
+        if let (Choice::On(name), Some(_)) = (&choice, &own) {
+            count(candidates, name, cores(name));
+        }
+        if let Some(locks) = round.locks.as_mut().filter(|_| looks) {
+            if let Choice::On(name) = &choice {
+                locks.take(run, name, known);
+            }
+            for node in &asked.awaited {
+                // It is this one's turn, once its node has answered.
+                locks.reserve(run, node, known);
+            }
+        }
+        if let Choice::On(name) = &choice {
+            taken(&mut round.words, name, cores(name), word);
+        }
+        choice
     }
 
     /// The candidates among the nodes that a word stands for; nodes that were
@@ -364,6 +371,15 @@ impl Placer {
         }
         due
     }
+}
+
+/// The runs that wait for a node, in their order.
+fn waiting(state: &State) -> Vec<Turn> {
+    let runs = state.active().flat_map(|experiment| &experiment.runs);
+    let mut waiting: Vec<Turn> = runs.filter(|run| run.unplaced()).map(Run::turn).collect();
+    waiting.sort_unstable();
+    waiting.truncate(RUNS_MAX);
+    waiting
 }
 
 /// Forgets what these nodes answered.

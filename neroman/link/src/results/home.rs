@@ -93,10 +93,8 @@ pub(super) async fn not_home(
                 .push("more files than can be listed".to_owned());
         }
         if unlisted(&list) > 0 {
-            let shown = list
-                .left_out
-                .iter()
-                .map(|line| Safe::line(line).to_string());
+            let shown = list.left_out.iter();
+            let shown = shown.map(|line| Safe::line(line).to_string());
             not_home.others.extend(shown);
         }
         // The newest start went on from the checkpoints of those before it.

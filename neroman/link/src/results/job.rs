@@ -104,10 +104,8 @@ impl FetchJob {
         only_look: bool,
     ) -> Result<Option<Self>, Trouble> {
         let state = ledger.state();
-        let Some((experiment, run)) = state
-            .experiment(id.experiment)
-            .and_then(|experiment| Some((experiment, experiment.run(id.number)?)))
-        else {
+        let experiment = state.experiment(id.experiment);
+        let Some((experiment, run)) = experiment.zip(state.run(id)) else {
             return Ok(None);
         };
         let folder = match run.results().folder() {
@@ -154,6 +152,7 @@ impl FetchJob {
             hearer,
             min_free,
         };
+        let newest = run.journal.newest();
         Ok(Some(Self {
             id,
             earlier: earlier(run, &way),
@@ -164,10 +163,7 @@ impl FetchJob {
             outputs,
             checkpoint,
             results_max,
-            logs: run
-                .journal
-                .newest()
-                .map_or([None; 2], |(_, newest)| log_sizes(newest)),
+            logs: newest.map_or([None; 2], |(_, newest)| log_sizes(newest)),
         }))
     }
 

@@ -213,38 +213,33 @@ async fn whole(way: &Way, log: LogToFetch) -> Result<u64, Trouble> {
         }
         .take(parts)
     });
-    let mut pumped = Ok(());
-    loop {
-        match next(&mut parts, log).await {
-            Ok(Some(part)) => {
-                let end = part.end;
-                if tx.send(part).await.is_err() || end {
-                    break;
-                }
-            }
-            Ok(None) => {
-                // A stream that ends is complete.
-                let end = v1::LogPart {
-                    end: true,
-                    offset: u64::MAX,
-                    ..v1::LogPart::default()
-                };
-                // If the writer has ended, its own result shows why.
-                let _ = tx.send(end).await;
-                break;
-            }
-            Err(trouble) => {
-                pumped = Err(trouble);
-                break;
-            }
-        }
-    }
-    drop(tx);
+    let pumped = pump(&mut parts, log, tx).await;
     let written = writing.await.map_err(|error| {
         Trouble::Refused(Failure::bug("writing a log ended early").caused_by(&error))
     })?;
     let bytes = written?;
     pumped.map(|()| bytes)
+}
+
+/// Hands the parts of a log to the disk's thread, to the end of one of the two.
+async fn pump(
+    parts: &mut Parts,
+    log: LogToFetch,
+    tx: tokio::sync::mpsc::Sender<v1::LogPart>,
+) -> Result<(), Trouble> {
+    loop {
+        // A stream that ends is complete.
+        let part = next(parts, log).await?.unwrap_or_else(|| v1::LogPart {
+            end: true,
+            offset: u64::MAX,
+            ..v1::LogPart::default()
+        });
+        let is_last = part.end;
+        // If the writer has ended, its own result shows why.
+        if tx.send(part).await.is_err() || is_last {
+            return Ok(());
+        }
+    }
 }
 
 /// The state of the disk's thread while a log comes.

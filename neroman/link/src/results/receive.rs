@@ -153,10 +153,8 @@ impl Receiver<'_> {
                 .begin(&want.name, want.stamp)
                 .map_err(|error| failed(self.folder, error))?;
         }
-        let part = self
-            .folder
-            .begin(&want.path, go_on)
-            .map_err(|error| failed(self.folder, error))?;
+        let part = self.folder.begin(&want.path, go_on);
+        let part = part.map_err(|error| failed(self.folder, error))?;
         if go_on && part.there != offset {
             return Err(refused("half a file changed here while it was fetched"));
         }

@@ -116,20 +116,9 @@ pub(super) fn choose(
             ));
             continue;
         }
-        let path = names.path(&entry.path);
-        let Some(path) = path.filter(|path| taken.insert(path.clone())) else {
-            choice.unkept += 1;
-            choice
-                .notes
-                .add(format!("{shown} has no name that can be kept"));
+        let Some(path) = choice.own_path(&names, &entry.path, &mut taken) else {
             continue;
         };
-        if path != Path::new(&entry.path) {
-            choice.notes.add(format!(
-                "{shown} is kept as {}",
-                Safe::line(path.as_os_str().as_encoded_bytes())
-            ));
-        }
         let stamp = Stamp::of(entry);
         if is_here(&entry.path, &path, stamp, folder, known)
             || was_here(&entry.path, &path, stamp, folder)
@@ -147,25 +136,58 @@ pub(super) fn choose(
             executable: entry.executable,
         });
     }
-    for link in &list.links {
-        let is_named = link.fits || leads.include(Path::new(&link.path));
-        if is_named || matches!(ask.unnamed, UnnamedFiles::Fetch { .. }) {
-            choice.link(link, &list.work, whose);
-            if leads.to_nothing(link, list) {
-                let shown = Safe::line(&link.path);
-                let target = Safe::line(&link.target);
-                choice.notes.add(format!(
-                    "{shown} is a link to {target}, which does not come along from {}",
-                    whose.node
-                ));
-            }
-        }
-    }
+    choice.links(list, ask, &leads, whose);
     choice.fit_into(room);
     choice
 }
 
 impl Choice {
+    /// The path of a file here, which no other file of the list has.
+    fn own_path(
+        &mut self,
+        names: &Names,
+        name: &str,
+        taken: &mut HashSet<PathBuf>,
+    ) -> Option<PathBuf> {
+        let path = names.path(name);
+        let shown = Safe::line(name);
+        let Some(path) = path.filter(|path| taken.insert(path.clone())) else {
+            self.unkept += 1;
+            self.notes
+                .add(format!("{shown} has no name that can be kept"));
+            return None;
+        };
+        if path != Path::new(name) {
+            let own = Safe::line(path.as_os_str().as_encoded_bytes());
+            self.notes.add(format!("{shown} is kept as {own}"));
+        }
+        Some(path)
+    }
+
+    /// Chooses the links of a list.
+    fn links(
+        &mut self,
+        list: &v1::ListFilesReply,
+        ask: &FileRequest,
+        leads: &LinkTargets,
+        whose: &Whose,
+    ) {
+        for link in &list.links {
+            let is_named = link.fits || leads.include(Path::new(&link.path));
+            if is_named || matches!(ask.unnamed, UnnamedFiles::Fetch { .. }) {
+                self.link(link, &list.work, whose);
+                if leads.to_nothing(link, list) {
+                    let shown = Safe::line(&link.path);
+                    let target = Safe::line(&link.target);
+                    self.notes.add(format!(
+                        "{shown} is a link to {target}, which does not come along from {}",
+                        whose.node
+                    ));
+                }
+            }
+        }
+    }
+
     /// Nothing chosen yet: what a list tells besides its files.
     fn of_list(list: &v1::ListFilesReply, ask: &FileRequest, whose: &RunOnNode) -> Self {
         let mut choice = Choice {
@@ -182,10 +204,8 @@ impl Choice {
             }
         }
         if ask.unnamed != UnnamedFiles::Ignore {
-            let unfit = ask
-                .unfitting(list)
-                .into_iter()
-                .filter(|glob| glob.is_output);
+            let unfit = ask.unfitting(list).into_iter();
+            let unfit = unfit.filter(|glob| glob.is_output);
             choice.unfit = unfit
                 .map(|glob| Safe::line(&glob.path).to_string())
                 .collect();
@@ -257,9 +277,8 @@ fn coming(list: &v1::ListFilesReply, unnamed: UnnamedFiles) -> HashSet<&str> {
         return HashSet::new();
     };
     let loose = list.files.iter().take(FILES_MAX);
-    let mut loose: Vec<&v1::FileEntry> = loose
-        .filter(|entry| entry.made && entry.globs.is_empty())
-        .collect();
+    let loose = loose.filter(|entry| entry.made && entry.globs.is_empty());
+    let mut loose: Vec<&v1::FileEntry> = loose.collect();
     loose.sort_by_key(|entry| entry.size);
     let mut bytes: u64 = 0;
     let within = loose.into_iter().take_while(|entry| {

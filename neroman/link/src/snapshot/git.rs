@@ -32,10 +32,8 @@ pub(super) type Marks = Vec<(PathBuf, Option<(u64, std::time::SystemTime)>)>;
 
 /// The marks of the repository that contains a folder; `None` outside of one.
 pub(super) fn marks(folder: &Path) -> Option<Marks> {
-    let git = folder
-        .ancestors()
-        .map(|above| above.join(".git"))
-        .find(|git| git.symlink_metadata().is_ok())?;
+    let mut git = folder.ancestors().map(|above| above.join(".git"));
+    let git = git.find(|git| git.symlink_metadata().is_ok())?;
     // In a linked work tree `.git` is a file that names the real folder.
     let git = match fs::read_to_string(&git) {
         Ok(text) => {

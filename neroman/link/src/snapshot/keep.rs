@@ -396,11 +396,8 @@ fn is_kept(path: &Path) -> bool {
     let Ok(found) = path.symlink_metadata() else {
         return false;
     };
-    let old = found
-        .modified()
-        .ok()
-        .and_then(|at| at.elapsed().ok())
-        .is_some_and(|age| age > RENEWED_AFTER);
+    let old = found.modified().ok().and_then(|at| at.elapsed().ok());
+    let old = old.is_some_and(|age| age > RENEWED_AFTER);
     !old || renew(path)
 }
 

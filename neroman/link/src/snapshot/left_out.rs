@@ -53,10 +53,8 @@ pub(super) fn find(folder: &Path, wanted: &FileSelection, found: &TravellingFile
                 || never.iter().any(|path| entry.path() == path);
             // The walk enters the parent of an excluded folder, but not the
             // folder.
-            let above = entry
-                .path()
-                .parent()
-                .and_then(|above| above.strip_prefix(&base).ok());
+            let above = entry.path().parent();
+            let above = above.and_then(|above| above.strip_prefix(&base).ok());
             let in_left_out = above.is_some_and(|above| {
                 let above = above.to_str().unwrap_or_default();
                 !above.is_empty() && !inside.contains(above)

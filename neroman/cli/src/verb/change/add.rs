@@ -51,11 +51,8 @@ pub async fn run(session: &mut Session, args: &Add) -> Result<u8, Stop> {
         offset: args.offset,
         node: String::new(),
     };
-    let reply = session
-        .client()
-        .await?
-        .change(Change::Last, request, ManClient::add)
-        .await?;
+    let client = session.client().await?;
+    let reply = client.change(Change::Last, request, ManClient::add).await?;
     let out = &session.out;
     let notes = [reply.notes.clone(), taken(&reply.folders)].concat();
     let text = || as_text(&out.screen, &reply, args.trial.dry_run);

@@ -24,11 +24,8 @@ pub async fn run(session: &mut Session, args: &Adopt) -> Result<u8, Stop> {
         jobs: args.jobs.clone(),
         log: args.log.clone().unwrap_or_default(),
     };
-    let reply = session
-        .client()
-        .await?
-        .change(Change::Last, asked, ManClient::adopt)
-        .await?;
+    let client = session.client().await?;
+    let reply = client.change(Change::Last, asked, ManClient::adopt).await?;
     let notes = notes(&reply);
     let fields = || as_json(&reply, &notes);
     session.out.reply(&[], fields, || as_text(&reply))?;

@@ -57,10 +57,8 @@ fn touched(reply: &RemoveReply) -> Vec<(u64, String)> {
 
 /// The lines for eyes.
 fn as_text(reply: &RemoveReply, args: &Remove) -> String {
-    let skipped = reply
-        .experiments
-        .iter()
-        .filter(|one| !one.skipped.is_empty());
+    let skipped = reply.experiments.iter();
+    let skipped = skipped.filter(|one| !one.skipped.is_empty());
     let skipped = skipped.map(|one| (one.experiment, &*one.skipped_as, &*one.skipped));
     let (mut text, short) = skips(skipped);
     let ids: Vec<u64> = touched(reply).iter().map(|(id, _)| *id).collect();

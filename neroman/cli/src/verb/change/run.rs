@@ -42,11 +42,8 @@ pub async fn run(session: &mut Session, args: &RunCommand) -> Result<u8, Stop> {
         node: args.node.clone().unwrap_or_default(),
         ..AddRequest::default()
     };
-    let added = session
-        .client()
-        .await?
-        .change(Change::Last, asked, ManClient::add)
-        .await?;
+    let client = session.client().await?;
+    let added = client.change(Change::Last, asked, ManClient::add).await?;
     session.out.notes(&added.notes);
     if args.trial.dry_run {
         let text = add::as_text(&session.out.screen, &added, true);
@@ -227,10 +224,8 @@ fn decimal(text: &str) -> Option<(i128, usize)> {
     let (whole, behind) = digits.split_once('.').unwrap_or((digits, ""));
     let all = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     let fits = !whole.is_empty() && digits.len() <= 18 && all(whole) && all(behind);
-    let number = fits
-        .then(|| format!("{whole}{behind}"))?
-        .parse::<i128>()
-        .ok()?;
+    let number = fits.then(|| format!("{whole}{behind}"))?.parse::<i128>();
+    let number = number.ok()?;
     let sign = if text.starts_with('-') { -1 } else { 1 };
     Some((sign * number, behind.len()))
 }

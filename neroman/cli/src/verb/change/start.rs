@@ -95,10 +95,8 @@ pub async fn launch(
 }
 
 pub async fn send(session: &mut Session, asked: StartRequest) -> Result<StartReply, Fault> {
-    let started = session
-        .client()
-        .await?
-        .change(Change::Last, asked, ManClient::start);
+    let client = session.client().await?;
+    let started = client.change(Change::Last, asked, ManClient::start);
     started.await
 }
 
@@ -133,10 +131,8 @@ fn as_text(reply: &StartReply, dry_run: bool, verb: &str) -> String {
             }
         }
     }
-    let skipped = reply
-        .experiments
-        .iter()
-        .filter(|one| !one.skipped.is_empty());
+    let skipped = reply.experiments.iter();
+    let skipped = skipped.filter(|one| !one.skipped.is_empty());
     let done = match (verb, dry_run) {
         ("restart", false) => "restarted",
         ("restart", true) => "would restart",

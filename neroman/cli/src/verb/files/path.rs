@@ -47,10 +47,8 @@ fn path_text(one: &One) -> Result<String, Fault> {
     }
     // Without a readable configuration the node's name stands for its address.
     let config = Config::read(&home()?.config).unwrap_or_default();
-    let address = config
-        .node(&one.node)
-        .and_then(|node| node.address.clone())
-        .unwrap_or_else(|| one.node.clone());
+    let address = config.node(&one.node).and_then(|node| node.address.clone());
+    let address = address.unwrap_or_else(|| one.node.clone());
     Ok(remote(&address, &one.path))
 }
 

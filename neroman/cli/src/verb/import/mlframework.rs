@@ -59,10 +59,8 @@ impl Project {
             None
         };
         let own = whole.file_name().filter(|_| is_project).map(Path::new);
-        let named = hosts
-            .as_ref()
-            .and_then(|hosts| hosts.folder.as_deref())
-            .map(Path::new);
+        let named = hosts.as_ref().and_then(|hosts| hosts.folder.as_deref());
+        let named = named.map(Path::new);
         let name = own.or(named).and_then(Path::to_str);
         match name.filter(|name| framework.join(name).join(TASKS).is_file()) {
             Some(name) => Ok(Self {

@@ -125,6 +125,21 @@ impl OwnSshd {
         )
     }
 
+    /// What the head is told of this machine.
+    fn offer(&self, args: &NodeJoin, socket: &str, has_served: bool) -> Value {
+        json!({
+            "name": args.name.clone().unwrap_or_else(host_name),
+            "user": self.user,
+            "machine": machine(),
+            "host_key": self.host_key,
+            "socket": socket,
+            "root": args.root,
+            "cpus": args.cpus,
+            "gpus": args.gpus,
+            "again": has_served,
+        })
+    }
+
     /// Makes one connection and serves the head over it until it ends.
     async fn serve(
         &self,
@@ -143,17 +158,7 @@ impl OwnSshd {
         let mut ssh = self.ssh(args, &near, &far)?;
         let mut stdin = ssh.stdin.take().expect("it is piped");
         let stdout = ssh.stdout.take().expect("it is piped");
-        let asked = json!({
-            "name": args.name.clone().unwrap_or_else(host_name),
-            "user": self.user,
-            "machine": machine(),
-            "host_key": self.host_key,
-            "socket": far,
-            "root": args.root,
-            "cpus": args.cpus,
-            "gpus": args.gpus,
-            "again": *has_served,
-        });
+        let asked = self.offer(args, &far, *has_served);
         // What fails here is told by the end of ssh.
         let _ = stdin.write_all(format!("{asked}\n").as_bytes()).await;
         let mut lines = BufReader::new(stdout).lines();

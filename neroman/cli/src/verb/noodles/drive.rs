@@ -228,13 +228,13 @@ impl<'s> Drive<'s> {
         self.said = now.into_iter().collect();
     }
 
+    fn elapsed_s(&self) -> f64 {
+        let elapsed = self.kept.started().elapsed();
+        elapsed.unwrap_or_default().as_secs_f64()
+    }
+
     fn finished(&self, flow: &Flow) {
-        let elapsed = self
-            .kept
-            .started()
-            .elapsed()
-            .unwrap_or_default()
-            .as_secs_f64();
+        let elapsed = self.elapsed_s();
         let (deployed, all) = flow.deployed();
         // A flow that has finished deployed all there were.
         let share = if all == 0 { 0 } else { 100 };
@@ -303,24 +303,11 @@ impl<'s> Drive<'s> {
             "Deploy experiment \"{}\" to server \"{}\"",
             experiment.name, server.name
         ));
-        let mut exact = Vec::new();
-        for (name, text) in server.variables(&experiment.name) {
-            // Names are no program, whatever stands in them.
-            let is_name = matches!(name, "NOODLES_EXPERIMENT_NAME" | "NOODLES_SERVER_NAME");
-            let value = if is_name {
-                text
-            } else {
-                self.expanded(&text, &experiment.env).await?
-            };
-            exact.push((name, value));
-        }
+        let exact = self.server_values(experiment, server).await?;
         let mut env = experiment.env.clone();
         env.retain(|(name, _)| !exact.iter().any(|(known, _)| known == name));
-        env.extend(
-            exact
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), value.clone())),
-        );
+        let own = exact.iter();
+        env.extend(own.map(|(name, value)| ((*name).to_owned(), value.clone())));
         let mut paths = [None, None];
         for (path, written) in paths
             .iter_mut()
@@ -346,34 +333,9 @@ impl<'s> Drive<'s> {
                 break;
             }
         }
-        let mut status = CommandsEnd::Success;
-        // What a person ended is no matter of handlers.
-        let cut = ends.iter().filter(|end| end.code.is_none());
-        for end in cut.chain(&ends) {
-            status = if end.error {
-                self.answer(end.handler, Some(&place)).await?
-            } else {
-                CommandsEnd::Success
-            };
-            if status == CommandsEnd::Abort {
-                let what = format!(
-                    "experiment {} on server {}",
-                    quoted(&experiment.name),
-                    quoted(&server.name)
-                );
-                let fault = self.aborted(&what, end.code, &end.end, &end.cut);
-                let is_told = end.is_told;
-                if let Err(fault) = self.tried_again(fault, is_told) {
-                    self.log.past = false;
-                    self.tell_outputs(experiment, &ends);
-                    return Err(fault.into());
-                }
-                return Ok(None);
-            }
-            if status == CommandsEnd::Retry {
-                break;
-            }
-        }
+        let Some(status) = self.handle_ends(&place, &ends).await? else {
+            return Ok(None);
+        };
         // What was printed before is followed by other results.
         self.log.past = !self.journal.is_at_end();
         self.tell_outputs(experiment, &ends);
@@ -389,26 +351,74 @@ impl<'s> Drive<'s> {
         Ok(Some(status))
     }
 
+    /// The variables of the server, with those in them expanded.
+    async fn server_values(
+        &mut self,
+        experiment: &Experiment,
+        server: &Server,
+    ) -> Result<Vec<(&'static str, String)>, Stop> {
+        let mut exact = Vec::new();
+        for (name, text) in server.variables(&experiment.name) {
+            // Names are no program, whatever stands in them.
+            let value = match name {
+                "NOODLES_EXPERIMENT_NAME" | "NOODLES_SERVER_NAME" => text,
+                _ => self.expanded(&text, &experiment.env).await?,
+            };
+            exact.push((name, value));
+        }
+        Ok(exact)
+    }
+
+    /// Has the handlers of errors respond to the ends of an experiment's groups. `None`: as in
+    /// `deploy_once`.
+    async fn handle_ends(
+        &mut self,
+        place: &GroupPlace<'_>,
+        ends: &[GroupEnd],
+    ) -> Result<Option<CommandsEnd>, Stop> {
+        let mut status = CommandsEnd::Success;
+        // What a person ended is no matter of handlers.
+        let cut = ends.iter().filter(|end| end.code.is_none());
+        for end in cut.chain(ends) {
+            status = if end.error {
+                self.answer(end.handler, Some(place)).await?
+            } else {
+                CommandsEnd::Success
+            };
+            if status == CommandsEnd::Abort {
+                let experiment = place.experiment;
+                let (name, server) = (quoted(&experiment.name), quoted(&place.server.name));
+                let what = format!("experiment {name} on server {server}");
+                let fault = self.aborted(&what, end.code, &end.end, &end.cut);
+                if let Err(fault) = self.tried_again(fault, end.is_told) {
+                    self.log.past = false;
+                    self.tell_outputs(experiment, ends);
+                    return Err(fault.into());
+                }
+                return Ok(None);
+            }
+            if status == CommandsEnd::Retry {
+                break;
+            }
+        }
+        Ok(Some(status))
+    }
+
     fn tell_outputs(&self, experiment: &Experiment, ends: &[GroupEnd]) {
+        let log = self.log;
         match &experiment.stdout_to {
-            Some(path) => self
-                .log
-                .info(&format!("STDOUT output is written to \"{path}\"")),
+            Some(path) => log.info(&format!("STDOUT output is written to \"{path}\"")),
             None => {
                 let printed: String = ends.iter().map(|end| end.end.stdout.as_str()).collect();
-                self.log
-                    .info(&format!("Commands output from STDOUT->\n{printed}"));
+                log.info(&format!("Commands output from STDOUT->\n{printed}"));
             }
         }
         match &experiment.stderr_to {
-            Some(path) => self
-                .log
-                .info(&format!("STDERR output is written to \"{path}\"")),
+            Some(path) => log.info(&format!("STDERR output is written to \"{path}\"")),
             None => {
                 let printed: String = ends.iter().map(|end| end.end.stderr.as_str()).collect();
                 if !printed.is_empty() {
-                    self.log
-                        .warning(&format!("Commands output from STDERR->\n{printed}"));
+                    log.warning(&format!("Commands output from STDERR->\n{printed}"));
                 }
             }
         }
@@ -542,12 +552,7 @@ impl<'s> Drive<'s> {
             spec_path: &self.kept.spec_word(),
             started: &iso(self.kept.started()),
             previous_round: &iso(self.previous_round),
-            elapsed_s: self
-                .kept
-                .started()
-                .elapsed()
-                .unwrap_or_default()
-                .as_secs_f64(),
+            elapsed_s: self.elapsed_s(),
             stage: STAGES[MAIN_STAGE],
             round: flow.round() + 1,
             deployed: &names(false),

@@ -1,7 +1,7 @@
 //! Groups of commands: a run on `local` each.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nero_noodles::{CommandGroup, Experiment, Server, script};
 use nero_wire::v1::man_client::ManClient;
@@ -9,7 +9,7 @@ use nero_wire::v1::{Assignment, ExperimentView, RunView, ShowRequest, StartReque
 use serde_json::{Value, json};
 
 use super::drive::Drive;
-use super::kept::private;
+use super::kept::{KeptFlow, private};
 use super::shell::{self, ShellEnd, Streams};
 use crate::connect::for_jobs;
 use crate::fault::{Fault, Stop};
@@ -29,6 +29,84 @@ pub(super) struct GroupEnd {
     pub(super) end: ShellEnd,
     /// Whether the person knows the end, having asked for it before this process began.
     pub(super) is_told: bool,
+}
+
+impl GroupEnd {
+    /// An end that the journal has, with what was printed.
+    fn of_journal(past: &Value, end: ShellEnd) -> Self {
+        let code = past["code"].as_i64();
+        let handler = past["handler"].as_u64();
+        Self {
+            code: code.and_then(|code| i32::try_from(code).ok()),
+            error: past["error"].as_bool().unwrap_or(true),
+            handler: handler.and_then(|at| usize::try_from(at).ok()),
+            cut: past["cut"].as_str().unwrap_or_default().to_owned(),
+            end,
+            is_told: false,
+        }
+    }
+}
+
+/// The exit code of a run that ended by itself; else what became of it.
+fn exit_code(run: &RunView) -> (Option<i32>, String) {
+    // What a person or a limit ended has no result that a handler is for.
+    let by_itself = matches!(run.state.as_str(), "finished" | "crashed");
+    let code = run.exit_code.or(run.signal.map(|signal| -signal));
+    let code = code.filter(|_| by_itself);
+    let cut = format!("its run is {} {}", run.state, run.reason);
+    let cut = if code.is_none() { cut.trim() } else { "" };
+    (code, cut.to_owned())
+}
+
+/// The files of a group of commands.
+struct GroupFiles {
+    streams: Streams,
+    stdout: PathBuf,
+    stderr: PathBuf,
+    /// What the run executes.
+    program: PathBuf,
+    /// What the shell, or the ssh, prints about itself.
+    outer: PathBuf,
+}
+
+impl GroupFiles {
+    /// `paths`: where the outputs go, if the spec has it.
+    fn new(kept: &KeptFlow, number: u64, paths: &[Option<String>; 2], append: bool) -> Self {
+        let name = kept.groups().join(number.to_string());
+        let streams = Streams::new(&name, paths, append);
+        Self {
+            stdout: kept.folder.join(&streams.stdout),
+            stderr: kept.folder.join(&streams.stderr),
+            streams,
+            program: name.with_extension("sh"),
+            outer: name.with_extension("outer"),
+        }
+    }
+
+    /// The bytes of the outputs that the group keeps.
+    fn sizes(&self) -> [u64; 2] {
+        [&self.stdout, &self.stderr].map(|path| {
+            let kept = self.streams.append.then(|| fs::metadata(path).ok());
+            kept.flatten().map_or(0, |file| file.len())
+        })
+    }
+
+    /// What the group printed behind these offsets; `stderr` if that is known already.
+    fn end(&self, code: i32, offsets: [u64; 2], stderr: Option<&str>) -> Result<ShellEnd, Fault> {
+        let read = |path: &Path, from: u64| {
+            let read = shell::text(path, from);
+            read.map_err(|error| Fault::cannot("read", path).because(&error))
+        };
+        Ok(ShellEnd {
+            code,
+            stdout: read(&self.stdout, offsets[0])?,
+            stderr: match stderr {
+                Some(known) => known.to_owned(),
+                None => read(&self.stderr, offsets[1])?,
+            },
+            outer: read(&self.outer, 0)?,
+        })
+    }
 }
 
 /// Where commands run.
@@ -59,41 +137,17 @@ impl Drive<'_> {
     ) -> Result<GroupEnd, Stop> {
         let number = self.groups;
         self.groups += 1;
-        let name = self.kept.groups().join(number.to_string());
-        let own = |extension: &str| name.with_extension(extension);
-        let file = |path: &Option<String>, extension: &str| match path {
-            Some(path) => path.clone(),
-            None => own(extension).display().to_string(),
-        };
-        let streams = Streams {
-            script: own("in"),
-            stdout: file(&paths[0], "out"),
-            stderr: file(&paths[1], "err"),
-            append,
-        };
-        let whole = |path: &str| self.kept.folder.join(path);
-        let (stdout, stderr) = (whole(&streams.stdout), whole(&streams.stderr));
+        let files = GroupFiles::new(self.kept, number, paths, append);
         let begun = self.journal.past("begun")?;
         let was_begun = begun.is_some();
         let offsets = match begun {
             Some(past) => [past[0].as_u64().unwrap_or(0), past[1].as_u64().unwrap_or(0)],
             None => {
-                let size = |path: &Path| {
-                    if append {
-                        fs::metadata(path).map_or(0, |file| file.len())
-                    } else {
-                        0
-                    }
-                };
-                let offsets = [size(&stdout), size(&stderr)];
-                self.write_group(place, group, &streams, &own("sh"), &own("outer"))?;
+                let offsets = files.sizes();
+                self.write_group(place, group, &files)?;
                 self.journal.write("begun", &json!(offsets))?;
                 offsets
             }
-        };
-        let read = |path: &Path, from: u64| {
-            let read = shell::text(path, from);
-            read.map_err(|error| Fault::cannot("read", path).because(&error))
         };
         let mut known = self.journal.past("run")?;
         if known.is_none() && was_begun {
@@ -105,48 +159,17 @@ impl Drive<'_> {
         };
         if let Some(past) = ended {
             self.knows(known.as_ref());
-            return Ok(GroupEnd {
-                code: past["code"]
-                    .as_i64()
-                    .and_then(|code| i32::try_from(code).ok()),
-                error: past["error"].as_bool().unwrap_or(true),
-                handler: past["handler"]
-                    .as_u64()
-                    .and_then(|at| usize::try_from(at).ok()),
-                cut: past["cut"].as_str().unwrap_or_default().to_owned(),
-                end: ShellEnd {
-                    code: 0,
-                    stdout: read(&stdout, offsets[0])?,
-                    stderr: match past["stderr"].as_str() {
-                        Some(last) if paths[1].is_some() => last.to_owned(),
-                        _ => read(&stderr, offsets[1])?,
-                    },
-                    outer: read(&own("outer"), 0)?,
-                },
-                is_told: false,
-            });
+            let stderr = past["stderr"].as_str().filter(|_| paths[1].is_some());
+            let end = files.end(0, offsets, stderr)?;
+            return Ok(GroupEnd::of_journal(&past, end));
         }
         self.log.past = false;
         let is_resumed = known.is_some();
         let run = self.run(number, known).await?;
         self.newest = run.number.into();
         self.tell_refused();
-        // What a person or a limit ended has no result that a handler is for.
-        let by_itself = matches!(run.state.as_str(), "finished" | "crashed");
-        let code = run.exit_code.or(run.signal.map(|signal| -signal));
-        let code = code.filter(|_| by_itself);
-        let cut = match code {
-            Some(_) => String::new(),
-            None => format!("its run is {} {}", run.state, run.reason)
-                .trim()
-                .to_owned(),
-        };
-        let end = ShellEnd {
-            code: code.unwrap_or(-1),
-            stdout: read(&stdout, offsets[0])?,
-            stderr: read(&stderr, offsets[1])?,
-            outer: read(&own("outer"), 0)?,
-        };
+        let (code, cut) = exit_code(&run);
+        let end = files.end(code.unwrap_or(-1), offsets, None)?;
         let (error, handler) = match code {
             Some(_) => self.judge(&end)?,
             // A handler is for an exit code, and a run that was aborted or lost has none.
@@ -210,14 +233,13 @@ impl Drive<'_> {
     }
 
     /// The files of a group.
-    pub(super) fn write_group(
+    fn write_group(
         &mut self,
         place: &GroupPlace<'_>,
         group: &CommandGroup,
-        streams: &Streams,
-        file: &Path,
-        outer: &Path,
+        files: &GroupFiles,
     ) -> Result<(), Fault> {
+        let streams = &files.streams;
         let text = script(&place.experiment.env, place.exact, &group.commands);
         let endpoint = self.endpoint(group.local, place.server);
         let endpoint = if group.local {
@@ -244,10 +266,10 @@ impl Drive<'_> {
         lines.extend(b" || exit 1\n");
         lines.extend(shell::exports(env));
         lines.extend(line.as_bytes());
-        lines.extend([b" 2> ", &*word(outer), b"\n"].concat());
+        lines.extend([b" 2> ", &*word(&files.outer), b"\n"].concat());
         let text = shell::whole(self.spec, &text);
         private(&streams.script, text.as_bytes())?;
-        private(file, &lines)
+        private(&files.program, &lines)
     }
 
     /// The run of a group, to its end. `known`: the journal's record of it.
@@ -307,15 +329,11 @@ impl Drive<'_> {
         };
         let reply = start::send(self.session, asked).await?;
         let Some(started) = start::started(&reply).next() else {
-            let why = reply
-                .experiments
-                .first()
-                .map_or("", |one| one.skipped.as_str());
-            let fault = Fault::failed("a group of commands did not start");
-            return Err(fault
-                .cause(why)
-                .hint(format!("{} goes on", self.kept.resume()))
-                .into());
+            let first = reply.experiments.first();
+            let why = first.map_or("", |one| one.skipped.as_str());
+            let fault = Fault::failed("a group of commands did not start").cause(why);
+            let hint = format!("{} goes on", self.kept.resume());
+            return Err(fault.hint(hint).into());
         };
         let known = json!([started.experiment, started.run]);
         self.journal.write("run", &known)?;

@@ -46,10 +46,8 @@ impl FlowJournal {
         file.read_to_end(&mut bytes)
             .map_err(|error| failed(&error))?;
         // A line without an end was being written when the machine or the process ended.
-        let whole = bytes
-            .iter()
-            .rposition(|byte| *byte == b'\n')
-            .map_or(0, |at| at + 1);
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n');
+        let whole = whole.map_or(0, |at| at + 1);
         let mut past = VecDeque::new();
         for line in bytes[..whole].split_inclusive(|byte| *byte == b'\n') {
             let record = serde_json::from_slice::<Value>(line).ok();
@@ -121,10 +119,8 @@ impl FlowJournal {
     pub fn write(&mut self, kind: &str, value: &Value) -> Result<(), Fault> {
         self.has_written = true;
         let line = format!("{}\n", json!({ kind: value }));
-        let written = self
-            .file
-            .write_all(line.as_bytes())
-            .and_then(|()| self.file.sync_data());
+        let written = self.file.write_all(line.as_bytes());
+        let written = written.and_then(|()| self.file.sync_data());
         written.map_err(|error| Fault::cannot("write", &self.path).because(&error))
     }
 }

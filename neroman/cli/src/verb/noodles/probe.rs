@@ -45,23 +45,52 @@ impl Drive<'_> {
             return Ok(read_metrics(&past));
         }
         let Some(commands) = self.spec.probes.get(id) else {
-            let what = format!(
-                "experiment {} requires {}",
-                quoted(&experiment.name),
-                quoted(id)
-            );
-            return Err(Fault::failed(what)
-                .cause("no requirement has this id")
-                .into());
+            let (name, id) = (quoted(&experiment.name), quoted(id));
+            let fault = Fault::failed(format!("experiment {name} requires {id}"));
+            return Err(fault.cause("no requirement has this id").into());
         };
-        let mut asked = AskedServers::new();
+        let probe = Probe {
+            id,
+            commands,
+            experiment,
+        };
+        let mut asked = self.ask_all(&probe, servers);
         let mut retried = HashSet::new();
+        let mut results = Vec::new();
+        while let Some(joined) = asked.join_next().await {
+            let answer =
+                joined.map_err(|error| Fault::new(code::BUG, "a probe broke").because(&error))?;
+            let at = answer.at;
+            match self.outcome(&probe, at, answer.ends).await? {
+                ProbeOutcome::Metric(metric) => results.push((at, metric)),
+                ProbeOutcome::Again { has_responded } => {
+                    if retried.insert(at) {
+                        self.warn(&probe, at, "retry");
+                    }
+                    let again = ProbeTry {
+                        pause: PROBE_PAUSE,
+                        room: answer.room,
+                        // The time of the handler's commands is not the probe's.
+                        until: (!has_responded).then_some(answer.until),
+                    };
+                    self.ask(&mut asked, &probe, at, again);
+                }
+            }
+        }
+        results.sort_by_key(|(at, _)| *at);
+        self.journal.write("probed", &write_metrics(&results))?;
+        Ok(results)
+    }
+
+    /// Asks all servers, with few connections to one host at a time.
+    fn ask_all(&self, probe: &Probe<'_>, servers: &[usize]) -> AskedServers {
+        let mut asked = AskedServers::new();
         let mut rooms = HashMap::new();
         for (order, at) in (0..).zip(servers) {
             let server = &self.spec.servers[*at];
             self.log.verbose(&format!(
-                "Check requirement \"{id}\" on server \"{}\"",
-                server.name
+                "Check requirement \"{}\" on server \"{}\"",
+                probe.id, server.name
             ));
             let room = rooms.entry(self.endpoint(false, server));
             let room = Arc::clone(room.or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))));
@@ -71,118 +100,86 @@ impl Drive<'_> {
                 APART * order
             };
             let until = None;
-            let first = ProbeTry { pause, room, until };
-            self.ask(&mut asked, commands, experiment, *at, first);
+            self.ask(&mut asked, probe, *at, ProbeTry { pause, room, until });
         }
-        let mut results = Vec::new();
-        while let Some(joined) = asked.join_next().await {
-            let (at, until, ends) =
-                joined.map_err(|error| Fault::new(code::BUG, "a probe broke").because(&error))?;
-            let server = &self.spec.servers[at];
-            let ends = match ends {
-                Ok(ends) => ends,
-                Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
-                    let seconds = self.limit.as_secs_f64();
-                    self.log.warning(&format!(
-                        "Requirement \"{id}\" has no value on server \"{}\": no end within {seconds}s",
-                        server.name
-                    ));
-                    results.push((at, Metric::Missing));
-                    continue;
-                }
-                Err(error) => {
-                    let what = format!(
-                        "cannot ask {} of server {}",
-                        quoted(id),
-                        quoted(&server.name)
-                    );
-                    return Err(Fault::failed(what).because(&error).into());
-                }
-            };
-            let mut end = CommandsEnd::Success;
-            let mut has_answered = false;
-            for one in &ends {
-                let (error, handler) = self.judge(one)?;
-                let responds =
-                    handler.is_some_and(|at| !self.spec.error_handlers[at].commands.is_empty());
-                end = match (error, handler) {
-                    (false, _) => CommandsEnd::Success,
-                    (true, None) => CommandsEnd::Abort,
-                    (true, Some(_)) => {
-                        if responds {
-                            has_answered = true;
-                            self.log.verbose("Run response commands");
-                            self.journal.write("response", &json!([handler, at]))?;
-                        }
-                        self.respond(handler, experiment, at).await?
-                    }
-                };
-                match end {
-                    CommandsEnd::Retry => break,
-                    CommandsEnd::Abort => {
-                        let what = format!(
-                            "requirement {} on server {}",
-                            quoted(id),
-                            quoted(&server.name)
-                        );
-                        return Err(self.aborted(&what, Some(one.code), one, "").into());
-                    }
-                    _ => {}
-                }
-            }
-            match end {
-                CommandsEnd::Retry => {
-                    if retried.insert(at) {
-                        self.log.warning(&format!(
-                            "Unsuccessful commands execution on server \"{}\", will retry->\n{}",
-                            server.name,
-                            written(commands)
-                        ));
-                    }
-                    let again = ProbeTry {
-                        pause: PROBE_PAUSE,
-                        room: Arc::clone(&rooms[&self.endpoint(false, server)]),
-                        // The time of the handler's commands is not the probe's.
-                        until: (!has_answered).then_some(until),
-                    };
-                    self.ask(&mut asked, commands, experiment, at, again);
-                }
-                CommandsEnd::Continue => {
-                    self.log.warning(&format!(
-                        "Unsuccessful commands execution on server \"{}\", will continue->\n{}",
-                        server.name,
-                        written(commands)
-                    ));
-                    results.push((at, Metric::Null));
-                }
-                _ => {
-                    let printed: String = ends.iter().map(|end| end.stdout.as_str()).collect();
-                    results.push((at, Metric::read(&printed)));
-                }
-            }
-        }
-        results.sort_by_key(|(at, _)| *at);
-        self.journal.write("probed", &write_metrics(&results))?;
-        Ok(results)
+        asked
     }
 
     /// Asks one server after a pause: its commands' groups one after the other.
-    fn ask(
-        &self,
-        asked: &mut AskedServers,
-        commands: &[CommandGroup],
-        experiment: &Experiment,
-        at: usize,
-        this: ProbeTry,
-    ) {
-        let questions = self.questions(commands, experiment, at);
+    fn ask(&self, asked: &mut AskedServers, probe: &Probe<'_>, at: usize, this: ProbeTry) {
+        let questions = self.questions(probe.commands, probe.experiment, at);
         let limit = self.limit;
         asked.spawn(async move {
             tokio::time::sleep(this.pause).await;
-            let _room = this.room.acquire_owned().await;
+            let _permit = Arc::clone(&this.room).acquire_owned().await;
             let until = this.until.unwrap_or_else(|| Instant::now() + limit);
-            (at, until, answers(&questions, until).await)
+            ProbeAnswer {
+                at,
+                ends: answers(&questions, until).await,
+                room: this.room,
+                until,
+            }
         });
+    }
+
+    /// What the answer of a server comes to. Handlers respond to errors.
+    async fn outcome(
+        &mut self,
+        probe: &Probe<'_>,
+        at: usize,
+        ends: std::io::Result<Vec<ShellEnd>>,
+    ) -> Result<ProbeOutcome, Stop> {
+        let (id, server) = (probe.id, &self.spec.servers[at].name);
+        let ends = match ends {
+            Ok(ends) => ends,
+            Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+                let seconds = self.limit.as_secs_f64();
+                self.log.warning(&format!(
+                    "Requirement \"{id}\" has no value on server \"{server}\": no end within {seconds}s"
+                ));
+                return Ok(ProbeOutcome::Metric(Metric::Missing));
+            }
+            Err(error) => {
+                let what = format!("cannot ask {} of server {}", quoted(id), quoted(server));
+                return Err(Fault::failed(what).because(&error).into());
+            }
+        };
+        let mut is_last_continued = false;
+        let mut has_responded = false;
+        for end in &ends {
+            let (error, handler) = self.judge(end)?;
+            is_last_continued = error;
+            if !error {
+                continue;
+            }
+            if handler.is_some_and(|at| !self.spec.error_handlers[at].commands.is_empty()) {
+                has_responded = true;
+                self.log.verbose("Run response commands");
+                self.journal.write("response", &json!([handler, at]))?;
+            }
+            match self.respond(handler, probe.experiment, at).await? {
+                CommandsEnd::Retry => return Ok(ProbeOutcome::Again { has_responded }),
+                CommandsEnd::Abort => {
+                    let what = format!("requirement {} on server {}", quoted(id), quoted(server));
+                    return Err(self.aborted(&what, Some(end.code), end, "").into());
+                }
+                CommandsEnd::Continue | CommandsEnd::Success => {}
+            }
+        }
+        if is_last_continued {
+            self.warn(probe, at, "continue");
+            return Ok(ProbeOutcome::Metric(Metric::Null));
+        }
+        let printed: String = ends.iter().map(|end| end.stdout.as_str()).collect();
+        Ok(ProbeOutcome::Metric(Metric::read(&printed)))
+    }
+
+    fn warn(&self, probe: &Probe<'_>, at: usize, next: &str) {
+        self.log.warning(&format!(
+            "Unsuccessful commands execution on server \"{}\", will {next}->\n{}",
+            self.spec.servers[at].name,
+            written(probe.commands)
+        ));
     }
 
     /// Runs the commands of a handler where a probe failed; what it wants then.
@@ -228,13 +225,7 @@ impl Drive<'_> {
         text: String,
         env: &[(String, String)],
     ) -> Question {
-        let path = self.kept.groups().join(name);
-        let streams = Streams {
-            script: path.with_extension("in"),
-            stdout: path.with_extension("out").display().to_string(),
-            stderr: path.with_extension("err").display().to_string(),
-            append: false,
-        };
+        let streams = Streams::new(&self.kept.groups().join(name), &[None, None], false);
         let line = shell::line(self.spec, &endpoint, &streams);
         self.log.debug(&format!("Run command: {line}"));
         Question {
@@ -304,8 +295,35 @@ impl Drive<'_> {
     }
 }
 
-/// Servers that are asked: each with the end of its limit, and its answers.
-type AskedServers = tokio::task::JoinSet<(usize, Instant, std::io::Result<Vec<ShellEnd>>)>;
+/// A probe of an experiment's requirement.
+struct Probe<'p> {
+    id: &'p str,
+    commands: &'p [CommandGroup],
+    experiment: &'p Experiment,
+}
+
+/// What the answer of a server to a probe comes to.
+enum ProbeOutcome {
+    Metric(Metric),
+    /// A handler wants another try.
+    Again {
+        /// Whether commands of a handler ran.
+        has_responded: bool,
+    },
+}
+
+/// Servers that are asked.
+type AskedServers = tokio::task::JoinSet<ProbeAnswer>;
+
+/// The answer of one server to a probe.
+struct ProbeAnswer {
+    /// The index of the server.
+    at: usize,
+    ends: std::io::Result<Vec<ShellEnd>>,
+    room: Arc<Semaphore>,
+    /// When its limit ended.
+    until: Instant,
+}
 
 /// A try of a probe.
 struct ProbeTry {

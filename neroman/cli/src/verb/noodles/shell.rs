@@ -33,6 +33,22 @@ pub struct Streams {
     pub append: bool,
 }
 
+impl Streams {
+    /// Files of this name with endings of their own, but for outputs that have other `paths`.
+    pub fn new(name: &Path, paths: &[Option<String>; 2], append: bool) -> Self {
+        let file = |path: &Option<String>, extension: &str| match path {
+            Some(path) => path.clone(),
+            None => name.with_extension(extension).display().to_string(),
+        };
+        Self {
+            script: name.with_extension("in"),
+            stdout: file(&paths[0], "out"),
+            stderr: file(&paths[1], "err"),
+            append,
+        }
+    }
+}
+
 /// The line that runs a script at an endpoint: the original's.
 pub fn line(spec: &NoodlesSpec, endpoint: &str, streams: &Streams) -> String {
     let sign = if streams.append { ">>" } else { ">" };
@@ -48,11 +64,8 @@ pub fn line(spec: &NoodlesSpec, endpoint: &str, streams: &Streams) -> String {
 /// it, command by command with the line numbers that it would have; others would put `eval` into
 /// each of their messages, and have no quotes that hold a line break without one.
 pub fn whole(spec: &NoodlesSpec, script: &str) -> String {
-    let shell = spec
-        .shell_stdin
-        .split_whitespace()
-        .next()
-        .unwrap_or_default();
+    let shell = spec.shell_stdin.split_whitespace().next();
+    let shell = shell.unwrap_or_default();
     let shell = shell.rsplit('/').next().unwrap_or_default();
     if script.ends_with('\\') {
         return script.to_owned();

@@ -61,10 +61,8 @@ async fn series(session: &mut Session, views: &[ExperimentView]) -> Result<Vec<T
     let mut series = Vec::new();
     let mut notes: Vec<String> = Vec::new();
     for part in parts(views) {
-        let runs: Vec<String> = part
-            .iter()
-            .filter_map(|view| run_id(view.id, view.run))
-            .collect();
+        let runs = part.iter().filter_map(|view| run_id(view.id, view.run));
+        let runs: Vec<String> = runs.collect();
         let asked = MetricsRequest {
             selection: Some(selection(&runs)),
             names: Vec::new(),
@@ -77,11 +75,8 @@ async fn series(session: &mut Session, views: &[ExperimentView]) -> Result<Vec<T
                 .iter()
                 .map(|one| ThinSeries::of(one, points_max)),
         );
-        let fresh: Vec<String> = reply
-            .notes
-            .into_iter()
-            .filter(|note| !notes.contains(note))
-            .collect();
+        let fresh = reply.notes.into_iter().filter(|note| !notes.contains(note));
+        let fresh: Vec<String> = fresh.collect();
         notes.extend(fresh);
     }
     session.out.notes(&notes);
@@ -118,11 +113,8 @@ pub(super) fn about(args: &Results, run_count: usize) -> Vec<(String, String)> {
     if let Some(best) = &args.best {
         command.push_str(&format!(" --best {best}"));
     }
-    let zone = now
-        .time_zone()
-        .iana_name()
-        .unwrap_or("local time")
-        .to_owned();
+    let zone = now.time_zone().iana_name().unwrap_or("local time");
+    let zone = zone.to_owned();
     [
         ("made", now.strftime("%Y-%m-%d %H:%M:%S %:z").to_string()),
         ("by", format!("neroman {}", env!("CARGO_PKG_VERSION"))),

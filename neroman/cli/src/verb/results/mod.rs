@@ -35,27 +35,29 @@ enum FileFormat {
     Parquet,
 }
 
-/// Runs the verb.
-pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
-    let file = args
-        .output
-        .as_ref()
-        .filter(|_| args.like.is_none())
-        .map(|file| kind_of(file).map(|kind| (file, kind)))
-        .transpose()?;
-    let names: Vec<String> = args
-        .columns
-        .iter()
-        .flat_map(|list| columns::split(list))
-        .collect();
+/// The file to write, which may have no chosen columns.
+fn file<'a>(
+    args: &'a Results,
+    columns: &[String],
+) -> Result<Option<(&'a String, FileFormat)>, Fault> {
+    let file = args.output.as_ref().filter(|_| args.like.is_none());
+    let file = file.map(|file| kind_of(file).map(|kind| (file, kind)));
+    let file = file.transpose()?;
     if let Some((file, format)) = file
-        && !names.is_empty()
+        && !columns.is_empty()
         && !format.is_table()
     {
         let fault = Fault::usage(format!("`{file}` always has all columns"));
-        let hint = "--columns is for tables, .csv, .md and .tex";
-        return Err(fault.hint(hint).into());
+        return Err(fault.hint("--columns is for tables, .csv, .md and .tex"));
     }
+    Ok(file)
+}
+
+/// Runs the verb.
+pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
+    let names = args.columns.iter().flat_map(|list| columns::split(list));
+    let names: Vec<String> = names.collect();
+    let file = file(args, &names)?;
     let asked = asked(args, &names, file.map(|(_, format)| format));
     let client = session.client().await?;
     if args.all_runs && !client.lists_all_runs() {
@@ -69,11 +71,8 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
     // The daemon waits, bounded, until ended runs have all their records.
     let reply = client.call(CHANGE_DEADLINE, asked, ManClient::list).await?;
     session.out.notes(&reply.notes);
-    let ran: Vec<ExperimentView> = reply
-        .experiments
-        .into_iter()
-        .filter(|view| view.run != 0)
-        .collect();
+    let ran = reply.experiments.into_iter().filter(|view| view.run != 0);
+    let ran: Vec<ExperimentView> = ran.collect();
     if ran.is_empty() {
         session.out.note("nothing of it has run yet");
     }
@@ -290,9 +289,8 @@ fn replace(path: &Path, beside: &Path, written: std::io::Result<()>) -> Result<(
             let _ = std::fs::remove_file(beside);
             cannot_write(path).because(&error)
         })?;
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = path.parent();
+    let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
     // Some file systems sync no folder.
     let _ = std::fs::File::open(folder.unwrap_or(Path::new("."))).and_then(|it| it.sync_all());
     Ok(())

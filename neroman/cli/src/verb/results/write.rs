@@ -53,10 +53,8 @@ fn shown_runs(runs: &Runs) -> (Vec<String>, Vec<Vec<Cell>>) {
         }
         columns
     });
-    let mut header: Vec<String> = columns
-        .iter()
-        .map(|column| column.title(&columns))
-        .collect();
+    let header = columns.iter().map(|column| column.title(&columns));
+    let mut header: Vec<String> = header.collect();
     // The best stands beside the name, where no narrow terminal cuts it off.
     let at = 3.min(header.len());
     if let Some(best) = &runs.best {

@@ -234,10 +234,8 @@ fn file_of(state: &State, folder: &Path, options: &RowsOptions) -> Result<PathBu
         (None, command) => program(command.as_deref().unwrap_or_default()),
     };
     let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
-    let name: String = name
-        .chars()
-        .map(|c| if is_plain(c) { c } else { '_' })
-        .collect();
+    let name = name.chars().map(|c| if is_plain(c) { c } else { '_' });
+    let name: String = name.collect();
     let name = name.trim_start_matches('.');
     let name = if name.is_empty() { "rows" } else { name };
     let kept = folder.join(ROWS_FOLDER);
@@ -246,10 +244,8 @@ fn file_of(state: &State, folder: &Path, options: &RowsOptions) -> Result<PathBu
         number => kept.join(format!("{name}-{number}.jsonl")),
     });
     let is_free = |file: &PathBuf| {
-        let known = state
-            .origins
-            .values()
-            .any(|origin| origin.source.file == *file);
+        let mut known = state.origins.values();
+        let known = known.any(|origin| origin.source.file == *file);
         !known && !file.exists()
     };
     each.find(is_free).ok_or_else(|| {

@@ -194,10 +194,8 @@ fn replay_in_parts(
             }
             Ok(replayed)
         };
-        let threads: Vec<_> = keys
-            .chunks(share)
-            .map(|part| scope.spawn(move || of(part)))
-            .collect();
+        let threads = keys.chunks(share).map(|part| scope.spawn(move || of(part)));
+        let threads: Vec<_> = threads.collect();
         let ends = threads.into_iter().map(|thread| thread.join());
         ends.map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect::<Result<Vec<Vec<ReplayResult>>, StoreError>>()

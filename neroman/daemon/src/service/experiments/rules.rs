@@ -20,33 +20,14 @@ impl Man {
         request: v1::RuleAddRequest,
     ) -> Result<v1::RuleChangeReply, Failure> {
         let now_ms = self.clock.now_ms();
-        let (word, argument) = action_of(&request.action);
-        let mut known = RuleAction::ALL.into_iter();
-        let words: Vec<&str> = known.clone().map(RuleAction::as_str).collect();
-        let Some(action) = known.find(|action| action.as_str() == word) else {
-            let failure = Failure::usage(format!("there is no action `{}`", request.action));
-            return Err(failure.hint(words.join(", ")));
-        };
-        let checked = match action {
-            RuleAction::Signal => RuleAction::check_signal(argument),
-            RuleAction::Run | RuleAction::RunLocal => action.check_command(argument),
-            _ if argument.is_empty() => Ok(()),
-            _ => Err((
-                format!("`{word}` takes nothing before the colon"),
-                format!("as in `{word}: loss > 5`"),
-            )),
-        };
-        checked.map_err(|(message, hint)| Failure::usage(message).hint(hint))?;
+        let (action, argument) = checked_action(&request.action)?;
         let given = request.selection.clone().unwrap_or_default();
         let zone = select::zone(&given.zone, given.utc_offset_s);
         let context = ParseContext::new(now_ms, zone).standing();
         let expr = Expr::parse(&request.text, &context).map_err(|error| {
-            let failure = Failure::usage(error.to_string())
-                .report(nero_expr::point_at(&request.text, error.span));
-            match &error.hint {
-                Some(hint) => failure.hint(hint.clone()),
-                None => failure,
-            }
+            Failure::usage(error.to_string())
+                .report(nero_expr::point_at(&request.text, error.span))
+                .hint(error.hint.unwrap_or_default())
         })?;
         action
             .check(&expr)
@@ -56,7 +37,7 @@ impl Man {
         let (ids, picked) = self.picked(request.selection, "").await?;
         let new = Rule {
             id: 0,
-            action: word.to_owned(),
+            action: action.word().to_owned(),
             argument: argument.to_owned(),
             text: text.clone(),
             repeat_ms: 0,
@@ -67,15 +48,12 @@ impl Man {
             let (rule, changes) = rules::add(state, &ids, new, now_ms);
             let mut off = rules::InapplicableRules::default();
             for experiment in ids.iter().filter_map(|id| state.experiment(*id)) {
-                off.check(rule, &text, "", experiment);
+                off.look(rule, &text, "", experiment);
             }
             if let Some(never) = off.never_holds(ids.len()) {
                 let failure = Failure::usage(format!("the rule never holds: {never}"))
                     .report(nero_expr::point_at(&text, never.span));
-                return Err(match &never.hint {
-                    Some(hint) => failure.hint(hint.clone()),
-                    None => failure,
-                });
+                return Err(failure.hint(never.hint.clone().unwrap_or_default()));
             }
             let mut notes = picked.notes.clone();
             notes.extend(off.notes());
@@ -141,6 +119,28 @@ impl Man {
         })
         .await
     }
+}
+
+/// The action of a rule as it was typed, and its argument.
+fn checked_action(request: &str) -> Result<(RuleAction, &str), Failure> {
+    let (word, argument) = action_of(request);
+    let mut known = RuleAction::ALL.into_iter();
+    let words: Vec<&str> = known.clone().map(RuleAction::word).collect();
+    let Some(action) = known.find(|action| action.word() == word) else {
+        let failure = Failure::usage(format!("there is no action `{request}`"));
+        return Err(failure.hint(words.join(", ")));
+    };
+    let checked = match action {
+        RuleAction::Signal => RuleAction::check_signal(argument),
+        RuleAction::Run | RuleAction::RunLocal => action.check_command(argument),
+        _ if argument.is_empty() => Ok(()),
+        _ => Err((
+            format!("`{word}` takes nothing before the colon"),
+            format!("as in `{word}: loss > 5`"),
+        )),
+    };
+    checked.map_err(|(message, hint)| Failure::usage(message).hint(hint))?;
+    Ok((action, argument))
 }
 
 /// An action as it is typed, in its word and what stands behind it: `signal USR1`.

@@ -451,10 +451,8 @@ impl Man {
         let config = self.home.config.clone();
         let sources = blocking(move || {
             // A source that is gone has no news.
-            let there: Vec<_> = origins
-                .into_iter()
-                .filter(|origin| origin.source.file.exists())
-                .collect();
+            let there = origins.into_iter();
+            let there: Vec<_> = there.filter(|origin| origin.source.file.exists()).collect();
             let reads = read_changed(&state, &there, &config, &PendingEdits::default())?;
             Ok::<_, Failure>(SourceReadings::of(&state, reads, at))
         })

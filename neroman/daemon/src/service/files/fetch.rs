@@ -50,10 +50,8 @@ impl Man {
         request: v1::FetchRequest,
         sink: Sink<v1::FetchEvent>,
     ) -> Result<(), Failure> {
-        let all = request
-            .selection
-            .as_ref()
-            .is_none_or(|selection| selection.text.trim().is_empty());
+        let all = request.selection.as_ref();
+        let all = all.is_none_or(|selection| selection.text.trim().is_empty());
         if let Some((wrong, hint)) = request
             .include
             .iter()

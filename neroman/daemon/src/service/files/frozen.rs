@@ -38,9 +38,7 @@ impl Man {
         let mut trees = Vec::new();
         for what in &request.runs {
             let chosen = select::choose_single(&state, what, self.now())?;
-            let run = state
-                .experiment(chosen.id)
-                .and_then(|experiment| chosen.of(experiment));
+            let run = chosen.run_in(&state);
             trees.push(run.map(|run| run.made.tree.clone()).unwrap_or_default());
         }
         let store = self.home.store();

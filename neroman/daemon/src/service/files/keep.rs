@@ -47,9 +47,8 @@ impl Man {
                 self.remove_folders(node, &runs).await;
             }
             let next = due.next_ms.and_then(|ms| u64::try_from(ms).ok());
-            let pause = next
-                .map_or(EVERY, Duration::from_millis)
-                .clamp(BETWEEN, EVERY);
+            let pause = next.map_or(EVERY, Duration::from_millis);
+            let pause = pause.clamp(BETWEEN, EVERY);
             tokio::time::sleep(BETWEEN).await;
             let rest = pause.saturating_sub(BETWEEN);
             tokio::select! {
@@ -74,11 +73,8 @@ impl Man {
         };
         match self.clean_chosen(request, chosen.collect(), false).await {
             Ok(reply) => {
-                let gone = reply
-                    .runs
-                    .iter()
-                    .filter(|one| one.skipped.is_empty())
-                    .count();
+                let gone = reply.runs.iter().filter(|one| one.skipped.is_empty());
+                let gone = gone.count();
                 tracing::info!(node, runs = gone, "folders were not kept longer");
             }
             Err(failure) => tracing::warn!(node, %failure, "folders that are not kept stay"),

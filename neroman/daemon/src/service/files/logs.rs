@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 
 use crate::service::nodes::unseen::SilentNodes;
 use crate::service::select::{self, ChosenRun};
-use crate::service::{Man, Sink};
+use crate::service::{Man, Sink, leaving};
 use nero_home::failure::Failure;
 use nero_home::ledger::Audience;
 use nero_life::run::Run;
@@ -31,6 +31,34 @@ const CHUNK: usize = 128 * 1024;
 struct LogCursor {
     request: v1::ReadLogRequest,
     told: bool,
+}
+
+impl LogCursor {
+    /// Where a request for the log of a run begins to read.
+    fn at_start(run: &Run, request: &v1::LogsRequest) -> Self {
+        let (offset, last_lines) = if request.use_offset {
+            (request.offset, 0)
+        } else {
+            (0, request.lines)
+        };
+        let run = v1::RunRef {
+            token: run.made.token.to_vec(),
+            experiment: run.made.id.experiment.0,
+            number: run.made.id.number,
+        };
+        Self {
+            request: v1::ReadLogRequest {
+                run: Some(run),
+                incarnation: request.start,
+                stderr: request.stderr,
+                offset,
+                max_bytes: 0,
+                follow: request.follow,
+                last_lines,
+            },
+            told: false,
+        }
+    }
 }
 
 enum ReadOutcome {
@@ -55,9 +83,8 @@ impl Man {
     ) -> Result<(), Failure> {
         let state = self.ledger.state();
         let mut chosen = select::choose_single(&state, &request.what, self.now())?;
-        let newest = state
-            .experiment(chosen.id)
-            .and_then(|experiment| experiment.current());
+        let newest = state.experiment(chosen.id);
+        let newest = newest.and_then(|experiment| experiment.current());
         chosen.run = chosen.run.or(newest.map(|run| run.made.id.number));
         let follow = request.follow;
         let reading = self.read_log(&state, &chosen, request, sink.clone());
@@ -79,9 +106,7 @@ impl Man {
         loop {
             let state = states.state();
             nodes.borrow_and_update();
-            let run = state
-                .experiment(chosen.id)
-                .and_then(|experiment| chosen.of(experiment));
+            let run = chosen.run_in(&state);
             let node = run.filter(|run| run.phase().is_live()).and_then(Run::node);
             let carried = node.map(|node| (node, 1)).into_iter().collect();
             let (notices, again) = unseen.news(&carried, &self.nodes.known(), self.clock.boot_ms());
@@ -104,8 +129,8 @@ impl Man {
                 changed = nodes.changed() => changed,
                 () = later => Ok(()),
             };
-            if heard.is_err() {
-                return Failure::daemon("the daemon is leaving");
+            if let Err(error) = heard {
+                return leaving(error);
             }
         }
     }
@@ -117,13 +142,10 @@ impl Man {
         request: v1::LogsRequest,
         sink: Sink<v1::LogChunk>,
     ) -> Result<(), Failure> {
-        let run = state
-            .experiment(chosen.id)
-            .and_then(|experiment| chosen.of(experiment))
-            .ok_or_else(|| {
-                Failure::failed(format!("{} has never run", request.what))
-                    .hint(format!("neroman start {}", chosen.id))
-            })?;
+        let run = chosen.run_in(state).ok_or_else(|| {
+            Failure::failed(format!("{} has never run", request.what))
+                .hint(format!("neroman start {}", chosen.id))
+        })?;
         let id = run.made.id;
         let start = request.start;
         if start > 0 && !run.journal.incarnations.contains_key(&start) {
@@ -141,27 +163,7 @@ impl Man {
             let _ = sink.send(Ok(end(&notice))).await;
             return Ok(());
         }
-        let run_ref = v1::RunRef {
-            token: run.made.token.to_vec(),
-            experiment: id.experiment.0,
-            number: id.number,
-        };
-        let mut place = LogCursor {
-            request: v1::ReadLogRequest {
-                run: Some(run_ref),
-                incarnation: start,
-                stderr: request.stderr,
-                offset: if request.use_offset {
-                    request.offset
-                } else {
-                    0
-                },
-                max_bytes: 0,
-                follow: request.follow,
-                last_lines: if request.use_offset { 0 } else { request.lines },
-            },
-            told: false,
-        };
+        let place = LogCursor::at_start(run, &request);
         if let Some(at_ms) = run.cleaned_ms() {
             let said = super::clean::cleaned(at_ms);
             let copy = copy_of_start(run, request.stderr, start);
@@ -171,10 +173,20 @@ impl Man {
             }
             return self.home_copy(id, &place, Failure::node(said), &sink).await;
         }
+        self.read_from_node(id, place, &sink).await
+    }
+
+    /// Reads a log from its node, again while it is followed; else what came home of it.
+    async fn read_from_node(
+        &self,
+        id: RunId,
+        mut place: LogCursor,
+        sink: &Sink<v1::LogChunk>,
+    ) -> Result<(), Failure> {
         loop {
             let node = self.node_of(id);
             let read = match self.nodes.channel(&node, PATIENCE).await {
-                Ok(channel) => from_node(mum_client(channel), &mut place, &sink).await,
+                Ok(channel) => from_node(mum_client(channel), &mut place, sink).await,
                 Err(failure) => ReadOutcome::Lost {
                     failure,
                     again: true,
@@ -189,7 +201,7 @@ impl Man {
                 .state()
                 .run(id)
                 .is_some_and(|run| run.phase().is_live());
-            if live && request.follow && again {
+            if live && place.request.follow && again {
                 // Following a log must not cause endless tries to reach the
                 // node.
                 tokio::select! {
@@ -198,7 +210,7 @@ impl Man {
                 }
                 continue;
             }
-            return self.home_copy(id, &place, failure, &sink).await;
+            return self.home_copy(id, &place, failure, sink).await;
         }
     }
 
@@ -215,7 +227,7 @@ impl Man {
         let mut states = self.ledger.watch(Audience::Runs);
         let live = |state: &State| state.run(id).is_some_and(|run| run.phase().is_live());
         let ended = states.wait_for(|state| !live(state)).await;
-        ended.map_err(|_| Failure::daemon("the daemon is leaving"))
+        ended.map_err(leaving)
     }
 
     /// Waits for the start of a run that is followed. Returns whether there is
@@ -233,10 +245,7 @@ impl Man {
             if !follow || run.phase().is_end() {
                 return Ok(false);
             }
-            states
-                .changed()
-                .await
-                .map_err(|_| Failure::daemon("the daemon is leaving"))?;
+            states.changed().await.map_err(leaving)?;
         }
     }
 
@@ -295,26 +304,36 @@ impl Man {
                 .await
                 .map_err(unreadable)?;
         }
-        file.seek(std::io::SeekFrom::Start(offset))
+        send_rest(&mut file, begins, offset, sink)
             .await
-            .map_err(unreadable)?;
-        loop {
-            let mut data = vec![0; CHUNK];
-            let count = file.read(&mut data).await.map_err(unreadable)?;
-            if count == 0 {
-                let _ = sink.send(Ok(end(""))).await;
-                return Ok(());
-            }
-            data.truncate(count);
-            let chunk = v1::LogChunk {
-                offset: begins + offset,
-                data,
-                ..v1::LogChunk::default()
-            };
-            offset += count as u64;
-            if sink.send(Ok(chunk)).await.is_err() {
-                return Ok(());
-            }
+            .map_err(unreadable)
+    }
+}
+
+/// Sends what a copy has from here on. `begins`: the offset of its first byte in the log.
+async fn send_rest(
+    file: &mut tokio::fs::File,
+    begins: u64,
+    mut offset: u64,
+    sink: &Sink<v1::LogChunk>,
+) -> std::io::Result<()> {
+    file.seek(std::io::SeekFrom::Start(offset)).await?;
+    loop {
+        let mut data = vec![0; CHUNK];
+        let count = file.read(&mut data).await?;
+        if count == 0 {
+            let _ = sink.send(Ok(end(""))).await;
+            return Ok(());
+        }
+        data.truncate(count);
+        let chunk = v1::LogChunk {
+            offset: begins + offset,
+            data,
+            ..v1::LogChunk::default()
+        };
+        offset += count as u64;
+        if sink.send(Ok(chunk)).await.is_err() {
+            return Ok(());
         }
     }
 }

@@ -83,10 +83,8 @@ impl Man {
     ) -> Result<(), Failure> {
         if let (false, Some(address)) = (request.without_test, &node.address) {
             let agents = self.agents.with_key(node.key.clone());
-            let host = agents
-                .host(&request.name, address)
-                .await
-                .map_err(|refused| refused.failure)?;
+            let host = agents.host(&request.name, address).await;
+            let host = host.map_err(|refused| refused.failure)?;
             let line = format!("ssh goes to {}", host.place());
             say(sink, Event::Line(line)).await;
             let agent = RemoteAgent {

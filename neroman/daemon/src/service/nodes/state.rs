@@ -43,11 +43,8 @@ impl Man {
 
     /// Every node by its last report, in the order of the configuration.
     pub(crate) fn node_views(&self, config: &Config) -> Vec<v1::NodeView> {
-        config
-            .nodes
-            .keys()
-            .map(|name| self.node_view(config, name))
-            .collect()
+        let names = config.nodes.keys();
+        names.map(|name| self.node_view(config, name)).collect()
     }
 
     /// One node by its last report.
@@ -59,6 +56,7 @@ impl Man {
             None if name == LOCAL => self.home.local_root.display().to_string(),
             None => "~/.neronet".to_owned(),
         };
+        let build = now.hello.as_ref().map(|hello| hello.build.clone());
         let mut view = v1::NodeView {
             name: name.to_owned(),
             address: configured.address.unwrap_or_default(),
@@ -74,10 +72,7 @@ impl Man {
             root,
             groups: config.groups_of(name).map(str::to_owned).collect(),
             default_node: config.default_target() == name,
-            build: now
-                .hello
-                .as_ref()
-                .map_or_else(String::new, |hello| hello.build.clone()),
+            build: build.unwrap_or_default(),
             transfer: transfer(&now),
             ..v1::NodeView::default()
         };
@@ -108,20 +103,7 @@ impl Man {
         }
         if now.connected() {
             view.troubles = troubles(&state, name);
-            if now.unknown_runs > 0 {
-                view.troubles.push(format!(
-                    "{} of its runs are not in state.db, which is a copy from before they were made: they go on there, \
-                     and a newer copy of data/backups knows them",
-                    now.unknown_runs
-                ));
-            }
-            if let Some(about) = &now.about {
-                let files = about.description.unreadable.iter();
-                view.troubles.extend(files.map(|file| {
-                    nero_model::plain::plain(&format!("{} {}; {}", file.path, file.why, file.hint))
-                        .into_owned()
-                }));
-            }
+            view.troubles.extend(own_troubles(&now));
         }
         view
     }
@@ -154,6 +136,26 @@ fn troubles(state: &State, node: &str) -> Vec<String> {
         count => format!("{count} runs came here from {from}: {why}"),
     });
     runs.into_values().map(line).chain(came).collect()
+}
+
+/// What is wrong on a node, by its own words and those of its runs that are unknown here.
+fn own_troubles(now: &NodeNow) -> Vec<String> {
+    let mut troubles = Vec::new();
+    if now.unknown_runs > 0 {
+        troubles.push(format!(
+            "{} of its runs are not in state.db, which is a copy from before they were made: they go on there, \
+             and a newer copy of data/backups knows them",
+            now.unknown_runs
+        ));
+    }
+    if let Some(about) = &now.about {
+        let files = about.description.unreadable.iter();
+        troubles.extend(files.map(|file| {
+            let trouble = format!("{} {}; {}", file.path, file.why, file.hint);
+            nero_model::plain::plain(&trouble).into_owned()
+        }));
+    }
+    troubles
 }
 
 /// The number of our live runs on a node, and of those that wait for it.

@@ -118,94 +118,116 @@ impl Call {
         (asked, found, log): (&str, &Found, &str),
         now_ms: i64,
     ) -> One {
-        let refused = |problem: &str, hint: &str| One {
+        let reply = One {
             asked: asked.to_owned(),
-            problem: problem.to_owned(),
-            hint: hint.to_owned(),
             ..One::default()
         };
         let Some(job) = found.job.as_ref().filter(|_| found.problem.is_empty()) else {
-            return refused(&found.problem, &found.hint);
-        };
-        let mut job = job.clone();
-        if !log.is_empty() {
-            job.stdout = if log.starts_with('/') {
-                log.to_owned()
-            } else {
-                format!("{}/{log}", found.folder.trim_end_matches('/'))
+            return One {
+                problem: found.problem.clone(),
+                hint: found.hint.clone(),
+                ..reply
             };
-            job.stderr.clear();
-        }
-        let told = |id: u64, name: &str, known: bool, log: &str| One {
-            asked: asked.to_owned(),
-            experiment: id,
-            run: 1,
-            name: name.to_owned(),
-            known,
-            job: found.text.clone(),
-            log: log.to_owned(),
-            no_log: match log {
-                "" => found.no_log.clone(),
-                _ => String::new(),
-            },
-            ..One::default()
         };
+        let job = with_log(job, &found.folder, log);
         let command = self.command(&job, &found.text);
         let same = |definition: &Definition| {
             definition.folder == self.folder && definition.command_text == command
         };
+        let reply = One {
+            run: 1,
+            job: found.text.clone(),
+            ..reply
+        };
         if let Some(known) = work.experiments.iter().find(|one| same(&one.definition)) {
-            return told(known.id.0, &known.definition.name, true, "");
+            return One {
+                experiment: known.id.0,
+                name: known.definition.name.clone(),
+                known: true,
+                no_log: found.no_log.clone(),
+                ..reply
+            };
         }
         let id = RunId {
             experiment: ExperimentId(work.highest + 1),
             number: 1,
         };
-        let (token, name) = (RunToken::random(), name(&found.name));
-        let spec = v1::RunSpec {
-            token: token.to_vec(),
+        let (name, log) = (name(&found.name), job.stdout.clone());
+        let spec = self.spec(id, &name, job);
+        let mut new = self.experiment_and_run(work, id, spec, command, now_ms);
+        new.push(Change::Event {
+            experiment: id.experiment,
+            run: Some(id.number),
+            at_ms: now_ms,
+            text: format!("adopted: {} job {}", self.scheduler, found.text),
+        });
+        for change in new {
+            work.apply(&change);
+            changes.push(change);
+        }
+        One {
+            experiment: id.experiment.0,
+            name,
+            no_log: if log.is_empty() {
+                found.no_log.clone()
+            } else {
+                String::new()
+            },
+            log,
+            ..reply
+        }
+    }
+
+    /// The spec of the run that stands for a job; without its token.
+    fn spec(&self, id: RunId, name: &str, job: v1::AdoptedJob) -> v1::RunSpec {
+        v1::RunSpec {
             experiment: id.experiment.0,
             number: id.number,
             attempt: id.number,
             deployment: self.deployment.clone(),
-            name: name.clone(),
+            name: name.to_owned(),
             collection: COLLECTION.to_owned(),
             collections: vec![COLLECTION.to_owned()],
             resources: Some(v1::Resources::default()),
             node: self.node.clone(),
             results_max_bytes: self.results_max_bytes,
-            adopted: Some(job.clone()),
+            adopted: Some(job),
             ..v1::RunSpec::default()
+        }
+    }
+
+    /// The changes that make the experiment and the run of this spec.
+    fn experiment_and_run(
+        &self,
+        work: &State,
+        id: RunId,
+        spec: v1::RunSpec,
+        command: String,
+        now_ms: i64,
+    ) -> Vec<Change> {
+        let token = RunToken::random();
+        let spec = v1::RunSpec {
+            token: token.to_vec(),
+            ..spec
         };
-        let (source, new) = take_over::placeholder(work, &self.folder);
+        let (source, new) = adopt::placeholder(work, &self.folder);
         let definition = Definition {
             command_text: command,
             results_max_bytes: None,
             notes: vec![NOTE.to_owned()].into(),
             ..adopt::definition(&spec, &self.folder)
         };
-        let definition = Arc::new(definition);
-        let fingerprint = definition.fingerprint();
-        let described = ExperimentRecord {
-            id: id.experiment,
-            fingerprint: fingerprint.clone().into(),
-            definition,
-            source,
-            gone: false,
-            hidden_ms: None,
-            created_ms: now_ms,
-            modified_ms: now_ms,
-            modified: Some(self.at.tick.clone()),
-            extra_rules: Arc::from([]),
-            by_hand: Arc::default(),
-        };
         let made = RunRecord {
             created: Some(self.at.tick.clone()),
-            fingerprint,
+            fingerprint: definition.fingerprint(),
             // Its job has no work folder of ours.
             all_made: false,
             batch: Some(id),
             ..adopt::made(id, token, &self.node, &spec, now_ms)
+        };
+        let described = Described {
+            modified: Some(self.at.tick.clone()),
+            ..Described::new(id.experiment, definition, source, now_ms)
         };
         let run = NewRun {
             made: Arc::new(made),
@@ -213,22 +235,10 @@ impl Call {
             rules: Arc::from([]),
             spec: spec.encode_to_vec().into(),
         };
-        let event = Change::Event {
-            experiment: id.experiment,
-            run: Some(id.number),
-            at_ms: now_ms,
-            text: format!("adopted: {} job {}", self.scheduler, found.text),
-        };
-        let all = new.into_iter().chain([
-            Change::Experiment(Arc::new(described)),
-            Change::Run(Arc::new(run)),
-            event,
-        ]);
-        for change in all {
-            work.apply(&change);
-            changes.push(change);
-        }
-        told(id.experiment.0, &name, false, &job.stdout)
+        let mut changes: Vec<Change> = new.into_iter().collect();
+        changes.push(Change::Experiment(Arc::new(described)));
+        changes.push(Change::Run(Arc::new(run)));
+        changes
     }
 
     /// Stands in the place of a command, and names the job: its number is used again.
@@ -242,14 +252,26 @@ impl Call {
     }
 }
 
+/// A job whose output is in the log that was named, if any was: absolute, or in the job's folder.
+fn with_log(job: &v1::AdoptedJob, folder: &str, log: &str) -> v1::AdoptedJob {
+    let mut job = job.clone();
+    if !log.is_empty() {
+        job.stdout = if log.starts_with('/') {
+            log.to_owned()
+        } else {
+            format!("{}/{log}", folder.trim_end_matches('/'))
+        };
+        job.stderr.clear();
+    }
+    job
+}
+
 /// The name of a job as the name of an experiment: one word that no selector reads
 /// otherwise.
 fn name(job: &str) -> String {
     let fits = |c: char| c.is_alphanumeric() || "_-.+".contains(c);
-    let word: String = (job.chars())
-        .take(NAME_CHARS_MAX)
-        .map(|c| if fits(c) { c } else { '_' })
-        .collect();
+    let word = (job.chars()).take(NAME_CHARS_MAX);
+    let word: String = word.map(|c| if fits(c) { c } else { '_' }).collect();
     if word.starts_with(|c: char| c.is_alphabetic()) {
         word
     } else {

@@ -38,9 +38,8 @@ impl Man {
             ones.extend(self.lift_holds(&chosen, request.dry_run).await?);
         }
         let lifted: Vec<u64> = ones.iter().map(|one: &One| one.experiment).collect();
-        let chosen: Vec<ChosenRun> = (chosen.into_iter())
-            .filter(|one| !lifted.contains(&one.id.0))
-            .collect();
+        let chosen = chosen.into_iter();
+        let chosen: Vec<ChosenRun> = chosen.filter(|one| !lifted.contains(&one.id.0)).collect();
         let state = self.ledger.state();
         let (others, runs) = sorted(&state, &chosen, request.resume);
         ones.extend(others);
@@ -93,7 +92,7 @@ impl Man {
     /// be running by then.
     async fn until_accepted(&self, chosen: &[ChosenRun]) {
         let is_on_its_way = |state: &State, chosen: &ChosenRun| {
-            let run = (state.experiment(chosen.id)).and_then(|experiment| chosen.of(experiment));
+            let run = chosen.run_in(state);
             run.is_some_and(|run| run.phase().is_live() && run.is_on_its_way())
         };
         let is_settled = |state: &State| !chosen.iter().any(|one| is_on_its_way(state, one));

@@ -15,7 +15,7 @@ use super::unschedulable::{self, StuckRuns};
 use crate::service::nodes::unseen::SilentNodes;
 use crate::service::select::{self, ChosenRun};
 use crate::service::views::view::{self, Sight};
-use crate::service::{Man, Sink};
+use crate::service::{Man, Sink, leaving};
 use nero_home::failure::Failure;
 use nero_home::ledger::Audience;
 use nero_life::add::ranges;
@@ -81,10 +81,8 @@ impl Man {
         let mut around_again = None;
         let state = states.state();
         let (chosen, _) = selection.choose_from(&state).await?;
-        let mut awaited: Vec<AwaitedRun> = chosen
-            .into_iter()
-            .map(|chosen| fixed(chosen, &state))
-            .collect();
+        let awaited = chosen.into_iter().map(|chosen| fixed(chosen, &state));
+        let mut awaited: Vec<AwaitedRun> = awaited.collect();
         if request.any && awaited.iter().any(|one| one.chosen.run.is_some()) {
             // An experiment that never ran has no end that could be the first.
             awaited.retain(|one| one.chosen.run.is_some());
@@ -119,11 +117,8 @@ impl Man {
             if let Some(pause) = pause(awaited.len()) {
                 tokio::time::sleep(pause).await;
             }
-            let soonest = awaited
-                .iter()
-                .filter_map(|one| one.until)
-                .chain(around_again)
-                .min();
+            let soonest = awaited.iter().filter_map(|one| one.until);
+            let soonest = soonest.chain(around_again).min();
             let timer = async {
                 match soonest {
                     Some(at) => tokio::time::sleep_until(at).await,
@@ -131,12 +126,8 @@ impl Man {
                 }
             };
             tokio::select! {
-                changed = states.changed() => if changed.is_err() {
-                    return Err(Failure::daemon("the daemon is leaving"));
-                },
-                changed = nodes.changed() => if changed.is_err() {
-                    return Err(Failure::daemon("the daemon is leaving"));
-                },
+                changed = states.changed() => changed.map_err(leaving)?,
+                changed = nodes.changed() => changed.map_err(leaving)?,
                 () = timer => {}
             }
         }
@@ -170,11 +161,8 @@ impl Man {
         awaited: &[AwaitedRun],
         state: &State,
     ) -> (Vec<String>, Option<Duration>) {
-        let runs: Vec<&Run> = awaited
-            .iter()
-            .filter_map(|one| one.chosen.of(state.experiment(one.chosen.id)?))
-            .filter(|run| stuck.is_open(run))
-            .collect();
+        let runs = awaited.iter().filter_map(|one| one.chosen.run_in(state));
+        let runs: Vec<&Run> = runs.filter(|run| stuck.is_open(run)).collect();
         if runs.is_empty() {
             return (Vec::new(), None);
         }
@@ -205,7 +193,7 @@ impl Man {
         let precedents = Precedents::of(state);
         let held = |run| HoldReason::among(&precedents, state, run);
         let reasons = awaited.iter().map(|one| {
-            let mut run = one.chosen.of(state.experiment(one.chosen.id)?)?;
+            let mut run = one.chosen.run_in(state)?;
             // The run at the end of the chain keeps the others waiting.
             let mut chain = HashSet::new();
             loop {
@@ -326,10 +314,7 @@ fn waits_for_person(run: &Run) -> Option<String> {
 fn asking(awaited: &[AwaitedRun], state: &State, asked: &mut HashSet<String>) -> Vec<String> {
     let mut of: BTreeMap<String, Vec<ExperimentId>> = BTreeMap::new();
     for one in awaited {
-        let run = state
-            .experiment(one.chosen.id)
-            .and_then(|found| one.chosen.of(found));
-        let why = run.and_then(waits_for_person);
+        let why = one.chosen.run_in(state).and_then(waits_for_person);
         if let Some(why) = why.filter(|why| !asked.contains(why)) {
             of.entry(why).or_default().push(one.chosen.id);
         }
@@ -344,10 +329,7 @@ fn asking(awaited: &[AwaitedRun], state: &State, asked: &mut HashSet<String>) ->
 fn carried<'a>(awaited: &[AwaitedRun], state: &'a State) -> BTreeMap<&'a str, u32> {
     let mut carried = BTreeMap::new();
     for one in awaited {
-        let run = state
-            .experiment(one.chosen.id)
-            .and_then(|found| one.chosen.of(found));
-        if let Some(node) = run.and_then(Run::node) {
+        if let Some(node) = one.chosen.run_in(state).and_then(Run::node) {
             *carried.entry(node).or_insert(0) += 1;
         }
     }

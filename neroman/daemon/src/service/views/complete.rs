@@ -184,10 +184,8 @@ fn said(word: &str, about: String) -> v1::complete_reply::Word {
 /// The beginning that two words share.
 fn common<'a>(one: &'a str, other: &str) -> &'a str {
     let same = one.char_indices().zip(other.chars());
-    let end = same
-        .clone()
-        .find(|((_, a), b)| a != b)
-        .map(|((at, _), _)| at);
+    let end = same.clone().find(|((_, a), b)| a != b);
+    let end = end.map(|((at, _), _)| at);
     let end = end.unwrap_or(one.len().min(other.len()));
     one.get(..end).unwrap_or(one)
 }

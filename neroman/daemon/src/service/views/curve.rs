@@ -55,10 +55,8 @@ impl CurveExpr {
         sight: Sight<'_>,
         series: &[(&str, &[Point])],
     ) -> Result<Vec<Point>, Failure> {
-        let bindings = self
-            .expr
-            .bind(&sight)
-            .map_err(|error| bad(&self.text, &error))?;
+        let bindings = self.expr.bind(&sight);
+        let bindings = bindings.map_err(|error| bad(&self.text, &error))?;
         let mut printed = self.printed(&bindings, series);
         // Stable: values of one step stay in the order of the names.
         printed.sort_by(|(_, one), (_, other)| {
@@ -130,10 +128,7 @@ impl CurveExpr {
 pub(crate) fn bad(text: &str, error: &ExprError) -> Failure {
     let failure =
         Failure::usage(error.message.clone()).report(nero_expr::point_at(text, error.span));
-    match &error.hint {
-        Some(hint) => failure.hint(hint.clone()),
-        None => failure,
-    }
+    failure.hint(error.hint.clone().unwrap_or_default())
 }
 
 /// A run at one point of its series.

@@ -17,8 +17,7 @@ use super::curve::bad;
 use super::view::{self, Sight};
 use crate::cells::{BookNow, BookObstacle};
 use crate::service::files::code;
-use crate::service::select::ChosenRun;
-use crate::service::select::zone_of;
+use crate::service::select::{ChosenRun, Selection, zone_of};
 use crate::service::{Man, Sink, blocking};
 use nero_home::clock::Clock;
 use nero_home::failure::Failure;
@@ -53,6 +52,16 @@ fn restored_note(state: &State, sight: &Sight<'_>) -> Option<String> {
     })
 }
 
+/// What concerns the whole home.
+fn home_notes(full: Option<&NoRoom>, sight: &Sight<'_>, now_ms: i64) -> Vec<String> {
+    let state = sight.state;
+    let full = full.map(|full| no_room(full, sight));
+    let mut notes: Vec<String> = full.into_iter().collect();
+    notes.extend(restored_note(state, sight));
+    notes.extend(super::deliveries::notes(&state.post, sight, now_ms));
+    notes
+}
+
 /// Each run of the experiments that were picked, oldest first; a run that was named alone.
 fn all_runs(state: &State, chosen: &[ChosenRun]) -> Vec<ChosenRun> {
     let runs = |one: &ChosenRun| -> Vec<ChosenRun> {
@@ -76,6 +85,9 @@ pub(crate) enum Freshness {
     AsKnown,
 }
 
+/// An expression with its text.
+type WrittenExpr = (String, Expr);
+
 /// The experiments that were picked from one state, for their views.
 pub(crate) struct Listing {
     state: Arc<State>,
@@ -91,7 +103,7 @@ pub(crate) struct Listing {
     /// The facts of expressions that views contain besides.
     facts: Vec<Fact>,
     /// The expressions whose values they contain, as they were written.
-    exprs: Vec<(String, Expr)>,
+    exprs: Vec<WrittenExpr>,
     /// The points that these need.
     pasts: Arc<Pasts>,
     books: BTreeMap<u64, BookNow>,
@@ -107,8 +119,8 @@ impl Listing {
 
     /// How many of those that were picked are live.
     pub(crate) fn live(&self) -> usize {
-        let runs = self.picked().iter();
-        let runs = runs.filter_map(|one| one.of(self.state.experiment(one.id)?));
+        let picked = self.picked().iter();
+        let runs = picked.filter_map(|one| one.run_in(&self.state));
         runs.filter(|run| run.phase().is_live()).count()
     }
 
@@ -144,10 +156,7 @@ impl Listing {
         let chosen = &self.chosen[from..to];
         let mut experiments = views(chosen, &sight);
         for (view, chosen) in experiments.iter_mut().zip(chosen) {
-            let run = self
-                .state
-                .experiment(chosen.id)
-                .and_then(|one| chosen.of(one));
+            let run = chosen.run_in(&self.state);
             if let Some(params) = run.and_then(|run| self.params.get(&run.made.id)) {
                 view.params.clone_from(params);
             }
@@ -164,7 +173,7 @@ impl Listing {
         let batches = match index {
             0 => {
                 let picked = self.picked().iter();
-                let runs = picked.filter_map(|one| one.of(self.state.experiment(one.id)?));
+                let runs = picked.filter_map(|one| one.run_in(&self.state));
                 view::batches(runs, &sight)
             }
             _ => Vec::new(),
@@ -232,13 +241,15 @@ impl Man {
             .collect())
     }
 
-    pub(crate) async fn listing(
+    /// What a request picks, once everything is known that it asks for; with notes about the
+    /// sources that were read again.
+    async fn fresh_selection(
         &self,
-        request: v1::ListRequest,
+        selection: Option<v1::Selection>,
+        settle: bool,
         freshness: Freshness,
-    ) -> Result<Listing, Failure> {
-        let zone = zone_of(request.selection.as_ref());
-        let mut selection = self.selection(request.selection, "all").await?;
+    ) -> Result<(Selection, Vec<String>), Failure> {
+        let mut selection = self.selection(selection, "all").await?;
         let mut notes = Vec::new();
         if selection.asks_sources() && freshness == Freshness::Awaited {
             notes = self.read_all_sources_again().await?;
@@ -248,22 +259,39 @@ impl Man {
             let changed = blocking(move || code::changed(&state, &freezer)).await?;
             selection = selection.with_code(&changed);
         }
-        if request.settle {
+        if settle {
             let chosen = selection.choose_from(&self.ledger.state()).await?.0;
             self.settle(&chosen).await;
         }
-        let facts: Vec<Fact> = request
-            .facts
-            .iter()
-            .filter_map(|word| Fact::from_word(word))
-            .collect();
+        Ok((selection, notes))
+    }
+
+    /// The expressions of a list's columns, and its window.
+    fn read_expressions(
+        &self,
+        request: &v1::ListRequest,
+    ) -> Result<(Vec<WrittenExpr>, Option<Window>), Failure> {
         let context = ParseContext::utc(self.clock.now_ms());
         let named = Arc::clone(&self.ledger.state().known_names);
         let is_name = |text: &str| is_known(&named, text);
         let exprs = expressions(&request.facts, &context, is_name)?;
         let asked = request.window.as_ref();
         let window = asked.map(|asked| Window::read(asked, &context, is_name));
-        let window = window.transpose()?;
+        Ok((exprs, window.transpose()?))
+    }
+
+    pub(crate) async fn listing(
+        &self,
+        mut request: v1::ListRequest,
+        freshness: Freshness,
+    ) -> Result<Listing, Failure> {
+        let zone = zone_of(request.selection.as_ref());
+        let selection = request.selection.take();
+        let selection = self.fresh_selection(selection, request.settle, freshness);
+        let (selection, mut notes) = selection.await?;
+        let facts = request.facts.iter();
+        let facts: Vec<Fact> = facts.filter_map(|word| Fact::from_word(word)).collect();
+        let (exprs, window) = self.read_expressions(&request)?;
         let state = self.ledger.state();
         let nodes = self.nodes.known();
         let full = self.ledger.no_room();
@@ -286,33 +314,22 @@ impl Man {
         let sorted = window.as_ref().and_then(Window::expr);
         let asked = exprs.iter().map(|(_, expr)| expr).chain(sorted);
         let asked = asked.flat_map(Expr::named_pasts);
-        let runs = chosen
-            .iter()
-            .filter_map(|one| one.of(state.experiment(one.id)?));
+        let runs = chosen.iter().filter_map(|one| one.run_in(&state));
         let wanted = pasts::wanted(asked, runs);
         let pasts = crate::pasts::read(&self.ledger, &self.home, &state, wanted).await?;
-        let mut all_picked = None;
+        let all_picked = window.is_some().then(|| chosen.clone());
         if let Some(window) = window {
             let now = PresentTime {
                 pasts: Arc::clone(&pasts),
                 ..nodes.now(clock)
             };
-            let (known, picked) = (Arc::clone(&state), chosen.clone());
-            all_picked = Some(std::mem::take(&mut chosen));
-            chosen = blocking(move || window.cut(&known, &now, picked)).await?;
+            let known = Arc::clone(&state);
+            chosen = blocking(move || window.cut(&known, &now, chosen)).await?;
         }
         let params = self.own_params(&state, &chosen).await?;
         blocking(move || {
             let sight = Sight::new(&state, nodes.clone(), zone.clone(), clock);
-            if let Some(full) = full {
-                notes.push(no_room(&full, &sight));
-            }
-            notes.extend(restored_note(&state, &sight));
-            notes.extend(super::deliveries::notes(
-                &state.post,
-                &sight,
-                clock.now_ms(),
-            ));
+            notes.extend(home_notes(full.as_ref(), &sight, clock.now_ms()));
             notes.extend(picked.notes);
             Ok(Listing {
                 state,
@@ -348,7 +365,7 @@ impl Man {
     async fn with_last_records(&self, state: Arc<State>, chosen: &[ChosenRun]) -> Arc<State> {
         let known = self.nodes.known();
         let ended = chosen.iter().filter(|one| {
-            let run = state.experiment(one.id).and_then(|found| one.of(found));
+            let run = one.run_in(&state);
             run.is_some_and(|run| !is_awaited_in_vain(run, &known) && !view::settled(run))
         });
         let ended: Vec<ChosenRun> = ended.cloned().collect();
@@ -370,9 +387,7 @@ impl Man {
         let done = async {
             loop {
                 let state = states.state();
-                let mut runs = chosen
-                    .iter()
-                    .filter_map(|chosen| chosen.of(state.experiment(chosen.id)?));
+                let mut runs = chosen.iter().filter_map(|one| one.run_in(&state));
                 let are_done = runs.all(|run| is_done(run) || is_awaited_in_vain(run, &known));
                 if are_done || states.changed().await.is_err() {
                     return;

@@ -42,11 +42,8 @@ impl Man {
         let (chosen, picked) = selection.choose_from(&self.ledger.state()).await?;
         self.settle(&chosen).await;
         let state = self.ledger.state();
-        let runs: Vec<RunId> = chosen
-            .iter()
-            .filter_map(|chosen| chosen.of(state.experiment(chosen.id)?))
-            .map(|run| run.made.id)
-            .collect();
+        let runs = chosen.iter().filter_map(|one| one.run_in(&state));
+        let runs: Vec<RunId> = runs.map(|run| run.made.id).collect();
         let ids = runs.clone();
         let keys = self.ledger.keys(runs).await?;
         let folded: Vec<(RunId, RunKey, u64)> = keys

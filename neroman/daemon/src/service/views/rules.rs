@@ -63,10 +63,8 @@ pub(crate) fn states(
         let rule = shown.rule.as_ref().map_or(0, |rule| rule.id);
         let beside = run.journal.rules.get(&rule).into_iter();
         let beside = beside.flat_map(|facts| facts.ran.iter().map(|(times, ran)| (*times, ran)));
-        let here = run
-            .acted()
-            .get(&rule)
-            .map(|acted| (acted.times, &acted.ran));
+        let here = run.acted().get(&rule);
+        let here = here.map(|acted| (acted.times, &acted.ran));
         shown.ran = beside
             .chain(here)
             .map(|(times, ran)| v1::rule_state::Ran {
@@ -233,10 +231,8 @@ fn without_peers(text: &str, run: &Run) -> Option<String> {
         known.is_none_or(|known| known.peers == 0)
     };
     let cohorts = expr.cohorts().into_iter().map(nero_expr::Cohort::text);
-    let without: Vec<String> = cohorts
-        .filter(|text| has_none(text))
-        .map(|text| format!("`{text}`"))
-        .collect();
+    let without = cohorts.filter(|text| has_none(text));
+    let without: Vec<String> = without.map(|text| format!("`{text}`")).collect();
     if without.is_empty() || run.started_ms().is_none() {
         return None;
     }
@@ -259,12 +255,8 @@ fn never_seen(text: &str, experiment: &Experiment, run: &Run) -> Option<String> 
                 .iter()
                 .any(|param| fits(NameKind::Param, &param.name))
     };
-    let open: Vec<String> = expr
-        .unbound_names()
-        .iter()
-        .filter(is_open)
-        .map(|name| format!("`{}`", name.text))
-        .collect();
+    let open = expr.unbound_names().iter().filter(is_open);
+    let open: Vec<String> = open.map(|name| format!("`{}`", name.text)).collect();
     if open.is_empty() || !has_begun {
         return None;
     }

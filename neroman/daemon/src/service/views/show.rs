@@ -95,9 +95,8 @@ impl Man {
                     view.params = spec.params;
                 }
                 reply.env = spec::masked(&spec.env);
-                let there = run
-                    .node()
-                    .and_then(|node| spec::resources_on(&run.made, node));
+                let there = run.node();
+                let there = there.and_then(|node| spec::resources_on(&run.made, node));
                 reply.resources = there.or(spec.resources);
                 reply.metric_patterns = spec.metric_patterns;
                 reply.metric_reading = spec.metric_reading;
@@ -211,63 +210,7 @@ impl Man {
             lines.push((event.at_ms, event.text));
         }
         for run in &experiment.runs {
-            let id = run.made.id;
-            lines.push((
-                run.made.created_ms,
-                format!("{id}: queued for {}", run.made.node),
-            ));
-            for (number, one) in &run.journal.incarnations {
-                if let Some(at) = one.started_ms {
-                    let which = match number {
-                        1 => String::new(),
-                        more => format!(" (start {more})"),
-                    };
-                    lines.push((at, format!("{id}: started{which}")));
-                }
-                if one.taken_over > 0 {
-                    let at = one
-                        .exit
-                        .as_ref()
-                        .map_or(run.made.created_ms, |exit| exit.at_ms);
-                    lines.push((at, format!("{id}: its supervisor died, another took over")));
-                }
-            }
-            if let Some(cancel) = run.cancel() {
-                let who = match cancel.author.as_str() {
-                    "" => String::new(),
-                    author => format!(" by {author}"),
-                };
-                lines.push((cancel.asked_ms, format!("{id}: abort asked{who}")));
-            }
-            for rule in run.journal.rules.values().filter(|rule| rule.fired > 0) {
-                let text = format!("{id}: rule `{}` fired ({})", rule.text, rule.last_values);
-                lines.push((rule.last_fired_ms, text));
-            }
-            for firing in run.fired().values() {
-                let text = format!("{id}: rule `{}` fired ({})", firing.text, firing.values);
-                lines.push((firing.at_ms, text));
-            }
-            let beside = run.journal.rules.values();
-            let beside = beside.flat_map(|facts| facts.ran.values().map(|ran| (&facts.text, ran)));
-            let here = run.acted().iter().filter_map(|(rule, acted)| {
-                let text = run.fired().get(rule).map(|firing| &firing.text);
-                let text = text.or_else(|| Some(&run.journal.rules.get(rule)?.text));
-                Some((text?, &acted.ran))
-            });
-            for (text, ran) in beside.chain(here) {
-                let line = format!("{id}: command of rule `{text}`: {}", ran.line());
-                lines.push((ran.at_ms, line));
-            }
-            for remark in &run.journal.notices {
-                lines.push((remark.at_ms, format!("{id}: {}", remark.text)));
-            }
-            if let Some(at) = run.outcome.ended_ms {
-                let mut why = run.reason().map_or(String::new(), |why| format!(": {why}"));
-                if !run.stderr_line().is_empty() {
-                    why.push_str(&format!(": {}", run.stderr_line()));
-                }
-                lines.push((at, format!("{id}: {}{why}", run.phase())));
-            }
+            lines.extend(run_history(run));
         }
         lines.sort_by_key(|(at, _)| *at);
         Ok(lines
@@ -275,6 +218,64 @@ impl Man {
             .map(|(at, text)| format!("{} {text}", moment(at, zone)))
             .collect())
     }
+}
+
+/// What happened to a run, and when.
+fn run_history(run: &Run) -> Vec<(i64, String)> {
+    let id = run.made.id;
+    let queued = format!("{id}: queued for {}", run.made.node);
+    let mut lines = vec![(run.made.created_ms, queued)];
+    for (number, one) in &run.journal.incarnations {
+        if let Some(at) = one.started_ms {
+            let which = match number {
+                1 => String::new(),
+                more => format!(" (start {more})"),
+            };
+            lines.push((at, format!("{id}: started{which}")));
+        }
+        if one.taken_over > 0 {
+            let at = one.exit.as_ref();
+            let at = at.map_or(run.made.created_ms, |exit| exit.at_ms);
+            lines.push((at, format!("{id}: its supervisor died, another took over")));
+        }
+    }
+    if let Some(cancel) = run.cancel() {
+        let who = match cancel.author.as_str() {
+            "" => String::new(),
+            author => format!(" by {author}"),
+        };
+        lines.push((cancel.asked_ms, format!("{id}: abort asked{who}")));
+    }
+    for rule in run.journal.rules.values().filter(|rule| rule.fired > 0) {
+        let text = format!("{id}: rule `{}` fired ({})", rule.text, rule.last_values);
+        lines.push((rule.last_fired_ms, text));
+    }
+    for firing in run.fired().values() {
+        let text = format!("{id}: rule `{}` fired ({})", firing.text, firing.values);
+        lines.push((firing.at_ms, text));
+    }
+    let beside = run.journal.rules.values();
+    let beside = beside.flat_map(|facts| facts.ran.values().map(|ran| (&facts.text, ran)));
+    let here = run.acted().iter().filter_map(|(rule, acted)| {
+        let text = run.fired().get(rule).map(|firing| &firing.text);
+        let text = text.or_else(|| Some(&run.journal.rules.get(rule)?.text));
+        Some((text?, &acted.ran))
+    });
+    for (text, ran) in beside.chain(here) {
+        let line = format!("{id}: command of rule `{text}`: {}", ran.line());
+        lines.push((ran.at_ms, line));
+    }
+    for remark in &run.journal.notices {
+        lines.push((remark.at_ms, format!("{id}: {}", remark.text)));
+    }
+    if let Some(at) = run.outcome.ended_ms {
+        let mut why = run.reason().map_or(String::new(), |why| format!(": {why}"));
+        if !run.stderr_line().is_empty() {
+            why.push_str(&format!(": {}", run.stderr_line()));
+        }
+        lines.push((at, format!("{id}: {}{why}", run.phase())));
+    }
+    lines
 }
 
 fn moment(at_ms: i64, zone: &TimeZone) -> String {

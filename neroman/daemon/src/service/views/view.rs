@@ -245,10 +245,8 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     view.results = run.results().folder().to_owned();
     view.settled = !phase.is_live() && settled(run);
     view.image = image(run);
-    let newest = run
-        .journal
-        .newest()
-        .and_then(|(_, one)| one.granted.as_ref());
+    let newest = run.journal.newest();
+    let newest = newest.and_then(|(_, one)| one.granted.as_ref());
     if let Some(granted) = newest {
         view.hosts.clone_from(&granted.hosts);
         if view.hosts.is_empty() && !granted.host.is_empty() {

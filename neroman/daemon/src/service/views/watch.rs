@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::view::{self, Sight};
 use crate::service::select::ChosenRun;
 use crate::service::select::zone_of;
-use crate::service::{Man, Sink, blocking};
+use crate::service::{Man, Sink, blocking, leaving};
 use nero_home::failure::Failure;
 use nero_home::ledger::Audience;
 
@@ -36,11 +36,8 @@ impl Man {
         let mut states = self.ledger.watch(Audience::Everyone);
         let mut nodes = self.nodes.watch();
         let mut room = self.ledger.watch_room();
-        let mut noted = Vec::new();
         let mut reached = None;
-        let mut told: BTreeSet<ChosenRun> = BTreeSet::new();
-        let mut seen = 0;
-        let mut first = true;
+        let mut sent = SentList::default();
         let mut pause = INTERVAL_FIRST;
         loop {
             let began = Instant::now();
@@ -55,48 +52,17 @@ impl Man {
             let reach = Some(known_nodes.reach());
             let all_live = reach != reached;
             reached = reach;
-            let before = std::mem::take(&mut told);
             let full = room.borrow_and_update().clone();
-            let full = full.map(|full| {
-                let sight = Sight::new(&state, known_nodes.clone(), zone.clone(), clock);
-                super::list::no_room(&full, &sight)
-            });
-            let (events, known) = blocking(move || {
+            let (events, now) = blocking(move || {
                 let (chosen, picked) = selection.choose(&state)?;
+                let sight = Sight::new(&state, known_nodes, zone, clock);
+                let full = full.map(|full| super::list::no_room(&full, &sight));
                 // Told when they begin to hold and when they no longer do.
                 let notes: Vec<String> = full.into_iter().chain(picked.notes).collect();
-                let must_tell = first || notes != noted;
-                let sight = Sight::new(&state, known_nodes, zone, clock);
-                // Experiments that are no longer picked are sent once more:
-                // their state changed.
-                let mut known: BTreeSet<ChosenRun> = chosen.into_iter().collect();
-                known.extend(before.iter().cloned());
-                let changed: Vec<ChosenRun> = known
-                    .iter()
-                    .filter(|one| {
-                        let Some(found) = state.experiment(one.id) else {
-                            return false;
-                        };
-                        let live = one.of(found).is_some_and(|run| run.phase().is_live());
-                        found.revision > seen || (all_live && live) || !before.contains(*one)
-                    })
-                    .cloned()
-                    .collect();
-                let runs = || {
-                    let chosen = known.iter();
-                    chosen.filter_map(|one| one.of(state.experiment(one.id)?))
-                };
-                let live = runs().filter(|run| run.phase().is_live()).count();
-                let views = super::list::views(&changed, &sight);
-                let events = if views.is_empty() && !must_tell {
-                    Vec::new()
-                } else {
-                    events(views, view::batches(runs(), &sight), live, &notes, first)
-                };
-                Ok::<_, Failure>((events, (known, state.revision, notes)))
+                Ok::<_, Failure>(sent.news(chosen, notes, all_live, &sight))
             })
             .await??;
-            (told, seen, noted) = known;
+            sent = now;
             if !events.is_empty() {
                 self.ledger.durable().await?;
             }
@@ -105,17 +71,10 @@ impl Man {
                     return Ok(());
                 }
             }
-            first = false;
             tokio::select! {
-                changed = states.changed() => if changed.is_err() {
-                    return Err(Failure::daemon("the daemon is leaving"));
-                },
-                changed = nodes.changed() => if changed.is_err() {
-                    return Err(Failure::daemon("the daemon is leaving"));
-                },
-                changed = room.changed() => if changed.is_err() {
-                    return Err(Failure::daemon("the daemon is leaving"));
-                },
+                changed = states.changed() => changed.map_err(leaving)?,
+                changed = nodes.changed() => changed.map_err(leaving)?,
+                changed = room.changed() => changed.map_err(leaving)?,
             }
             if began.elapsed() >= interval {
                 pause = INTERVAL_FIRST;
@@ -123,6 +82,57 @@ impl Man {
             tokio::time::sleep_until(began + pause).await;
             pause = interval.min(pause * 2);
         }
+    }
+}
+
+/// The list as its watcher has it.
+#[derive(Default)]
+struct SentList {
+    /// Whether anything was sent.
+    is_begun: bool,
+    runs: BTreeSet<ChosenRun>,
+    /// The revision of the state that it shows.
+    revision: u64,
+    notes: Vec<String>,
+}
+
+impl SentList {
+    /// The events that make this list the one that was chosen now, and that list.
+    fn news(
+        self,
+        chosen: Vec<ChosenRun>,
+        notes: Vec<String>,
+        all_live: bool,
+        sight: &Sight<'_>,
+    ) -> (Vec<v1::WatchEvent>, Self) {
+        let state = sight.state;
+        // Experiments that are no longer picked are sent once more: their state changed.
+        let mut runs: BTreeSet<ChosenRun> = chosen.into_iter().collect();
+        runs.extend(self.runs.iter().cloned());
+        let is_changed = |one: &&ChosenRun| {
+            let Some(found) = state.experiment(one.id) else {
+                return false;
+            };
+            let live = one.of(found).is_some_and(|run| run.phase().is_live());
+            found.revision > self.revision || (all_live && live) || !self.runs.contains(*one)
+        };
+        let changed: Vec<ChosenRun> = runs.iter().filter(is_changed).cloned().collect();
+        let views = super::list::views(&changed, sight);
+        let events = if views.is_empty() && self.is_begun && notes == self.notes {
+            Vec::new()
+        } else {
+            let list = runs.iter().filter_map(|one| one.run_in(state));
+            let live = list.clone().filter(|run| run.phase().is_live()).count();
+            let batches = view::batches(list, sight);
+            events(views, batches, live, &notes, !self.is_begun)
+        };
+        let now = Self {
+            is_begun: true,
+            runs,
+            revision: state.revision,
+            notes,
+        };
+        (events, now)
     }
 }
 

@@ -87,37 +87,8 @@ pub(crate) fn read(
     let prefix = scope.get(Field::RunCommandPrefix);
     let is_original = prefix.is_some() || scope.get(Field::MainCodeFile).is_some();
     let replaces = |command: &Given| prefix.is_some_and(|p| p.depth > command.depth);
-    for field in [Field::Script, Field::Steps] {
-        let Some(given) = scope.get(field) else {
-            continue;
-        };
-        let others = [
-            Field::Script,
-            Field::Steps,
-            Field::Command,
-            Field::RunCommandPrefix,
-            Field::MainCodeFile,
-        ];
-        let others = others.into_iter().filter(|other| *other != field);
-        let others = others.filter_map(|field| scope.get(field));
-        match others.max_by_key(|other| other.depth) {
-            Some(other) if other.depth > given.depth => {}
-            Some(other) if other.depth == given.depth => {
-                reader.wrong(
-                    given.key_mark.max(other.key_mark),
-                    format!("`{}` and `{}` exclude each other", given.key, other.key),
-                    format!("`{}` is the whole command", given.key),
-                );
-                return Command::Missing;
-            }
-            Some(_) | None if field == Field::Script => {
-                return script::read(reader, names, given)
-                    .map_or(Command::Missing, Command::Script);
-            }
-            Some(_) | None => {
-                return steps::read(reader, names, given).map_or(Command::Missing, Command::Steps);
-            }
-        }
+    if let Some(command) = whole_command(reader, scope, names) {
+        return command;
     }
     let original =
         |reader: &mut Reader<'_>| from_original(reader, scope, names, style.is_some(), main, block);
@@ -154,6 +125,44 @@ pub(crate) fn read(
             Command::Missing
         }
     }
+}
+
+/// `script` or `steps`, where one of them is the command of a block.
+fn whole_command(reader: &mut Reader<'_>, scope: &Scope, names: &Names<'_>) -> Option<Command> {
+    for field in [Field::Script, Field::Steps] {
+        let Some(given) = scope.get(field) else {
+            continue;
+        };
+        let others = [
+            Field::Script,
+            Field::Steps,
+            Field::Command,
+            Field::RunCommandPrefix,
+            Field::MainCodeFile,
+        ];
+        let others = others.into_iter().filter(|other| *other != field);
+        let others = others.filter_map(|field| scope.get(field));
+        match others.max_by_key(|other| other.depth) {
+            Some(other) if other.depth > given.depth => {}
+            Some(other) if other.depth == given.depth => {
+                reader.wrong(
+                    given.key_mark.max(other.key_mark),
+                    format!("`{}` and `{}` exclude each other", given.key, other.key),
+                    format!("`{}` is the whole command", given.key),
+                );
+                return Some(Command::Missing);
+            }
+            Some(_) | None if field == Field::Script => {
+                let script = script::read(reader, names, given);
+                return Some(script.map_or(Command::Missing, Command::Script));
+            }
+            Some(_) | None => {
+                let steps = steps::read(reader, names, given);
+                return Some(steps.map_or(Command::Missing, Command::Steps));
+            }
+        }
+    }
+    None
 }
 
 /// Reads `command`. With `split: true` it is filled first and split then, as the
@@ -198,27 +207,9 @@ fn from_command(
             let Some(line) = reader.single(&given.key, node) else {
                 return Command::Missing;
             };
-            let mut shell_words = 0;
-            for word in split(reader, line, node) {
-                if word.after_break {
-                    reader.wrong(
-                        node.mark,
-                        "the command has several lines",
-                        "write it in one line, or with `>-`, which folds lines into one",
-                    );
-                    return Command::Missing;
-                }
-                if shell_words < 3 && note_shell_word(reader, line, node, &word, result.is_empty())
-                {
-                    shell_words += 1;
-                }
-                // Behind quotes and escapes only the word's own beginning is sure.
-                let at = if line[word.offset..].starts_with(&word.text) {
-                    At::Exactly(word.offset)
-                } else {
-                    At::About(word.offset)
-                };
-                result.extend(template(reader, names, &word.text, node, at));
+            match words_of_line(reader, names, line, node) {
+                Some(words) => result = words,
+                None => return Command::Missing,
             }
         }
         Kind::Map(_) => {
@@ -237,15 +228,46 @@ fn from_command(
     Command::Words(result)
 }
 
+/// The words of a command in one line; `None` if it has several.
+fn words_of_line(
+    reader: &mut Reader<'_>,
+    names: &Names<'_>,
+    line: &str,
+    node: &Rc<Node>,
+) -> Option<Vec<TemplateAt>> {
+    let mut result = Vec::new();
+    let mut shell_words = 0;
+    for word in split(reader, line, node) {
+        if word.after_break {
+            reader.wrong(
+                node.mark,
+                "the command has several lines",
+                "write it in one line, or with `>-`, which folds lines into one",
+            );
+            return None;
+        }
+        if shell_words < 3 && note_shell_word(reader, line, node, &word, result.is_empty()) {
+            shell_words += 1;
+        }
+        // Behind quotes and escapes only the word's own beginning is sure.
+        let at = if line[word.offset..].starts_with(&word.text) {
+            At::Exactly(word.offset)
+        } else {
+            At::About(word.offset)
+        };
+        result.extend(template(reader, names, &word.text, node, at));
+    }
+    Some(result)
+}
+
 /// The command of a reader of metrics: a line that is split, or a list. Nothing is filled
 /// in, so that `awk '{…}'` is what it looks like.
 pub(crate) fn of_reader(reader: &mut Reader<'_>, node: &Node) -> Option<Vec<String>> {
     let before = reader.count();
     let argv: Vec<String> = match &node.kind {
         Kind::List(items) => {
-            let words = items
-                .iter()
-                .filter_map(|item| reader.single("command", item));
+            let words = items.iter();
+            let words = words.filter_map(|item| reader.single("command", item));
             words.map(str::to_owned).collect()
         }
         Kind::Scalar { .. } | Kind::Map(_) => {
@@ -392,13 +414,8 @@ fn original_format(
             .iter()
             .find(|axis| axis.is_written() && !placed_otherwise)
         {
-            let places: Vec<String> = names
-                .axes()
-                .iter()
-                .filter(|axis| axis.is_written())
-                .take(8)
-                .map(|axis| format!("{{{}}}", axis.name))
-                .collect();
+            let places = names.axes().iter().filter(|axis| axis.is_written()).take(8);
+            let places: Vec<String> = places.map(|axis| format!("{{{}}}", axis.name)).collect();
             reader.wrong(
                 first.mark,
                 "there are parameters and no `parameters_format` that places them",
@@ -480,9 +497,8 @@ pub(crate) fn report_unused(
         Command::Steps(steps) => steps.iter().any(|step| step.script.reads_variables()),
         Command::Words(_) | Command::Original { .. } => false,
     };
-    let used_otherwise = [Field::ParametersStyle, Field::Setup]
-        .into_iter()
-        .any(|field| scope.get(field).is_some());
+    let mut used_otherwise = [Field::ParametersStyle, Field::Setup].into_iter();
+    let used_otherwise = used_otherwise.any(|field| scope.get(field).is_some());
     if used_otherwise || reads_variables {
         return;
     }

@@ -55,10 +55,8 @@ impl Spec {
             at += 1;
         }
         let digits = |from: usize| {
-            let length = chars[from..]
-                .iter()
-                .take_while(|c| c.is_ascii_digit())
-                .count();
+            let length = chars[from..].iter().take_while(|c| c.is_ascii_digit());
+            let length = length.count();
             (
                 from + length,
                 chars[from..from + length].iter().collect::<String>(),
@@ -141,10 +139,8 @@ impl Spec {
                 quoted(text)
             ));
         }
-        let cut: String = text
-            .chars()
-            .take(self.precision.unwrap_or(usize::MAX))
-            .collect();
+        let cut = text.chars().take(self.precision.unwrap_or(usize::MAX));
+        let cut: String = cut.collect();
         Ok(self.aligned(&cut, '<'))
     }
 

@@ -85,11 +85,8 @@ pub(super) fn check(reader: &mut Reader<'_>, scope: &Scope, axes: &[Axis], style
     }
     if style == Some(&Style::Env) {
         for axis in axes {
-            let texts: Vec<String> = axis
-                .listed()
-                .iter()
-                .map(|param| param.text.clone())
-                .collect();
+            let texts = axis.listed().iter().map(|param| param.text.clone());
+            let texts: Vec<String> = texts.collect();
             for text in texts.iter().filter(|text| text.contains('$')) {
                 let is_set = |name: &str| scope.env.iter().any(|named| named.name == name);
                 note_unset(reader, text, |_, _| axis.mark, is_set);

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use nero_warden::slurm::check_options;
-use nero_yaml::{Entry, Kind, Mark, Node};
+use nero_yaml::{Entry, Kind, Node};
 
 use super::{Dialect, ScriptRequest, ScriptValue, directives, slurm};
 use crate::read::block::{Given, Scope};
@@ -123,11 +123,5 @@ fn scalar(said: ScriptValue<String>) -> Rc<Node> {
 }
 
 fn entry(key: &str, said: ScriptValue<String>) -> Entry {
-    let key_mark: Mark = said.mark;
-    Entry {
-        key: key.to_owned(),
-        key_mark,
-        key_bytes: (0, 0),
-        value: scalar(said),
-    }
+    Entry::made(key, said.mark, scalar(said))
 }

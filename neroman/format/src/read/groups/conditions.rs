@@ -24,6 +24,20 @@ pub(crate) fn read(reader: &mut Reader<'_>, given: &Given, rules: &mut Vec<RuleD
 
 const CONDITION_KEYS: &[&str] = &["variablename", "killvalue", "comparator", "when", "action"];
 
+const COMPARATORS: &[(&str, &str)] = &[
+    ("gt", ">"),
+    ("lt", "<"),
+    ("eq", "=="),
+    ("geq", ">="),
+    ("leq", "<="),
+];
+
+const ACTIONS: &[(&str, RuleAction)] = &[
+    ("kill", RuleAction::Abort),
+    ("warn", RuleAction::Warn),
+    ("email", RuleAction::Notify),
+];
+
 /// One condition as the rule that it means.
 fn condition(reader: &mut Reader<'_>, entry: &Entry) -> Option<RuleDef> {
     let name = &entry.key;
@@ -61,30 +75,8 @@ fn condition(reader: &mut Reader<'_>, entry: &Entry) -> Option<RuleDef> {
     let when = part("when", false);
     let variable = variable.and_then(|(text, node)| variable_name(reader, text, node));
     let value = killvalue.and_then(|(text, node)| kill_value(reader, text, node));
-    let operator = comparator.and_then(|(_, node)| {
-        reader.choice(
-            "comparator",
-            node,
-            &[
-                ("gt", ">"),
-                ("lt", "<"),
-                ("eq", "=="),
-                ("geq", ">="),
-                ("leq", "<="),
-            ],
-        )
-    });
-    let action = action.and_then(|(_, node)| {
-        reader.choice(
-            "action",
-            node,
-            &[
-                ("kill", RuleAction::Abort),
-                ("warn", RuleAction::Warn),
-                ("email", RuleAction::Notify),
-            ],
-        )
-    });
+    let operator = comparator.and_then(|(_, node)| reader.choice("comparator", node, COMPARATORS));
+    let action = action.and_then(|(_, node)| reader.choice("action", node, ACTIONS));
     let grace = match when {
         Some((text, node)) => when_seconds(reader, text, node)?,
         None => None,

@@ -245,13 +245,7 @@ pub(crate) fn check(reader: &mut Reader<'_>) {
     let definitions = std::mem::take(&mut reader.definitions);
     let written = std::mem::take(&mut reader.written);
     let mistakes = reader.count();
-    let mut names: HashMap<&str, Vec<usize>> = HashMap::new();
-    for (index, definition) in definitions.iter().enumerate() {
-        names.entry(&definition.name).or_default().push(index);
-        if *definition.block != definition.name {
-            names.entry(&definition.block).or_default().push(index);
-        }
-    }
+    let names = by_name(&definitions);
     let members = |on: &str| {
         if on.contains(['*', '?']) {
             let fits = |(_, one): &(usize, &Definition)| is_named(on, one);
@@ -289,27 +283,18 @@ pub(crate) fn check(reader: &mut Reader<'_>) {
             });
             group.waiting.push(one.of);
             let is_glob = on.contains(['*', '?']);
-            let own = quoted(&definition.name);
-            let others = group.members.iter().any(|member| *member != one.of);
-            if group.members.contains(&one.of) && !is_glob && told.insert((*mark, on)) {
-                if !is_need {
-                    reader.wrong(
-                        *mark,
-                        format!("{own} is to be on the same node as itself"),
-                        "name another experiment in `same_as`",
-                    );
-                    continue;
-                }
-                reader.wrong(
-                    *mark,
-                    format!("{own} depends on itself"),
-                    "`depends_on` of an outer block holds for the inner ones: \
-                     give one of them its own, or `depends_on: null`",
-                );
-            } else if !others && told.insert((*mark, on)) {
-                let hint = unknown_hint(on, names.keys().copied());
+            let is_own = group.members.contains(&one.of) && !is_glob;
+            let has_others = group.members.iter().any(|member| *member != one.of);
+            let (message, hint) = if is_own {
+                of_itself(&definition.name, is_need)
+            } else if !has_others {
                 let what = if is_glob { "matches" } else { "is" };
                 let message = format!("{} {what} no other experiment of this source", quoted(on));
+                (message, unknown_hint(on, names.keys().copied()))
+            } else {
+                continue;
+            };
+            if told.insert((*mark, on)) {
                 reader.wrong(*mark, message, hint);
             }
         }
@@ -325,6 +310,31 @@ pub(crate) fn check(reader: &mut Reader<'_>) {
         }
     }
     reader.definitions = definitions;
+}
+
+/// The definitions by their names and blocks.
+fn by_name(definitions: &[Definition]) -> HashMap<&str, Vec<usize>> {
+    let mut names: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (index, definition) in definitions.iter().enumerate() {
+        names.entry(&definition.name).or_default().push(index);
+        if *definition.block != definition.name {
+            names.entry(&definition.block).or_default().push(index);
+        }
+    }
+    names
+}
+
+/// What is wrong where a definition waits for itself, and what helps.
+fn of_itself(name: &str, is_need: bool) -> (String, String) {
+    let (what, hint) = if is_need {
+        let hint = "`depends_on` of an outer block holds for the inner ones: \
+                    give one of them its own, or `depends_on: null`";
+        ("depends on itself", hint)
+    } else {
+        let hint = "name another experiment in `same_as`";
+        ("is to be on the same node as itself", hint)
+    };
+    (format!("{} {what}", quoted(name)), hint.to_owned())
 }
 
 fn unknown_hint<'n>(on: &str, names: impl Iterator<Item = &'n str>) -> String {

@@ -122,10 +122,8 @@ fn container(reader: &mut Reader<'_>, scope: &Scope) -> OnNodes<Container> {
 /// Files below the experiment's folder that are images of its containers.
 pub(crate) fn images(scheduling: &SchedulerOptions) -> Vec<String> {
     let images = scheduling.container.0.iter().map(|one| &one.value.image);
-    let mut files: Vec<String> = images
-        .filter_map(|image| image.strip_prefix("./"))
-        .map(str::to_owned)
-        .collect();
+    let files = images.filter_map(|image| image.strip_prefix("./"));
+    let mut files: Vec<String> = files.map(str::to_owned).collect();
     files.dedup();
     files
 }

@@ -14,7 +14,7 @@ use nero_expr::{ErrorKind, Expr, ExprError};
 use nero_metrics::recipe::{self, RECIPES};
 use nero_model::paths::run::{METRIC_FILES_MAX, METRIC_READERS_MAX};
 use nero_model::safe::quoted;
-use nero_yaml::{Kind, Node, Zero};
+use nero_yaml::{Entry, Kind, Node, Zero};
 
 /// `resources: {cpus: 2, memory: 4G, time: 2h}`.
 pub(crate) fn resources(
@@ -24,8 +24,8 @@ pub(crate) fn resources(
 ) -> Resources {
     let mut resources = Resources::default();
     let mut are_gpus_given = false;
-    let mut of_gpus = Vec::new();
-    for entry in reader.map("resources", node, "resources: {cpus: 2, memory: 4G}") {
+    let entries = reader.map("resources", node, "resources: {cpus: 2, memory: 4G}");
+    for entry in entries {
         let (key, value) = (&entry.key, &entry.value);
         if value.is_null() && RESOURCES.contains(&key.as_str()) {
             continue;
@@ -42,9 +42,7 @@ pub(crate) fn resources(
                 resources.on_nodes.memory_bytes = bytes;
             }
             "time" => {
-                let mut time = on_nodes(reader, key, value, |r, k, v| {
-                    r.duration_ms(k, v, Zero::Refused)
-                });
+                let mut time = on_nodes(reader, key, value, time);
                 resources.time_ms = time.take_default();
                 resources.on_nodes.time_ms = time;
             }
@@ -62,18 +60,12 @@ pub(crate) fn resources(
                     scheduling.gpu_share = asked.each(|asked| asked.share);
                 }
             }
-            "gpumem" => {
-                of_gpus.push(entry);
-                scheduling.gpumem = on_nodes(reader, key, value, size);
-            }
+            "gpumem" => scheduling.gpumem = on_nodes(reader, key, value, size),
             "gpu_type" => {
-                of_gpus.push(entry);
                 scheduling.gpu_type = on_nodes(reader, key, value, |r, k, v| name(r, k, v))
             }
             "exclusive" => {
-                scheduling.exclusive = on_nodes(reader, key, value, |reader, key, value| {
-                    reader.boolean(key, value)
-                });
+                scheduling.exclusive = on_nodes(reader, key, value, |r, k, v| r.boolean(k, v));
             }
             "nodes" => scheduling.nodes = on_nodes(reader, key, value, |r, k, v| count(r, k, v)),
             "processes" => {
@@ -88,15 +80,25 @@ pub(crate) fn resources(
         }
     }
     if !are_gpus_given {
-        for entry in of_gpus {
-            let message = format!(
-                "`{}` chooses among GPUs, and the run is given none",
-                entry.key
-            );
-            reader.wrong(entry.key_mark, message, "add `gpus: 1`");
-        }
+        refuse_choices_of_gpus(reader, entries);
     }
     resources
+}
+
+fn refuse_choices_of_gpus(reader: &mut Reader<'_>, entries: &[Entry]) {
+    let is_choice = |entry: &&Entry| matches!(entry.key.as_str(), "gpumem" | "gpu_type");
+    let entries = entries.iter().filter(is_choice);
+    for entry in entries.filter(|entry| !entry.value.is_null()) {
+        let message = format!(
+            "`{}` chooses among GPUs, and the run is given none",
+            entry.key
+        );
+        reader.wrong(entry.key_mark, message, "add `gpus: 1`");
+    }
+}
+
+fn time(reader: &mut Reader<'_>, key: &str, value: &Node) -> Option<u64> {
+    reader.duration_ms(key, value, Zero::Refused)
 }
 
 fn size(reader: &mut Reader<'_>, key: &str, value: &Node) -> Option<u64> {
@@ -237,73 +239,82 @@ pub(crate) fn metrics(reader: &mut Reader<'_>, scope: &Scope) -> (Vec<String>, M
         }
         let example = r"- match: 'loss = (?<loss>\S+)'";
         for entry in reader.map("metrics", item, example) {
-            let (key, value) = (&entry.key, &entry.value);
-            match key.as_str() {
-                "match" => {
-                    if let Some(pattern) = reader.single("match", value)
-                        && compiles(reader, pattern, value, Groups::Named)
-                    {
-                        patterns.push(pattern.to_owned());
-                    }
-                }
-                "only" | "skip" => {
-                    if let Some(pattern) = reader.single(key, value)
-                        && compiles(reader, pattern, value, Groups::Any)
-                    {
-                        let lines = match key.as_str() {
-                            "only" => &mut reading.only,
-                            _ => &mut reading.skip,
-                        };
-                        lines.push(pattern.to_owned());
-                    }
-                }
-                "decimal" => match reader.single("decimal", value) {
-                    Some(",") => reading.decimal_comma = true,
-                    Some(".") => reading.decimal_comma = false,
-                    Some(_) => reader.wrong(
-                        value.mark,
-                        "`decimal` is a comma or a point".to_owned(),
-                        "decimal: ','",
-                    ),
-                    None => {}
-                },
-                "table" => {
-                    if let Some(is_read) = reader.boolean("table", value) {
-                        reading.no_tables = !is_read;
-                    }
-                }
-                "file" => {
-                    let path = reader.single("file", value);
-                    let path = path.and_then(|path| reader.inside("file", path, value.mark));
-                    reading.files.extend(path);
-                }
-                "command" => reading.readers.extend(command::of_reader(reader, value)),
-                _ => {
-                    let known = &[
-                        "match", "only", "skip", "decimal", "table", "file", "command",
-                    ];
-                    reader.unknown(entry, "is no source of metrics", known, &[]);
-                }
-            }
+            patterns.extend(metric_source(reader, entry, &mut reading));
         }
     }
     let mut seen = BTreeSet::new();
     reading.files.retain(|file| seen.insert(file.clone()));
-    if reading.files.len() > METRIC_FILES_MAX {
-        reader.wrong(
-            given.value.mark,
-            format!("`metrics` names {} files", reading.files.len()),
-            format!("at most {METRIC_FILES_MAX} are read"),
-        );
-    }
-    if reading.readers.len() > METRIC_READERS_MAX {
-        reader.wrong(
-            given.value.mark,
-            format!("`metrics` names {} commands", reading.readers.len()),
-            format!("at most {METRIC_READERS_MAX} are started"),
-        );
+    let (files, commands) = (reading.files.len(), reading.readers.len());
+    for (count, most, what, does) in [
+        (files, METRIC_FILES_MAX, "files", "read"),
+        (commands, METRIC_READERS_MAX, "commands", "started"),
+    ] {
+        if count > most {
+            reader.wrong(
+                given.value.mark,
+                format!("`metrics` names {count} {what}"),
+                format!("at most {most} are {does}"),
+            );
+        }
     }
     (patterns, reading)
+}
+
+/// Reads one source of metrics; returns the pattern of `match`.
+fn metric_source(
+    reader: &mut Reader<'_>,
+    entry: &Entry,
+    reading: &mut MetricReading,
+) -> Option<String> {
+    let (key, value) = (&entry.key, &entry.value);
+    match key.as_str() {
+        "match" => {
+            if let Some(pattern) = reader.single("match", value)
+                && compiles(reader, pattern, value, Groups::Named)
+            {
+                return Some(pattern.to_owned());
+            }
+        }
+        "only" | "skip" => {
+            if let Some(pattern) = reader.single(key, value)
+                && compiles(reader, pattern, value, Groups::Any)
+            {
+                let lines = match key.as_str() {
+                    "only" => &mut reading.only,
+                    _ => &mut reading.skip,
+                };
+                lines.push(pattern.to_owned());
+            }
+        }
+        "decimal" => match reader.single("decimal", value) {
+            Some(",") => reading.decimal_comma = true,
+            Some(".") => reading.decimal_comma = false,
+            Some(_) => reader.wrong(
+                value.mark,
+                "`decimal` is a comma or a point".to_owned(),
+                "decimal: ','",
+            ),
+            None => {}
+        },
+        "table" => {
+            if let Some(is_read) = reader.boolean("table", value) {
+                reading.no_tables = !is_read;
+            }
+        }
+        "file" => {
+            let path = reader.single("file", value);
+            let path = path.and_then(|path| reader.inside("file", path, value.mark));
+            reading.files.extend(path);
+        }
+        "command" => reading.readers.extend(command::of_reader(reader, value)),
+        _ => {
+            let known = &[
+                "match", "only", "skip", "decimal", "table", "file", "command",
+            ];
+            reader.unknown(entry, "is no source of metrics", known, &[]);
+        }
+    }
+    None
 }
 
 /// Less memory than any program has.

@@ -251,12 +251,8 @@ const KINDS_MAX: u128 = 1000;
 
 impl Kinds {
     fn of((expr, bindings): &(Expr, Bindings), axes: &[Axis]) -> Self {
-        let count = axes
-            .iter()
-            .map(Axis::count)
-            .max()
-            .unwrap_or(1)
-            .min(KINDS_MAX);
+        let count = axes.iter().map(Axis::count).max().unwrap_or(1);
+        let count = count.min(KINDS_MAX);
         let mut found: Vec<(ExprError, u128)> = Vec::new();
         for index in 0..count {
             // Each value of each parameter stands in one of these.

@@ -204,10 +204,8 @@ fn list(reader: &mut Reader<'_>, name: &str, node: &Node, items: &[Rc<Node>]) ->
         );
         return None;
     }
-    let values: Vec<_> = items
-        .iter()
-        .filter_map(|item| single(reader, name, item))
-        .collect();
+    let values = items.iter().filter_map(|item| single(reader, name, item));
+    let values: Vec<_> = values.collect();
     (values.len() == items.len()).then_some(Values::List(values))
 }
 

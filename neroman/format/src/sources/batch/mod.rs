@@ -136,31 +136,29 @@ fn tree(
     let name = file.file_name().and_then(|name| name.to_str());
     command.push(literal(name.unwrap_or_default()));
     let words = command.into_iter().map(|word| scalar(word, top));
-    entries.push(entry("command", top, list(words.collect(), top)));
-    let mut variables = vec![entry(
-        dialect.folder_variable(),
-        top,
-        scalar(".".to_owned(), top),
-    )];
+    entries.push(Entry::made("command", top, list(words.collect(), top)));
+    let folder = scalar(".".to_owned(), top);
+    let mut variables = vec![Entry::made(dialect.folder_variable(), top, folder)];
     if let Some(tasks) = &wanted.tasks {
         let described = dialect.describe(&tasks.value, wanted.step);
         let described = described.into_iter();
         variables.extend(
-            described.map(|(name, value)| entry(name, tasks.mark, scalar(value, tasks.mark))),
+            described.map(|(name, value)| Entry::made(name, tasks.mark, scalar(value, tasks.mark))),
         );
     }
-    entries.push(entry("env", top, map(variables, top)));
+    entries.push(Entry::made("env", top, map(variables, top)));
     if let Some(tasks) = wanted.tasks {
         let each = tasks.value.iter();
         let each = each.map(|index| scalar(index.to_string(), tasks.mark));
         let tasks_list = list(each.collect(), tasks.mark);
-        let parameters = vec![entry(TASK, tasks.mark, tasks_list)];
-        entries.push(entry("parameters", tasks.mark, map(parameters, tasks.mark)));
+        let parameters = vec![Entry::made(TASK, tasks.mark, tasks_list)];
+        let parameters = map(parameters, tasks.mark);
+        entries.push(Entry::made("parameters", tasks.mark, parameters));
     }
     if let Some((_, first)) = wanted.resources.first() {
         let mark = first.mark;
         let resources = of_words(wanted.resources);
-        entries.push(entry("resources", mark, map(resources, mark)));
+        entries.push(Entry::made("resources", mark, map(resources, mark)));
     }
     entries.extend(of_words(wanted.fields));
     if let Some(first) = wanted.passed.first() {
@@ -171,7 +169,7 @@ fn tree(
             Dialect::Slurm => "sbatch_args",
             Dialect::GridEngine => "qsub_args",
         };
-        entries.push(entry(word, mark, list(options.collect(), mark)));
+        entries.push(Entry::made(word, mark, list(options.collect(), mark)));
     }
     (map(entries, top), notes)
 }
@@ -179,7 +177,7 @@ fn tree(
 fn of_words(words: Vec<(&'static str, ScriptValue<String>)>) -> Vec<Entry> {
     let words = words.into_iter();
     words
-        .map(|(word, said)| entry(word, said.mark, scalar(said.value, said.mark)))
+        .map(|(word, said)| Entry::made(word, said.mark, scalar(said.value, said.mark)))
         .collect()
 }
 
@@ -232,13 +230,4 @@ fn list(items: Vec<Rc<Node>>, mark: Mark) -> Rc<Node> {
 
 fn map(entries: Vec<Entry>, mark: Mark) -> Node {
     Node::made(Kind::Map(entries), mark)
-}
-
-fn entry(key: &str, mark: Mark, value: impl Into<Rc<Node>>) -> Entry {
-    Entry {
-        key: key.to_owned(),
-        key_mark: mark,
-        key_bytes: (0, 0),
-        value: value.into(),
-    }
 }

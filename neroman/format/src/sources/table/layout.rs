@@ -75,6 +75,19 @@ pub(super) enum Role {
     Other,
 }
 
+/// The parts of `table`.
+const TABLE_WORDS: &[&str] = &[
+    "sheet",
+    "header",
+    "header_rows",
+    "parameters",
+    "number",
+    "name",
+    "status",
+    "ignore",
+    "split",
+];
+
 impl Layout {
     /// Reads both parts, and answers the fields that hold for all rows.
     pub(super) fn read(fields: &mut Fields, root: Option<&Node>) -> (Self, Vec<Entry>) {
@@ -123,17 +136,6 @@ impl Layout {
     }
 
     fn table(&mut self, fields: &mut Fields, entry: &Entry) {
-        const WORDS: &[&str] = &[
-            "sheet",
-            "header",
-            "header_rows",
-            "parameters",
-            "number",
-            "name",
-            "status",
-            "ignore",
-            "split",
-        ];
         let example = "table: {sheet: Plan, number: nr}";
         for entry in fields.map("table", &entry.value, example) {
             let Entry { key, value, .. } = entry;
@@ -141,9 +143,8 @@ impl Layout {
             match key.as_str() {
                 "split" => self.split = Some(entry.clone()),
                 "header_rows" => {
-                    let rows = fields
-                        .single(&what, value)
-                        .and_then(|text| text.parse::<u8>().ok());
+                    let rows = fields.single(&what, value);
+                    let rows = rows.and_then(|text| text.parse::<u8>().ok());
                     match rows.filter(|rows| (1..=2).contains(rows)) {
                         Some(rows) => self.header_rows = Some(rows),
                         None => fields.wrong(value.mark, format!("`{what}` takes 1 or 2"), ""),
@@ -189,7 +190,7 @@ impl Layout {
                 _ => fields.unknown(
                     entry,
                     "is no part of `table` and no field that a column could be",
-                    WORDS,
+                    TABLE_WORDS,
                     &[],
                 ),
             }
@@ -258,55 +259,47 @@ impl Layout {
         columns.map(|column| column.number).collect()
     }
 
+    /// The roles of the columns that `table` and `results` name.
+    fn named_roles(&self, fields: &mut Fields, columns: &[Column]) -> HashMap<u32, Role> {
+        let numbers = with_role(self.number.as_slice(), Role::Number);
+        let names = with_role(self.name.as_slice(), Role::Name);
+        let mapped = self.mapped.iter();
+        let mapped = mapped.map(|(field, name, mark)| (name, *mark, Role::Field(field.clone())));
+        let other = with_role(&self.other, Role::Other);
+        let params = with_role(&self.params, Role::Param(String::new()));
+        let named = numbers.chain(names).chain(mapped).chain(other);
+        let named = named.chain(params);
+        let mut roles: HashMap<u32, Role> = HashMap::new();
+        for (name, mark, role) in named {
+            let column = match find(columns, name) {
+                Ok(column) => column,
+                Err(hint) => {
+                    let message = format!("the table has no column {}", quoted(name));
+                    fields.wrong(mark, message, hint);
+                    continue;
+                }
+            };
+            let role = match role {
+                Role::Param(_) => Role::Param(param_name(column)),
+                role => role,
+            };
+            let before = roles.insert(column.number, role.clone());
+            if let Some(before) = before.filter(|before| *before != role) {
+                let message = format!("the column {} is named twice here", quoted(&column.full()));
+                fields.wrong(
+                    mark,
+                    message,
+                    format!("it is {} as well", before.description()),
+                );
+            }
+        }
+        roles
+    }
+
     /// What each column of the header is.
     pub(super) fn roles(&self, fields: &mut Fields, header: &Header) -> HashMap<u32, Role> {
         let columns = &header.columns;
-        let mut roles: HashMap<u32, Role> = HashMap::new();
-        let mapped = self
-            .mapped
-            .iter()
-            .map(|(field, name, mark)| (name, mark, Role::Field(field.clone())));
-        let number = self
-            .number
-            .iter()
-            .map(|(name, mark)| (name, mark, Role::Number));
-        let name = self
-            .name
-            .iter()
-            .map(|(name, mark)| (name, mark, Role::Name));
-        let other = self
-            .other
-            .iter()
-            .map(|(name, mark)| (name, mark, Role::Other));
-        let params = self
-            .params
-            .iter()
-            .map(|(name, mark)| (name, mark, Role::Param(String::new())));
-        let named = number.chain(name).chain(mapped).chain(other).chain(params);
-        for (name, mark, role) in named {
-            match find(columns, name) {
-                Ok(column) => {
-                    let role = match role {
-                        Role::Param(_) => Role::Param(param_name(column)),
-                        role => role,
-                    };
-                    if let Some(before) = roles
-                        .insert(column.number, role.clone())
-                        .filter(|before| *before != role)
-                    {
-                        let message =
-                            format!("the column {} is named twice here", quoted(&column.full()));
-                        let hint = format!("it is {} as well", before.description());
-                        fields.wrong(*mark, message, hint);
-                    }
-                }
-                Err(hint) => fields.wrong(
-                    *mark,
-                    format!("the table has no column {}", quoted(name)),
-                    hint,
-                ),
-            }
-        }
+        let mut roles = self.named_roles(fields, columns);
         if self.number.is_none() {
             let number = NUMBERS.iter().find_map(|word| {
                 let is_it = |column: &&Column| {
@@ -341,6 +334,13 @@ impl Layout {
         }
         roles
     }
+}
+
+/// Columns that were named for one role.
+fn with_role(named: &[(String, Mark)], role: Role) -> impl Iterator<Item = (&String, Mark, Role)> {
+    named
+        .iter()
+        .map(move |(name, mark)| (name, *mark, role.clone()))
 }
 
 /// What a column is called as a parameter.
@@ -404,9 +404,8 @@ pub(super) fn find<'c>(columns: &'c [Column], name: &str) -> Result<&'c Column, 
             .filter(|c| !c.is_whitespace() && !matches!(c, '_' | '-'));
         letters.flat_map(char::to_lowercase).collect()
     };
-    let mut alike = columns
-        .iter()
-        .filter(|column| plain(&column.full()) == plain(name));
+    let alike = columns.iter();
+    let mut alike = alike.filter(|column| plain(&column.full()) == plain(name));
     if let (Some(column), None) = (alike.next(), alike.next()) {
         return Ok(column);
     }

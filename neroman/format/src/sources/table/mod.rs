@@ -27,13 +27,12 @@ pub use self::number::{NUMBERS_HEADER, NumberColumn};
 pub use self::rows::NUMBER_MAX;
 use crate::definition::problem::{FormatErrors, Problem};
 use crate::definition::{Edits, Source, SourceKind, TableOptions};
-use crate::read::groups::precedence;
+use crate::read::parse;
 use crate::read::reader::Reader;
 use crate::read::text::{Text, cell_mark};
-use crate::read::{doubts, parse};
 use crate::sources::beneath::{self, Defaults};
 use crate::sources::file;
-use crate::sources::loaded::LoadedSource;
+use crate::sources::loaded::{self, Loaded, SourceContent};
 
 /// Reads a sheet of a file: the one of this name, else the first.
 pub type ReadSheet<'a> = &'a dyn Fn(&Path, Option<&str>) -> Result<Sheet, UnreadableTable>;
@@ -53,9 +52,8 @@ pub fn companion(table: &Path, with: Option<&Path>) -> Option<PathBuf> {
     if let Some(with) = with {
         return Some(with.to_path_buf());
     }
-    let mut beside = ["yaml", "yml"]
-        .map(|ending| table.with_extension(ending))
-        .into_iter();
+    let beside = ["yaml", "yml"].map(|ending| table.with_extension(ending));
+    let mut beside = beside.into_iter();
     beside.find(|file| file.is_file())
 }
 
@@ -88,14 +86,7 @@ pub fn read_table_edited(
     let shown = file::display_path(path);
     let file = file::absolute(path)?;
     let folder = file.parent().unwrap_or(Path::new("/")).to_path_buf();
-    let stem = file.file_stem().and_then(|stem| stem.to_str());
-    let (Some(stem), true) = (stem.map(str::to_owned), folder.to_str().is_some()) else {
-        return Err(Problem::of_file(
-            format!("the name of {shown} is not UTF-8"),
-            "rename it: its name becomes part of names and records",
-        )
-        .into());
-    };
+    let stem = file::stem(&file, &folder, &shown)?;
     let with = companion(&file, options.with.as_deref());
     let (text, digest) = match &with {
         Some(with) => file::text(with)?,
@@ -107,56 +98,26 @@ pub fn read_table_edited(
     let mut sheet = match read(path, layout.sheet.as_ref().map(|(name, _)| name.as_str())) {
         Ok(sheet) => sheet,
         Err(unreadable) => {
-            let mut errors = match text.checked(fields) {
-                Ok(()) => FormatErrors {
-                    problems: Vec::new(),
-                    truncated: false,
-                },
-                Err(errors) => errors,
-            };
-            errors
-                .problems
-                .push(problem(&text, &shown, &layout, unreadable));
+            let mut errors = text.checked(fields).err().unwrap_or_default();
+            let problem = problem(&text, &shown, &layout, unreadable);
+            errors.problems.push(problem);
             return Err(errors);
         }
     };
     let mut text = text.with_table(shown, sheet.name.clone().unwrap_or_default());
-    let header = match Header::read(&sheet, layout.header, layout.header_rows) {
-        Ok(header) => header,
-        Err(mistakes) => {
-            for one in mistakes {
-                fields.wrong(cell_mark(one.row, one.column), one.what, one.hint);
-            }
-            text.checked(fields)?;
-            return Err(Problem::of_file("the table has no header", "").into());
-        }
-    };
+    let header = header(&sheet, &layout, &text, &mut fields)?;
     sheet.fill_merged(header.rows.last().copied().unwrap_or(0));
-    let mut digests = blake3::Hasher::new();
-    digests
-        .update(sheet.digest.as_bytes())
-        .update(digest.as_bytes());
+    let digests = blake3::hash(format!("{}{digest}", sheet.digest).as_bytes());
     let mut source = Source {
-        path: file.clone(),
-        kind: SourceKind::File,
-        file,
-        folder,
-        digest: digests.finalize().to_hex().to_string(),
         table: Some(options.clone()),
-        bound: None,
-        rows: None,
-        defaults: String::new(),
-        parents: Vec::new(),
+        ..Source::new(SourceKind::File, file, folder, digests.to_hex().to_string())
     };
     let beneath = beneath::find(&mut text, &mut source, &entries, defaults, &mut fields)?;
     let mut reader = Reader::new(&text, &source.folder, &context, fields);
     reader.beneath = beneath;
     reader.is_table = true;
     reader.edits = edits;
-    let beside = with
-        .as_deref()
-        .and_then(Path::file_name)
-        .and_then(|name| name.to_str());
+    let beside = with.as_deref().and_then(|with| with.file_name()?.to_str());
     let beside = beside.map_or_else(|| format!("{stem}.yaml"), str::to_owned);
     let table = rows::Table {
         sheet: &sheet,
@@ -169,26 +130,42 @@ pub fn read_table_edited(
     };
     let read = rows::read(&mut reader, &table);
     let bound = bound::read(&mut reader, &table, &read);
-    let ending = source.file.extension().and_then(|ending| ending.to_str());
-    let ending = ending.unwrap_or("").to_ascii_lowercase();
-    if bound.is_some() && matches!(ending.as_str(), "xls" | "xlsb") {
+    if bound.is_some() && is_only_read(&source.file) {
         let note = "a workbook of this format is only read: results and states go into a copy of its rows beside it, which `status` names";
         reader.note(None, note.to_owned());
     }
-    doubts::report(&mut reader);
-    precedence::check(&mut reader);
-    text.checked(std::mem::take(&mut reader.fields))?;
-    let definitions = std::mem::take(&mut reader.definitions);
-    let edited = std::mem::take(&mut reader.edited);
-    let notes = reader.into_notes();
+    loaded::check(&mut reader)?;
+    let content = SourceContent::of(reader);
     source.bound = bound;
-    Ok(LoadedSource {
-        source,
-        definitions,
-        notes,
+    Ok(Loaded {
         numbers: read.to_number,
-        edited,
+        ..content.loaded(source)
     })
+}
+
+/// Whether neronet writes no workbook of this format.
+fn is_only_read(file: &Path) -> bool {
+    let ending = file.extension().and_then(|ending| ending.to_str());
+    let ending = ending.unwrap_or("").to_ascii_lowercase();
+    matches!(ending.as_str(), "xls" | "xlsb")
+}
+
+/// The header of a sheet.
+fn header(
+    sheet: &Sheet,
+    layout: &Layout,
+    text: &Text,
+    fields: &mut Fields,
+) -> Result<Header, FormatErrors> {
+    let mistakes = match Header::read(sheet, layout.header, layout.header_rows) {
+        Ok(header) => return Ok(header),
+        Err(mistakes) => mistakes,
+    };
+    for one in mistakes {
+        fields.wrong(cell_mark(one.row, one.column), one.what, one.hint);
+    }
+    text.checked(std::mem::take(fields))?;
+    Err(Problem::of_file("the table has no header", "").into())
 }
 
 /// A file that has no sheet for us.
@@ -213,10 +190,8 @@ fn problem(text: &Text, shown: &str, layout: &Layout, unreadable: UnreadableTabl
             snippet: None,
         },
         UnreadableTable::NoSheet { sheets } => {
-            let names: Vec<String> = sheets
-                .iter()
-                .map(|name| nero_model::safe::quoted(name))
-                .collect();
+            let names = sheets.iter().map(|name| nero_model::safe::quoted(name));
+            let names: Vec<String> = names.collect();
             let hint = if names.is_empty() {
                 "save it again with a sheet of cells".to_owned()
             } else {

@@ -57,10 +57,8 @@ impl CommandPlaces {
         }
         let reads_variables = texts.iter().any(|text| text.contains("NERO_PARAM"));
         let is_handed = [Field::ParametersStyle, Field::Render].into_iter();
-        let is_handed = is_handed
-            .filter_map(|field| scope.get(field))
-            .next()
-            .is_some();
+        let is_handed = is_handed.filter_map(|field| scope.get(field)).next();
+        let is_handed = is_handed.is_some();
         Self {
             hands_over: names.is_empty() || reads_variables || is_handed,
             names,

@@ -14,17 +14,12 @@ use crate::read::text::cell_mark;
 /// Most columns that one remark names.
 const NAMED_MAX: usize = 8;
 
-/// Remarks on the table as a whole.
-pub(super) fn on_table(reader: &mut Reader<'_>, table: &Table<'_>) {
+/// Tells of sheets beside the one that is read.
+fn on_other_sheets(reader: &mut Reader<'_>, table: &Table<'_>) {
     let sheet = table.sheet;
     if let (Some(name), None, true) = (&sheet.name, &table.layout.sheet, sheet.sheets.len() > 1) {
-        let others: Vec<String> = sheet
-            .sheets
-            .iter()
-            .filter(|one| *one != name)
-            .take(NAMED_MAX)
-            .map(|one| quoted(one))
-            .collect();
+        let others = sheet.sheets.iter().filter(|one| *one != name);
+        let others: Vec<String> = others.take(NAMED_MAX).map(|one| quoted(one)).collect();
         reader.note(
             None,
             format!(
@@ -35,13 +30,15 @@ pub(super) fn on_table(reader: &mut Reader<'_>, table: &Table<'_>) {
             ),
         );
     }
+}
+
+/// Remarks on the table as a whole.
+pub(super) fn on_table(reader: &mut Reader<'_>, table: &Table<'_>) {
+    let sheet = table.sheet;
+    on_other_sheets(reader, table);
     let first = table.header.rows.first().copied().unwrap_or(1);
-    let above: Vec<u32> = sheet
-        .rows
-        .iter()
-        .map(|row| row.number)
-        .filter(|row| *row < first)
-        .collect();
+    let above = sheet.rows.iter().map(|row| row.number);
+    let above: Vec<u32> = above.filter(|row| *row < first).collect();
     if table.layout.header.is_none() && !above.is_empty() {
         reader.note(
             None,
@@ -66,32 +63,21 @@ pub(super) fn on_table(reader: &mut Reader<'_>, table: &Table<'_>) {
             ),
         );
     }
-    let named: HashSet<u32> = table
-        .header
-        .columns
-        .iter()
-        .map(|column| column.number)
-        .collect();
+    on_nameless(reader, table);
+}
+
+/// Tells of columns without a name that have cells.
+fn on_nameless(reader: &mut Reader<'_>, table: &Table<'_>) {
+    let named = table.header.columns.iter().map(|column| column.number);
+    let mut known: HashSet<u32> = named.collect();
     let last = table.header.rows.last().copied().unwrap_or(0);
-    let mut nameless: Vec<(u32, u32)> = Vec::new();
-    for row in sheet.rows.iter().filter(|row| row.number > last) {
-        for (column, _) in &row.cells {
-            if !named.contains(column)
-                && nameless.iter().all(|(one, _)| one != column)
-                && nameless.len() <= NAMED_MAX
-            {
-                nameless.push((*column, row.number));
-            }
-        }
-    }
-    for (column, row) in nameless.iter().take(NAMED_MAX) {
-        reader.note(
-            Some(cell_mark(*row, *column)),
-            format!(
-                "the column {} has no name and is not read",
-                column_name(*column)
-            ),
-        );
+    let below = table.sheet.rows.iter().filter(|row| row.number > last);
+    let cells = below.flat_map(|row| row.cells.iter().map(|(column, _)| (row.number, *column)));
+    let nameless = cells.filter(|(_, column)| known.insert(*column));
+    for (row, column) in nameless.take(NAMED_MAX) {
+        let name = column_name(column);
+        let note = format!("the column {name} has no name and is not read");
+        reader.note(Some(cell_mark(row, column)), note);
     }
 }
 
@@ -191,37 +177,7 @@ pub(super) fn on_rows(reader: &mut Reader<'_>, table: &Table<'_>, left_out: &Ski
     } = left_out;
     on_broken(reader, table, broken);
     if reader.definitions.is_empty() && reader.count() == 0 {
-        let first = table.header.columns.first();
-        let mark = first.map_or(cell_mark(1, 1), |column| {
-            cell_mark(column.row, column.number)
-        });
-        if let Some(first) = without_values.first() {
-            let why = "no row has a value for the command";
-            let hint = format!("fill the columns beside the numbers, from row {first} on");
-            reader.wrong(mark, why, hint);
-            return;
-        }
-        match (without_command.is_empty(), without_number.is_empty()) {
-            (false, _) => reader.wrong(
-                mark,
-                "no row has a command",
-                format!(
-                    "name a column `command`, or write `command: python3 main.py {{lr}}` into {}, or there \
-                     which column has it: `table: {{command: COLUMN}}`",
-                    table.beside
-                ),
-            ),
-            (true, false) => reader.wrong(
-                mark,
-                "no row with a command has a number",
-                "number the rows 1, 2, 3 …",
-            ),
-            (true, true) => reader.wrong(
-                mark,
-                "the table has no rows below its header",
-                "each row is an experiment",
-            ),
-        }
+        on_no_rows(reader, table, left_out);
         return;
     }
     if !without_command.is_empty() {
@@ -240,24 +196,62 @@ pub(super) fn on_rows(reader: &mut Reader<'_>, table: &Table<'_>, left_out: &Ski
         let rows = rows(without_values);
         reader.note(None, format!("left out, with a number alone: {rows}"));
     }
-    let unused = std::mem::take(&mut reader.unused);
-    if !unused.is_empty() {
-        let mut names: Vec<String> = unused
-            .iter()
-            .take(NAMED_MAX)
-            .map(|name| quoted(name))
-            .collect();
-        if unused.len() > NAMED_MAX {
-            names.push(format!("{} more", unused.len() - NAMED_MAX));
-        }
-        reader.note(
-            None,
-            format!(
-                "the command does not use {}; the job sees them in its environment only",
-                names.join(", ")
-            ),
-        );
+    on_unused(reader);
+}
+
+/// Reports why no row is an experiment.
+fn on_no_rows(reader: &mut Reader<'_>, table: &Table<'_>, left_out: &SkippedRows) {
+    let first = table.header.columns.first();
+    let mark = first.map_or(cell_mark(1, 1), |column| {
+        cell_mark(column.row, column.number)
+    });
+    if let Some(first) = left_out.without_values.first() {
+        let why = "no row has a value for the command";
+        let hint = format!("fill the columns beside the numbers, from row {first} on");
+        reader.wrong(mark, why, hint);
+        return;
     }
+    match (left_out.without_command.is_empty(), left_out.without_number.is_empty()) {
+        (false, _) => reader.wrong(
+            mark,
+            "no row has a command",
+            format!(
+                "name a column `command`, or write `command: python3 main.py {{lr}}` into {}, or there \
+                 which column has it: `table: {{command: COLUMN}}`",
+                table.beside
+            ),
+        ),
+        (true, false) => reader.wrong(
+            mark,
+            "no row with a command has a number",
+            "number the rows 1, 2, 3 …",
+        ),
+        (true, true) => reader.wrong(
+            mark,
+            "the table has no rows below its header",
+            "each row is an experiment",
+        ),
+    }
+}
+
+/// Tells of parameters that the command has no place for.
+fn on_unused(reader: &mut Reader<'_>) {
+    let unused = std::mem::take(&mut reader.unused);
+    if unused.is_empty() {
+        return;
+    }
+    let names = unused.iter().take(NAMED_MAX).map(|name| quoted(name));
+    let mut names: Vec<String> = names.collect();
+    if unused.len() > NAMED_MAX {
+        names.push(format!("{} more", unused.len() - NAMED_MAX));
+    }
+    reader.note(
+        None,
+        format!(
+            "the command does not use {}; the job sees them in its environment only",
+            names.join(", ")
+        ),
+    );
 }
 
 /// `rows 16-17, 19`.

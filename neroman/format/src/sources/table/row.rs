@@ -30,6 +30,25 @@ fn is_cut(text: &str) -> bool {
     digits >= DIGITS_SAVED && places >= digits
 }
 
+/// What is wrong with a cell that has no value, and what to do.
+fn mistake(cell: &CellValue) -> Option<(String, &'static str)> {
+    match cell {
+        CellValue::Error(error) => Some((
+            format!("the cell holds the error {}", quoted(error)),
+            "correct the formula; `#N/A` stands for a value that is missing",
+        )),
+        CellValue::Uncomputed => Some((
+            "the formula has no value in the file".to_owned(),
+            "open the file in a spreadsheet program, which computes it, and save it",
+        )),
+        CellValue::Number(text) if is_cut(text) => Some((
+            format!("of the whole number {text} the file does not have all digits"),
+            "keep such a number as text: begin the cell with an apostrophe",
+        )),
+        CellValue::Text(_) | CellValue::Number(_) | CellValue::Bool(_) | CellValue::Date(_) => None,
+    }
+}
+
 /// The block of a row, and its cells without a value.
 pub(super) fn entries(
     reader: &mut Reader<'_>,
@@ -47,36 +66,18 @@ pub(super) fn entries(
             None | Some(Role::Other | Role::Number | Role::Name) => continue,
             Some(role) => role,
         };
-        match cell {
-            CellValue::Error(error) => {
-                let hint = "correct the formula; `#N/A` stands for a value that is missing";
-                let what = format!("the cell holds the error {}", quoted(error));
-                broken.push((*column, mark, what, hint.to_owned()));
-                continue;
-            }
-            CellValue::Uncomputed => {
-                let hint = "open the file in a spreadsheet program, which computes it, and save it";
-                let what = "the formula has no value in the file".to_owned();
-                broken.push((*column, mark, what, hint.to_owned()));
-                continue;
-            }
-            CellValue::Number(text) if is_cut(text) => {
-                let hint = "keep such a number as text: begin the cell with an apostrophe";
-                let what = format!("of the whole number {text} the file does not have all digits");
-                broken.push((*column, mark, what, hint.to_owned()));
-                continue;
-            }
-            CellValue::Text(_) | CellValue::Number(_) | CellValue::Bool(_) | CellValue::Date(_) => {
-            }
+        if let Some((what, hint)) = mistake(cell) {
+            broken.push((*column, mark, what, hint.to_owned()));
+            continue;
         }
         match role {
-            Role::Param(name) => params.push(entry(name, mark, param(cell, mark))),
+            Role::Param(name) => params.push(Entry::made(name, mark, param(cell, mark))),
             Role::Field(word) => {
                 let value = value(reader, word, cell.text(), mark);
-                entries.push(entry(word, mark, value));
+                entries.push(Entry::made(word, mark, value));
             }
             Role::Part(word, key) => {
-                let value = entry(key, mark, value(reader, key, cell.text(), mark));
+                let value = Entry::made(key, mark, value(reader, key, cell.text(), mark));
                 match parts.iter_mut().find(|(one, ..)| one == word) {
                     Some((_, _, entries)) => entries.push(value),
                     None => parts.push((word.clone(), mark, vec![value])),
@@ -87,19 +88,13 @@ pub(super) fn entries(
     }
     for (word, mark, own) in parts {
         let merged = merged(table.entries, &word, own);
-        entries.push(entry(
-            &word,
-            mark,
-            Rc::new(Node::made(Kind::Map(merged), mark)),
-        ));
+        let value = Node::made(Kind::Map(merged), mark);
+        entries.push(Entry::made(&word, mark, value));
     }
     if let Some(first) = params.first() {
         let mark = first.key_mark;
-        entries.push(entry(
-            "parameters",
-            mark,
-            Rc::new(Node::made(Kind::Map(params), mark)),
-        ));
+        let value = Node::made(Kind::Map(params), mark);
+        entries.push(Entry::made("parameters", mark, value));
     }
     (entries, broken)
 }
@@ -114,15 +109,6 @@ fn merged(outer: &[Entry], word: &str, own: Vec<Entry>) -> Vec<Entry> {
     all.retain(|entry| own.iter().all(|one| one.key != entry.key));
     all.extend(own);
     all
-}
-
-fn entry(key: &str, mark: Mark, value: Rc<Node>) -> Entry {
-    Entry {
-        key: key.to_owned(),
-        key_mark: mark,
-        key_bytes: (0, 0),
-        value,
-    }
 }
 
 /// The value of a parameter. A text cell is a text, whatever it looks like; but no program has
@@ -182,7 +168,7 @@ fn moved(node: &Node, mark: Mark) -> Rc<Node> {
         Kind::Map(entries) => Kind::Map(
             entries
                 .iter()
-                .map(|one| entry(&one.key, mark, moved(&one.value, mark)))
+                .map(|one| Entry::made(&one.key, mark, moved(&one.value, mark)))
                 .collect(),
         ),
     };

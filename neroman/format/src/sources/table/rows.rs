@@ -121,62 +121,17 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> NumbersRead {
             left_out.without_number.push(row.number);
             continue;
         }
-        let before = reader.count();
-        let mut is_filled = true;
-        let (entries, broken) = entries(reader, table, &roles, row);
-        let (scope, _) = block::enter(reader, &outer, &entries);
-        let places = CommandPlaces::of(&scope);
-        for (column, mark, message, hint) in broken {
-            let named = table.header.columns.iter().find(|one| one.number == column);
-            let is_used = match (named, roles.get(&column)) {
-                (Some(named), Some(Role::Param(name))) => {
-                    places.hands_over() || is_used(reader, named, name, &places, &roles)
-                }
-                _ => true,
-            };
-            if is_used {
-                is_filled = false;
-                left_out.wrong(row.number, column, message, hint);
-            } else {
-                left_out.broken.push((column, mark, message))
-            }
-        }
-        let blanks = blanks(reader, table, &roles, row, &scope, &places);
-        // People number rows before they fill them.
-        is_filled &= blanks.is_empty();
-        if blanks.is_empty() || holds_more(row, &roles) {
-            for (column, message, hint) in blanks {
-                left_out.wrong(row.number, column, message, hint);
-            }
-        } else {
-            left_out.without_values.push(row.number);
-        }
-        let is_whole = is_filled && reader.count() == before;
+        let scope = whole_row(reader, table, &roles, &outer, row, &mut left_out);
         let number = match given {
             Some((column, Some(cell))) => {
                 let mark = cell_mark(row.number, column);
-                let number = whole(reader, mark, cell, table.offset);
-                match number.and_then(|number| numbers.insert(number, mark)) {
-                    Some(first) => {
-                        let message = format!("the number {} comes twice", quoted(cell.text()));
-                        let hint = format!(
-                            "it stands in {} as well; each row has its own",
-                            reader.text.beside(first)
-                        );
-                        reader.wrong(mark, message, hint);
-                        None
-                    }
-                    None => number,
-                }
+                own_number(reader, &mut numbers, mark, cell, table.offset)
             }
             _ => None,
         };
-        let name = roles.iter().find(|(_, role)| **role == Role::Name);
-        let name = name.and_then(|(column, _)| Some((row.cell(*column)?, *column)));
-        let name =
-            name.map(|(cell, column)| (cell.text().to_owned(), cell_mark(row.number, column)));
         // What follows from a cell without a value is noise.
-        if is_whole {
+        if let Some(scope) = scope {
+            let name = name(row, &roles);
             filled.push(ExperimentRow {
                 row,
                 number,
@@ -186,23 +141,83 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> NumbersRead {
         }
     }
     remarks::on_cells(reader, &left_out.mistakes);
-    define(reader, table, &roles, filled, number.is_some() && !is_ours);
+    let is_numbered = number.is_some() && !is_ours;
+    define(reader, table, &roles, filled, is_numbered);
     remarks::on_mistakes(reader, table, &roles);
     remarks::on_rows(reader, table, &left_out);
-    let mut found = NumbersRead {
-        number,
-        to_number: None,
+    let to_number = if is_numbered {
+        None
+    } else {
+        column_to_add(reader, table, number)
     };
-    if reader.definitions.is_empty() || number.is_some() && !is_ours {
-        return found;
-    }
-    match number::column(table, number, &reader.definitions) {
-        Ok(column) => found.to_number = Some(column),
-        Err(why) => {
-            reader.note(None, format!("the table has no column of numbers, and neronet adds none: {why}; until then a row is known again by its name, else by its parameters"));
+    NumbersRead { number, to_number }
+}
+
+/// Reads a row below the fields that hold for all. `None`: a cell has no value that its command
+/// needs, or a mistake.
+fn whole_row(
+    reader: &mut Reader<'_>,
+    table: &Table<'_>,
+    roles: &HashMap<u32, Role>,
+    outer: &Scope,
+    row: &SheetRow,
+    left_out: &mut SkippedRows,
+) -> Option<Scope> {
+    let before = reader.count();
+    let mut is_filled = true;
+    let (entries, broken) = entries(reader, table, roles, row);
+    let (scope, _) = block::enter(reader, outer, &entries);
+    let places = CommandPlaces::of(&scope);
+    for (column, mark, message, hint) in broken {
+        let named = table.header.columns.iter().find(|one| one.number == column);
+        let is_used = match (named, roles.get(&column)) {
+            (Some(named), Some(Role::Param(name))) => {
+                places.hands_over() || is_used(reader, named, name, &places, roles)
+            }
+            _ => true,
+        };
+        if is_used {
+            is_filled = false;
+            left_out.wrong(row.number, column, message, hint);
+        } else {
+            left_out.broken.push((column, mark, message))
         }
     }
-    found
+    let blanks = blanks(reader, table, roles, row, &scope, &places);
+    // People number rows before they fill them.
+    is_filled &= blanks.is_empty();
+    if blanks.is_empty() || holds_more(row, roles) {
+        for (column, message, hint) in blanks {
+            left_out.wrong(row.number, column, message, hint);
+        }
+    } else {
+        left_out.without_values.push(row.number);
+    }
+    (is_filled && reader.count() == before).then_some(scope)
+}
+
+/// The name that a row has in a cell.
+fn name(row: &SheetRow, roles: &HashMap<u32, Role>) -> Option<(String, Mark)> {
+    let (column, _) = roles.iter().find(|(_, role)| **role == Role::Name)?;
+    let cell = row.cell(*column)?;
+    Some((cell.text().to_owned(), cell_mark(row.number, *column)))
+}
+
+/// The column for numbers of rows that have none.
+fn column_to_add(
+    reader: &mut Reader<'_>,
+    table: &Table<'_>,
+    number: Option<u32>,
+) -> Option<NumberColumn> {
+    if reader.definitions.is_empty() {
+        return None;
+    }
+    let column = number::column(table, number, &reader.definitions);
+    column
+        .map_err(|why| {
+            reader.note(None, format!("the table has no column of numbers, and neronet adds none: {why}; until then a row is known again by its name, else by its parameters"));
+        })
+        .ok()
 }
 
 /// Whether a row is more than a spacer: it has a cell that neronet reads.
@@ -264,11 +279,8 @@ fn number_column(
     if holds_one || number::is_ours(table.header, number) && is_blank() {
         return Some(number);
     }
-    let column = table
-        .header
-        .columns
-        .iter()
-        .find(|column| column.number == number)?;
+    let mut column = table.header.columns.iter();
+    let column = column.find(|column| column.number == number)?;
     let mark = cell_mark(column.row, column.number);
     reader.note(
         Some(mark),
@@ -278,6 +290,27 @@ fn number_column(
         ),
     );
     roles.insert(number, Role::Param(column.full()));
+    None
+}
+
+/// The number of a row, which no row before it has.
+fn own_number(
+    reader: &mut Reader<'_>,
+    numbers: &mut HashMap<u64, Mark>,
+    mark: Mark,
+    cell: &CellValue,
+    offset: u64,
+) -> Option<u64> {
+    let number = whole(reader, mark, cell, offset)?;
+    let Some(first) = numbers.insert(number, mark) else {
+        return Some(number);
+    };
+    let message = format!("the number {} comes twice", quoted(cell.text()));
+    let hint = format!(
+        "it stands in {} as well; each row has its own",
+        reader.text.beside(first)
+    );
+    reader.wrong(mark, message, hint);
     None
 }
 

@@ -144,11 +144,8 @@ impl Journal {
         ];
         let sample = self.sample.iter().filter(|one| of_newest(&one.key));
         let metrics = self.metrics.values().filter(|one| of_newest(&one.key));
-        let signs = job
-            .into_iter()
-            .flatten()
-            .chain(sample.map(|one| one.at_ms))
-            .chain(metrics.map(|one| one.at_ms));
+        let signs = job.into_iter().flatten().chain(sample.map(|one| one.at_ms));
+        let signs = signs.chain(metrics.map(|one| one.at_ms));
         signs.max().unwrap_or(0).min(latest_ms)
     }
 
@@ -186,10 +183,8 @@ impl Journal {
 
     /// The time of the job's first start, on its machine's boot clock.
     pub fn started(&self) -> Option<&Tick> {
-        let first = self
-            .incarnations
-            .values()
-            .find(|one| one.started_ms.is_some());
+        let mut first = self.incarnations.values();
+        let first = first.find(|one| one.started_ms.is_some());
         first?.started.as_ref()
     }
 

@@ -14,7 +14,7 @@ mod told;
 
 use std::collections::BTreeMap;
 
-use nero_journal::{HEADER_BYTES, Header, Reader, SegmentId, Writer, v1};
+use nero_journal::{HEADER_BYTES, Header, Reader, Record, SegmentId, Writer, v1};
 use nero_model::RunToken;
 
 use self::apply::apply;
@@ -114,46 +114,25 @@ pub fn fold(
     series: &mut Position,
     taken: &mut FoldOutput,
 ) -> FoldResult {
-    let id = part.segment.to_string();
-    let (records, offset, chain) = if part.offset == 0 {
-        let header = match Header::parse(part.data) {
-            Ok(header) => header,
-            Err(_) => return FoldResult::Refused,
-        };
-        let ours = header.token == *part.token.as_bytes()
-            && header.segment == part.segment
-            && header.incarnation == part.incarnation;
-        if !ours {
-            return FoldResult::Refused;
-        }
-        let new = new_segment(&header);
-        if !journal.segments.contains_key(&id) && is_full(journal, &new) {
-            journal.overflows = true;
-            return FoldResult::Full;
-        }
-        journal.segments.entry(id.clone()).or_insert(new);
-        let records = &part.data[HEADER_BYTES..];
-        (records, HEADER_BYTES as u64, header.chain)
-    } else {
-        (part.data, part.offset, part.chain)
+    let (records, first) = match open_part(journal, part) {
+        Ok(records) => records,
+        Err(folded) => return folded,
     };
+    let id = part.segment.to_string();
     let Some(mut segment) = journal.segments.get(&id).cloned() else {
         // A request for the missing bytes would repeat without end.
         return if journal.overflows {
-            FoldResult::Full
+            Folded::Full
         } else {
-            FoldResult::Gap
+            Folded::Gap
         };
     };
     if !holds_series(&segment) {
-        *series = Position {
-            offset: segment.offset,
-            chain: segment.chain,
-        };
+        *series = Position::of(&segment);
     } else if series.offset < HEADER_BYTES as u64 {
         // The chain values of a header are known only with the header.
         *series = if part.offset == 0 {
-            Position { offset, chain }
+            first
         } else {
             Position {
                 offset: HEADER_BYTES as u64,
@@ -161,30 +140,23 @@ pub fn fold(
             }
         };
     }
-    let known = segment.offset.min(series.offset);
-    if offset > known {
+    if first.offset > segment.offset.min(series.offset) {
         return FoldResult::Gap;
     }
     let mut took = false;
-    let mut before = chain;
-    let mut reader = Reader::new(records, offset, chain);
+    let mut before = first.chain;
+    let mut reader = Reader::new(records, first.offset, first.chain);
     for record in reader.by_ref() {
-        for (at, expected) in [
-            (segment.offset, segment.chain),
-            (series.offset, series.chain),
-        ] {
-            let straddles = record.offset < at && at < record.end();
-            if straddles || (record.offset == at && before != expected) {
-                return FoldResult::Mismatch;
-            }
+        let positions = [Position::of(&segment), *series];
+        if positions.iter().any(|at| at.contradicts(&record, before)) {
+            return FoldResult::Mismatch;
         }
-        let key = Key {
-            rank: rank(Writer::from_byte(segment.writer)),
-            made_ns: segment.made_ns,
-            offset: record.offset,
-        };
-        let fresh = record.offset >= segment.offset;
-        if fresh {
+        if record.offset >= segment.offset {
+            let key = Key {
+                rank: rank(Writer::from_byte(segment.writer)),
+                made_ns: segment.made_ns,
+                offset: record.offset,
+            };
             apply(journal, &mut segment, part.incarnation, key, &record);
             taken.notables.extend(notable::of(part, &record));
             segment.offset = record.end();
@@ -192,18 +164,7 @@ pub fn fold(
             took = true;
         }
         if record.offset >= series.offset {
-            // What cannot be decoded is counted with the facts.
-            if let Some(batch) = record.message() {
-                let points = &mut taken.points;
-                take_points(journal, &segment, part.incarnation, &batch, points);
-            }
-            taken
-                .samples
-                .extend(record.message().map(|sample| Measurement {
-                    incarnation: part.incarnation,
-                    at_ms: record.wall_ns / 1_000_000,
-                    sample,
-                }));
+            taken.take_series(journal, &segment, part.incarnation, &record);
             series.offset = record.end();
             series.chain = record.chain;
             took = true;
@@ -219,6 +180,69 @@ pub fn fold(
         FoldResult::Took
     } else {
         FoldResult::Nothing
+    }
+}
+
+/// The records of a part, and the position of the first. The segment of a header is in the
+/// journal from then on.
+fn open_part<'p>(journal: &mut Journal, part: &Part<'p>) -> Result<(&'p [u8], Position), Folded> {
+    if part.offset > 0 {
+        let (offset, chain) = (part.offset, part.chain);
+        return Ok((part.data, Position { offset, chain }));
+    }
+    let header = Header::parse(part.data).map_err(|_| Folded::Refused)?;
+    let ours = header.token == *part.token.as_bytes()
+        && header.segment == part.segment
+        && header.incarnation == part.incarnation;
+    if !ours {
+        return Err(Folded::Refused);
+    }
+    let id = part.segment.to_string();
+    let new = new_segment(&header);
+    if !journal.segments.contains_key(&id) && is_full(journal, &new) {
+        journal.overflows = true;
+        return Err(Folded::Full);
+    }
+    let first = Position::of(&new);
+    journal.segments.entry(id).or_insert(new);
+    Ok((&part.data[HEADER_BYTES..], first))
+}
+
+impl Position {
+    /// The position of the facts.
+    fn of(segment: &Segment) -> Self {
+        Self {
+            offset: segment.offset,
+            chain: segment.chain,
+        }
+    }
+
+    /// Whether a record, with the chain value before it, is none that follows here.
+    fn contradicts(&self, record: &Record<'_>, chain: u32) -> bool {
+        let straddles = record.offset < self.offset && self.offset < record.end();
+        straddles || record.offset == self.offset && chain != self.chain
+    }
+}
+
+impl Taken {
+    /// Takes the points or the measurement of a record. What cannot be decoded is counted with
+    /// the facts.
+    fn take_series(
+        &mut self,
+        journal: &Journal,
+        segment: &Segment,
+        incarnation: u32,
+        record: &Record<'_>,
+    ) {
+        if let Some(batch) = record.message() {
+            take_points(journal, segment, incarnation, &batch, &mut self.points);
+        }
+        self.samples
+            .extend(record.message().map(|sample| Measurement {
+                incarnation,
+                at_ms: record.wall_ns / 1_000_000,
+                sample,
+            }));
     }
 }
 

@@ -23,10 +23,8 @@ pub(super) fn apply(
         RuleRecord::RulesApplied(applied) => applied_set(journal, applied.decode()?),
         RuleRecord::RulesRefused(refused) => {
             let refused = refused.decode()?;
-            let newer = journal
-                .rules_refused
-                .as_ref()
-                .is_none_or(|(version, _)| *version < refused.version);
+            let newer = journal.rules_refused.as_ref();
+            let newer = newer.is_none_or(|(version, _)| *version < refused.version);
             if newer {
                 journal.rules_refused = Some((refused.version, text(refused.why)));
             }

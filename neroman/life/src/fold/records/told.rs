@@ -48,10 +48,8 @@ impl LogPositions {
 
     /// Whether a point of the batch was sent before.
     pub(super) fn has(&self, batch: &v1::Metrics, index: usize) -> bool {
-        let line = batch
-            .line_ends
-            .get(index)
-            .zip(batch.line_streams.get(index));
+        let line = batch.line_ends.get(index);
+        let line = line.zip(batch.line_streams.get(index));
         line.is_some_and(|(end, stream)| log_of(*stream).is_some_and(|log| *end <= self.0[log]))
     }
 }

@@ -71,10 +71,8 @@ impl Placer {
                 && node.is_some_and(|node| config.balances(&run.made.node, node))
         };
         let runs = state.live_runs();
-        let words: BTreeSet<&str> = runs
-            .filter(|run| free(run))
-            .map(|run| &*run.made.node)
-            .collect();
+        let words = runs.filter(|run| free(run)).map(|run| &*run.made.node);
+        let words: BTreeSet<&str> = words.collect();
         let targets = words
             .into_iter()
             .filter_map(|word| config.resolve(word).ok());
@@ -142,10 +140,8 @@ impl Placer {
             let node = self.nodes.node(name);
             node.is_some_and(|node| node.now().supports_recall())
         };
-        let supporting = candidates
-            .keys()
-            .filter(supports_recall)
-            .map(String::as_str);
+        let supporting = candidates.keys().filter(supports_recall);
+        let supporting = supporting.map(String::as_str);
         let supporting: BTreeSet<&str> = supporting.collect();
         let mut jobs: BTreeMap<&str, Vec<(Turn, Job)>> = BTreeMap::new();
         for experiment in state.active() {

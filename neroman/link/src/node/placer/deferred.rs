@@ -24,10 +24,8 @@ impl Placer {
             self.looked_for_later = None;
             return None;
         }
-        if let Some(at) = self
-            .looked_for_later
-            .filter(|at| at.elapsed() < LEAVE_EVERY)
-        {
+        let looked = self.looked_for_later;
+        if let Some(at) = looked.filter(|at| at.elapsed() < LEAVE_EVERY) {
             return Some(LEAVE_EVERY.saturating_sub(at.elapsed()));
         }
         self.looked_for_later = Some(Instant::now());
@@ -35,10 +33,8 @@ impl Placer {
         let mut pause = EVERY;
         let mut words: BTreeMap<String, Vec<Candidate>> = BTreeMap::new();
         let mut leave: Vec<RunId> = Vec::new();
-        let runs = state
-            .active()
-            .flat_map(|experiment| experiment.runs.iter())
-            .filter_map(|run| Some((run, run.deferred()?)));
+        let runs = state.active().flat_map(|experiment| &experiment.runs);
+        let runs = runs.filter_map(|run| Some((run, run.deferred()?)));
         let mut looked_at = 0;
         for (run, said) in runs {
             let since = Duration::from_millis(now.since(said.since.as_ref()).unsigned_abs());
@@ -51,13 +47,8 @@ impl Placer {
                 break;
             }
             let word = &run.made.node;
-            if !words.contains_key(word) {
-                let candidates = self.candidates(state, word);
-                words.insert(word.clone(), candidates);
-            }
-            let Some(candidates) = words.get_mut(word) else {
-                continue;
-            };
+            let candidates = words.entry(word.clone());
+            let candidates = candidates.or_insert_with(|| self.candidates(state, word));
             let starts_at_once: Vec<String> = candidates
                 .iter()
                 .filter(|one| self.starts_now(one, run.made.takes.on(&one.name).cores()))
@@ -92,9 +83,8 @@ impl Placer {
         let recall = Input::RecallDeferred { tick };
         let inputs = leave.into_iter().map(|id| (id, recall.clone())).collect();
         let late = LatePolicy::Passes("its node took or refused it meanwhile");
-        let ledger = self.nodes.ledger();
-        let written = ledger.happened(false, inputs, late).await;
-        if let Err(failure) = written {
+        let written = self.nodes.ledger().happened(false, inputs, late);
+        if let Err(failure) = written.await {
             tracing::warn!(%failure, "runs not recalled");
         }
         Some(pause)

@@ -53,10 +53,8 @@ impl Importer<'_> {
         let takes_all = |text: &&str| handler.stderr.matches(text) == Ok(true);
         if !["", "x", "x\ny\n"].iter().all(takes_all) {
             let python = handler.stderr.python();
-            let python = python
-                .strip_suffix("\\n")
-                .unwrap_or(python)
-                .trim_end_matches('\n');
+            let python = python.strip_suffix("\\n").unwrap_or(python);
+            let python = python.trim_end_matches('\n');
             let pattern = format!("^(?:{python})$");
             if Pattern::new(&pattern).is_err() {
                 return Err(format!(

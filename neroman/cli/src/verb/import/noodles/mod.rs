@@ -125,98 +125,10 @@ impl<'s> Importer<'s> {
             Safe::line(path)
         );
         if !self.is_local() {
-            text.push_str("# Its servers, the preferred one first, are nodes here:\n");
-            for server in spec.servers.iter().filter(|server| !server.is_local()) {
-                let at = match server.username.as_deref() {
-                    Some("$USER") => server.hostname.clone(),
-                    Some(_) | None => server.authority(),
-                };
-                let (node, at) = (node_name(server), Safe::line(&at).to_string());
-                let _ = writeln!(text, "#   neroman node add {node} {at}");
-                let port = server.port.as_ref().filter(|port| *port != "22");
-                let default = "$HOME/.ssh/id_rsa";
-                let key = server
-                    .private_key_path
-                    .as_ref()
-                    .filter(|key| *key != default);
-                for (word, value) in [("Port", port), ("IdentityFile", key)] {
-                    if let Some(value) = value {
-                        let value = Safe::line(value);
-                        let _ = writeln!(text, "#     with `{word} {value}` in ~/.ssh/config");
-                    }
-                }
-            }
-            let mut nodes: Vec<String> = spec.servers.iter().map(node_name).collect();
-            let mut seen = BTreeSet::new();
-            nodes.retain(|node| seen.insert(node.clone()));
-            let nodes = nodes.join(", ");
-            let _ = writeln!(
-                text,
-                "#   and in config.yaml: `groups: {{{GROUP}: [{nodes}]}}`"
-            );
+            self.put_nodes(&mut text);
         }
-        if spec.servers.is_empty() {
-            text.push_str(
-                &self.lost("the spec has no servers: its experiments go to this machine"),
-            );
-        }
-        let here = spec.servers.iter().filter(|server| server.is_local());
-        if let Some(first) = here.clone().next().filter(|_| here.count() > 1) {
-            let what = format!(
-                "the servers of this machine but the first: they are one node, and \
-                 NOODLES_SERVER_… are those of {}",
-                quoted(&first.name)
-            );
+        for what in self.without_counterpart(command_type) {
             text.push_str(&self.lost(what));
-        }
-        for server in spec.servers.iter().filter(|server| !server.is_local()) {
-            let values = with_user(server).variables("");
-            if values[2..]
-                .iter()
-                .any(|(_, value)| value.contains(['$', '`']))
-            {
-                let what = format!(
-                    "variables of this machine in the server {}: runs fill them in on their node",
-                    quoted(&server.name)
-                );
-                text.push_str(&self.lost(what));
-            }
-        }
-        for other in spec.remarks.types.iter().filter(|one| *one != command_type) {
-            let what = format!(
-                "commands of the type {}: `--type` imports them into a file of their own",
-                quoted(other)
-            );
-            text.push_str(&self.lost(what));
-        }
-        for unknown in &spec.remarks.unknown_keys {
-            let what = format!("the key {} means nothing", quoted(&unknown.key));
-            text.push_str(&self.lost(what));
-        }
-        if let Some(path) = &spec.status_path {
-            let what = format!(
-                "the status file {}: `neroman status --json` tells the same",
-                quoted(path)
-            );
-            text.push_str(&self.lost(what));
-        }
-        for (name, seconds) in [
-            ("round_interval", spec.round_interval),
-            ("commands_interval", spec.commands_interval),
-        ] {
-            if seconds > 0.0 {
-                let what = format!("{name} {seconds}: a run starts as soon as it can");
-                text.push_str(&self.lost(what));
-            }
-        }
-        for (name, shell, default) in [
-            ("shell_string", &spec.shell_string, "bash -c"),
-            ("shell_stdin", &spec.shell_stdin, "bash -s"),
-        ] {
-            if shell != default {
-                let what = format!("{name} {}: bash executes the scripts", quoted(shell));
-                text.push_str(&self.lost(what));
-            }
         }
         let _ = writeln!(text, "collection: {}", scalar(&spec.name));
         let _ = writeln!(text, "stages: [{}]", STAGES.join(", "));
@@ -229,6 +141,99 @@ impl<'s> Importer<'s> {
         }
         text.push_str("files: []                 # nothing travels\nmonitor: {strays: leave}\n");
         self.text = text;
+    }
+
+    /// How the servers become nodes.
+    fn put_nodes(&self, text: &mut String) {
+        text.push_str("# Its servers, the preferred one first, are nodes here:\n");
+        let servers = &self.spec.servers;
+        for server in servers.iter().filter(|server| !server.is_local()) {
+            let at = match server.username.as_deref() {
+                Some("$USER") => server.hostname.clone(),
+                Some(_) | None => server.authority(),
+            };
+            let (node, at) = (node_name(server), Safe::line(&at).to_string());
+            let _ = writeln!(text, "#   neroman node add {node} {at}");
+            for (word, value, default) in [
+                ("Port", &server.port, "22"),
+                (
+                    "IdentityFile",
+                    &server.private_key_path,
+                    "$HOME/.ssh/id_rsa",
+                ),
+            ] {
+                if let Some(value) = value.as_ref().filter(|value| *value != default) {
+                    let value = Safe::line(value);
+                    let _ = writeln!(text, "#     with `{word} {value}` in ~/.ssh/config");
+                }
+            }
+        }
+        let mut nodes: Vec<String> = servers.iter().map(node_name).collect();
+        let mut seen = BTreeSet::new();
+        nodes.retain(|node| seen.insert(node.clone()));
+        let nodes = nodes.join(", ");
+        let _ = writeln!(
+            text,
+            "#   and in config.yaml: `groups: {{{GROUP}: [{nodes}]}}`"
+        );
+    }
+
+    /// What the spec says of all its experiments that has no counterpart.
+    fn without_counterpart(&self, command_type: &str) -> Vec<String> {
+        let spec = self.spec;
+        let mut lost = Vec::new();
+        if spec.servers.is_empty() {
+            let what = "the spec has no servers: its experiments go to this machine";
+            lost.push(what.to_owned());
+        }
+        let (here, away): (Vec<_>, Vec<_>) = spec.servers.iter().partition(|one| one.is_local());
+        if let [first, _, ..] = here[..] {
+            lost.push(format!(
+                "the servers of this machine but the first: they are one node, and \
+                 NOODLES_SERVER_… are those of {}",
+                quoted(&first.name)
+            ));
+        }
+        for server in away {
+            let values = with_user(server).variables("");
+            let mut values = values[2..].iter();
+            if values.any(|(_, value)| value.contains(['$', '`'])) {
+                lost.push(format!(
+                    "variables of this machine in the server {}: runs fill them in on their node",
+                    quoted(&server.name)
+                ));
+            }
+        }
+        let others = spec.remarks.types.iter().filter(|one| *one != command_type);
+        lost.extend(others.map(|other| {
+            let other = quoted(other);
+            format!("commands of the type {other}: `--type` imports them into a file of their own")
+        }));
+        let unknown = spec.remarks.unknown_keys.iter();
+        lost.extend(unknown.map(|one| format!("the key {} means nothing", quoted(&one.key))));
+        lost.extend(spec.status_path.iter().map(|path| {
+            let path = quoted(path);
+            format!("the status file {path}: `neroman status --json` tells the same")
+        }));
+        let intervals = [
+            ("round_interval", spec.round_interval),
+            ("commands_interval", spec.commands_interval),
+        ];
+        let waits = intervals.iter().filter(|(_, seconds)| *seconds > 0.0);
+        lost.extend(
+            waits
+                .map(|(name, seconds)| format!("{name} {seconds}: a run starts as soon as it can")),
+        );
+        for (name, shell, default) in [
+            ("shell_string", &spec.shell_string, "bash -c"),
+            ("shell_stdin", &spec.shell_stdin, "bash -s"),
+        ] {
+            if shell != default {
+                let shell = quoted(shell);
+                lost.push(format!("{name} {shell}: bash executes the scripts"));
+            }
+        }
+        lost
     }
 
     /// The experiments of each stage with their names here.
@@ -343,9 +348,8 @@ impl<'s> Importer<'s> {
             ));
         }
         let here = self.spec.servers.first().filter(|_| self.is_local());
-        let scripts = groups
-            .iter()
-            .map(|group| self.script(experiment, group, here));
+        let scripts = groups.iter();
+        let scripts = scripts.map(|group| self.script(experiment, group, here));
         let scripts: Vec<String> = scripts.collect();
         let _ = writeln!(text, "{}:\n  stage: {stage}", scalar(&format!("+{name}")));
         put_list(&mut text, "depends_on", &needs);
@@ -380,14 +384,8 @@ impl<'s> Importer<'s> {
         requires: &str,
     ) {
         let groups = &experiment.commands;
-        let names_server = |group: &CommandGroup| {
-            let values = experiment.env.iter().map(|(_, value)| value);
-            let mut lines = group.commands.iter().chain(values);
-            lines.any(|line| line.contains("NOODLES_SERVER"))
-        };
-        let asks_server = groups
-            .iter()
-            .any(|group| group.local && names_server(group));
+        let mut local = groups.iter().filter(|group| group.local);
+        let asks_server = local.any(|group| mentions(experiment, group, "NOODLES_SERVER"));
         let servers = &self.spec.servers;
         let pinned = servers.get(self.pinned % servers.len().max(1));
         let pinned = pinned.filter(|_| asks_server).cloned();
@@ -563,18 +561,13 @@ impl<'s> Importer<'s> {
         } else {
             "cd ~".to_owned()
         };
-        let mentions = |word: &str| {
-            let values = experiment.env.iter().map(|(_, value)| value);
-            let mut lines = group.commands.iter().chain(values);
-            lines.any(|line| line.contains(word))
-        };
         let mut servers = String::new();
         let mut env = experiment.env.clone();
         let mut exact = Vec::new();
-        if mentions("NOODLES_EXPERIMENT") {
+        if mentions(experiment, group, "NOODLES_EXPERIMENT") {
             exact.push(("NOODLES_EXPERIMENT_NAME", experiment.name.clone()));
         }
-        if mentions("NOODLES_SERVER") {
+        if mentions(experiment, group, "NOODLES_SERVER") {
             match server {
                 Some(server) => {
                     let (name, values) = of_server(server);
@@ -588,6 +581,13 @@ impl<'s> Importer<'s> {
         let lines = script(&env, &exact, &group.commands);
         format!("set +e\n{folder}\n{servers}{lines}\n")
     }
+}
+
+/// Whether the commands of a group have a word, or the variables of its experiment do.
+fn mentions(experiment: &Experiment, group: &CommandGroup, word: &str) -> bool {
+    let values = experiment.env.iter().map(|(_, value)| value);
+    let mut lines = group.commands.iter().chain(values);
+    lines.any(|line| line.contains(word))
 }
 
 /// The server with the user who types this, where its spec has `$USER`.

@@ -12,7 +12,7 @@ use nero_wire::v1;
 pub(crate) use rest::WalkRest;
 
 use super::list::Freshness;
-use crate::service::{Man, Sink, blocking};
+use crate::service::{Man, Sink, blocking, leaving};
 use nero_home::failure::Failure;
 use nero_home::ledger::Audience;
 
@@ -83,7 +83,6 @@ impl Man {
             {
                 return Ok(());
             }
-            let leaving = |_| Failure::daemon("the daemon is leaving");
             tokio::select! {
                 changed = states.changed() => changed.map_err(leaving)?,
                 changed = nodes.changed() => changed.map_err(leaving)?,

@@ -109,10 +109,8 @@ fn read_word(fields: &mut Fields, key: &str, value: &Node) -> Option<String> {
 /// `SOURCE[:TARGET][:ro]`.
 fn mount(fields: &mut Fields, key: &str, value: &Node) -> Option<String> {
     let text = fields.single(key, value)?;
-    let bare = text
-        .strip_suffix(":ro")
-        .or(text.strip_suffix(":rw"))
-        .unwrap_or(text);
+    let bare = text.strip_suffix(":ro").or(text.strip_suffix(":rw"));
+    let bare = bare.unwrap_or(text);
     let (source, target) = bare.split_once(':').unwrap_or((bare, bare));
     let is_source = source.starts_with('/') || source.starts_with("~/");
     let is_target = target.starts_with('/') || bare == source && is_source;

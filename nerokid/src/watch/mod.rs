@@ -17,23 +17,23 @@ use std::path::PathBuf;
 
 use nero_journal::{Clocks, WriteError};
 
-use crate::alarm::Alarm;
 use crate::core::facts::{Moment, RunFacts, Sight};
 use crate::core::intake::Intake;
 use crate::core::progress::Tracker;
 use crate::core::record::Record;
 use crate::core::rules::{Asked, Rules};
+use crate::events::alarm::Alarm;
+use crate::events::link::{Link, LinkEvent};
+use crate::events::pace::Pace;
+use crate::events::wake::{Wake, Waker};
+use crate::folder::journal::Journal;
+use crate::folder::life::{Contact, Life};
+use crate::folder::place::{PlaceError, WatchedStart};
 use crate::gpus::own::OwnCards;
 use crate::helper::Hosts;
-use crate::journal::Journal;
-use crate::life::{Contact, Life};
-use crate::link::{Link, LinkEvent};
-use crate::marked::MarkedProcesses;
-use crate::pace::Pace;
-use crate::place::{PlaceError, WatchedStart};
-use crate::sample::{Procfs, Sampler};
-use crate::tail::Tail;
-use crate::wake::{Wake, Waker};
+use crate::output::tail::Tail;
+use crate::processes::marked::MarkedProcesses;
+use crate::processes::sample::{Procfs, Sampler};
 use acts::Acts;
 use files::MetricFile;
 

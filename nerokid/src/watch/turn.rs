@@ -11,16 +11,16 @@ use nero_wire::v1::RuleSet;
 
 use super::begin::BLOCK_BYTES;
 use super::{HEARD_MAX_MS, RING_AGAIN_MS, UnseenRequests, Watch, WatchError, past};
-use crate::control;
 use crate::core::facts::Sight;
 use crate::core::intake::Intake;
 use crate::core::log::Log;
 use crate::core::record::Record;
 use crate::core::rules::{Effect, Given};
-use crate::life::Life;
-use crate::sample::{Measure as _, Usage};
-use crate::signals;
-use crate::tail::{Look, Tail};
+use crate::folder::control;
+use crate::folder::life::Life;
+use crate::output::tail::{Look, Tail};
+use crate::processes::sample::{Measure as _, Usage};
+use crate::processes::signals;
 
 /// Limit of blocks read from each log in one turn, so that other work gets its
 /// time.

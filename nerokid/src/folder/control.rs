@@ -14,7 +14,7 @@ use nero_wire::v1::{Cancel, Pause, RuleSet, RunSpec};
 use rustix::process::Signal;
 
 use crate::core::rules::Asked;
-use crate::life::Life;
+use crate::folder::life::Life;
 
 /// The numbers that `number` reads in names of the folder's files, highest first;
 /// none when there is no folder.

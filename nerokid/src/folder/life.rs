@@ -11,7 +11,7 @@ use nero_model::process::Life as ProcessLife;
 use rustix::process::Signal;
 
 use crate::core::facts::Moment;
-use crate::segments;
+use crate::folder::segments;
 
 /// Most hosts of a run that are measured.
 const HOSTS_MAX: usize = 10_000;

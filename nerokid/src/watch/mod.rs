@@ -171,7 +171,7 @@ pub struct Watch {
     control_due_ms: u64,
     /// The newest cancel request and the newest pause request for which the
     /// supervisor was rung.
-    passed_on: [u64; 2],
+    passed_on: [u32; 2],
     /// Since when requests lie there that the supervisor has not recorded.
     unheard: Option<UnseenRequests>,
     /// The newest step on neroman's machine that the job waited for; 0: none yet.

@@ -25,7 +25,7 @@ use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, setsid, waitpid,
 };
 
-use crate::marked::MarkedProcesses;
+use crate::processes::marked::MarkedProcesses;
 
 /// Most that a command may print.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
@@ -219,7 +219,7 @@ fn descendants() -> Vec<Pid> {
     let mut found: Vec<Pid> = Vec::new();
     let mut todo = vec![getpid()];
     while let Some(pid) = todo.pop() {
-        let children = crate::signals::children(pid.as_raw_nonzero().get());
+        let children = crate::processes::signals::children(pid.as_raw_nonzero().get());
         let children = children.into_iter().filter_map(Pid::from_raw);
         for child in children {
             found.push(child);

@@ -97,27 +97,13 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, ArgsEr
     let (mut socket, mut folder, mut cards) = (None, None, None);
     let mut args = args.into_iter();
     while let Some(arg) = args.next() {
+        let mut value = |what| args.next().ok_or(ArgsError::Missing(what));
         match arg.to_str() {
             // A command may look like an option.
             _ if words.first().is_some_and(|word| word == "act") => words.push(arg),
-            Some("--socket") => {
-                let path = args
-                    .next()
-                    .ok_or(ArgsError::Missing("the path of --socket"))?;
-                socket = Some(PathBuf::from(path));
-            }
-            Some("--gpus") => {
-                folder = Some(
-                    args.next()
-                        .ok_or(ArgsError::Missing("the folder of --gpus"))?,
-                )
-            }
-            Some("--cards") => {
-                cards = Some(
-                    args.next()
-                        .ok_or(ArgsError::Missing("the names of --cards"))?,
-                )
-            }
+            Some("--socket") => socket = Some(PathBuf::from(value("the path of --socket")?)),
+            Some("--gpus") => folder = Some(value("the folder of --gpus")?),
+            Some("--cards") => cards = Some(value("the names of --cards")?),
             Some("--version" | "-V") => return Ok(Command::Version),
             Some("--help" | "-h") => return Ok(Command::Help),
             Some(option) if option.starts_with("--") => match option.split_once('=') {

@@ -25,11 +25,11 @@ use nero_model::process::ProcessHandle;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
-use crate::life::Life;
-use crate::marked::MarkedProcesses;
-use crate::place::WatchedStart;
-use crate::sample::Usage;
-use crate::segments;
+use crate::folder::life::Life;
+use crate::folder::place::WatchedStart;
+use crate::folder::segments;
+use crate::processes::marked::MarkedProcesses;
+use crate::processes::sample::Usage;
 
 /// Pause before the first sample: the job begins meanwhile.
 const FIRST: Duration = Duration::from_millis(500);

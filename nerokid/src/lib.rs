@@ -8,29 +8,16 @@
 //! and commands that it names are run, from here.
 
 pub mod act;
-pub mod alarm;
 pub mod args;
-pub mod control;
 pub mod core;
-pub mod document;
+pub mod events;
+pub mod folder;
 pub mod gpus;
 pub mod helper;
 pub mod host;
-pub mod journal;
-pub mod life;
-pub mod link;
-pub mod marked;
-pub mod notify;
-pub mod pace;
-pub mod place;
-pub mod readable;
-pub mod readers;
-pub mod sample;
-pub mod segments;
+pub mod output;
+pub mod processes;
 pub mod settle;
-pub mod signals;
-pub mod tail;
-pub mod wake;
 pub mod watch;
 
 /// An error with all its causes, on one line.

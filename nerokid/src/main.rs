@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use nerokid::args::{self, Command, USAGE};
-use nerokid::place::WatchedStart;
+use nerokid::folder::place::WatchedStart;
 use nerokid::{act, chain, gpus, helper, settle, watch};
 
 fn main() -> ExitCode {

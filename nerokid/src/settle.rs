@@ -5,7 +5,7 @@ use std::path::Path;
 
 use nero_model::safe::Safe;
 
-use crate::place::WatchedStart;
+use crate::folder::place::WatchedStart;
 use crate::watch::{self, WatchEnd, WatchError};
 
 /// Longest line that is read, in bytes; a path is shorter.

@@ -249,40 +249,13 @@ fn outer(count: v1::StepCount) -> Option<OuterSteps> {
 
 #[cfg(test)]
 mod tests {
-    use nero_journal::v1::RecordKind;
-
     use super::*;
-
-    /// A record with this payload.
-    fn record(kind: u16, payload: &[u8]) -> Record<'_> {
-        Record {
-            offset: 80,
-            sequence: 0,
-            kind,
-            mono_ns: 9_000_000,
-            wall_ns: 2_000_000,
-            payload,
-            chain: 0,
-        }
-    }
-
-    /// Names of the kinds of records with this payload that change what is known.
-    fn read(payload: &[u8], known: impl Fn() -> History) -> Vec<&'static str> {
-        let before = format!("{:?}", known());
-        let kinds = (0..=100).filter(|kind| {
-            let mut after = known();
-            after.fold(&record(*kind, payload));
-            format!("{after:?}") != before
-        });
-        let name = |kind| RecordKind::try_from(kind).map_or("?", |kind| kind.as_str_name());
-        let names = kinds.map(|kind| name(i32::from(kind)).trim_start_matches("RECORD_KIND_"));
-        names.collect()
-    }
+    use crate::core::record::kinds_read;
 
     #[test]
     fn a_watcher_begins_with_these_kinds_of_records() {
         let read_of = |rules_only: bool, payload: &[u8]| {
-            read(payload, || History {
+            let known = || History {
                 positions: [Position {
                     part: 3,
                     ..Position::default()
@@ -291,7 +264,8 @@ mod tests {
                 rules_applied: 3,
                 rules_only,
                 ..History::default()
-            })
+            };
+            kinds_read(payload, known, History::fold)
         };
         let all = [
             "SAMPLE",

@@ -17,10 +17,10 @@ use super::scope;
 use super::series::{AllSeries, LineEnd, SeriesId};
 use nero_metrics::file::FileForm;
 use nero_metrics::finder::{Context, Finder};
+use nero_metrics::labels::scope::Scope;
 use nero_metrics::lines::Lines;
 use nero_metrics::progress::{LineProgress, OuterSteps, ProgressKind};
-use nero_metrics::scope::Scope;
-use nero_metrics::table::TableStage;
+use nero_metrics::tables::table::TableStage;
 
 /// Points of names above the limit between two notices about them.
 const REFUSED_NOTICE_STEP: u64 = 1_000_000;

@@ -71,3 +71,30 @@ impl Record {
         }
     }
 }
+
+/// Names of the kinds of records with this payload that change `known` when `fold` takes them.
+#[cfg(test)]
+pub(crate) fn kinds_read<T: std::fmt::Debug>(
+    payload: &[u8],
+    known: impl Fn() -> T,
+    fold: impl Fn(&mut T, &nero_journal::Record<'_>),
+) -> Vec<&'static str> {
+    let before = format!("{:?}", known());
+    let kinds = (0..=100).filter(|kind| {
+        let mut after = known();
+        let record = nero_journal::Record {
+            offset: 80,
+            sequence: 0,
+            kind: *kind,
+            mono_ns: 9_000_000,
+            wall_ns: 2_000_000,
+            payload,
+            chain: 0,
+        };
+        fold(&mut after, &record);
+        format!("{after:?}") != before
+    });
+    let name = |kind| v1::RecordKind::try_from(kind).map_or("?", |kind| kind.as_str_name());
+    let names = kinds.map(|kind| name(i32::from(kind)).trim_start_matches("RECORD_KIND_"));
+    names.collect()
+}

@@ -1,8 +1,8 @@
 //! What the lines of a log tell of sets, as a record.
 
 use nero_journal::v1::LogScope;
-use nero_metrics::label::{Label, Labels};
-use nero_metrics::scope::{Scope, SetEnd};
+use nero_metrics::labels::label::{Label, Labels};
+use nero_metrics::labels::scope::{Scope, SetEnd};
 
 /// The record of a scope; none where it tells nothing.
 pub fn record(scope: &Scope) -> Option<LogScope> {

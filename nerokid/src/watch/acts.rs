@@ -10,9 +10,9 @@ use nero_model::ProcessId;
 use nero_model::paths::{act, run};
 
 use crate::core::rules::command;
-use crate::life;
-use crate::place::WatchedStart;
-use crate::readers::variables;
+use crate::folder::life;
+use crate::folder::place::WatchedStart;
+use crate::output::readers::variables;
 
 /// Commands that have not come to their ends.
 #[derive(Debug, Default)]

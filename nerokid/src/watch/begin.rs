@@ -1,10 +1,12 @@
 //! The beginning of a watcher: the lock, the earlier records, the segment, the
 //! rules.
 
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use nero_journal::Segment;
 use nero_journal::v1::{Environment, WatchStarted};
 use nero_model::paths::run;
 use nero_model::{DeploymentId, ProcessId};
@@ -13,7 +15,6 @@ use nero_wire::v1::RunSpec;
 use super::acts::Acts;
 use super::files::MetricFile;
 use super::{Watch, WatchEnd, WatchError, now};
-use crate::alarm::Alarm;
 use crate::core::facts::{Moment, Param, RunFacts, Sight};
 use crate::core::history::History;
 use crate::core::intake::{Begin, BegunLog, Intake, LogForm, Position, TableAt};
@@ -22,24 +23,34 @@ use crate::core::progress::{Climb, Tracker};
 use crate::core::record::Record;
 use crate::core::rules::Rules;
 use crate::core::series::AllSeries;
+use crate::events::alarm::Alarm;
+use crate::events::link::{Caller, Link};
+use crate::events::pace::Pace;
+use crate::events::wake::Waker;
+use crate::folder::journal::Journal;
+use crate::folder::life::{Contact, Life};
+use crate::folder::place::WatchedStart;
+use crate::folder::segments;
 use crate::gpus::own::OwnCards;
 use crate::helper::Hosts;
-use crate::journal::Journal;
-use crate::life::{Contact, Life};
-use crate::link::{Caller, Link};
-use crate::pace::Pace;
-use crate::place::WatchedStart;
-use crate::readers::OutputReader;
-use crate::sample::{Procfs, Sampler};
-use crate::tail::Tail;
-use crate::wake::Waker;
-use crate::{host, segments};
+use crate::host;
+use crate::output::readers::OutputReader;
+use crate::output::tail::Tail;
+use crate::processes::sample::{Procfs, Sampler};
 use nero_metrics::finder::{Context, Finder, ReaderOptions};
 
 /// Bytes read from a log at once.
 pub(super) const BLOCK_BYTES: usize = 64 * 1024;
 /// The first sample is taken soon, so that short runs have one.
 const FIRST_SAMPLE_MS: u64 = 1_000;
+
+/// A start of which this process is the one watcher, and what was recorded of it before.
+struct LockedStart {
+    lock: File,
+    life: Life,
+    history: History,
+    segment: Segment,
+}
 
 impl Watch {
     /// Takes the lock, reads the earlier records, begins the segment. The inner
@@ -72,88 +83,50 @@ impl Watch {
                 folder: place.folder.clone(),
                 source,
             })?;
-        let now = now();
-        let reading = reading(&place.spec);
-        let (mut finder, pattern_errors) = Finder::new(&reading);
-        let mut out = vec![Record::Started(WatchStarted {
-            watcher: ProcessId::own().ok().map(Into::into),
-            build: nero_model::VERSION.to_owned(),
-            // An adopted job runs on another host than its watcher.
-            environment: (place.spec.adopted.is_none()).then(|| Environment {
-                given_gpus: cards.as_ref().map(OwnCards::named).unwrap_or_default(),
-                image: place.image(),
-                ..host::environment(&place.folder)
-            }),
-            settling,
-        })];
-        let notices = pattern_errors.iter().map(|error| error.to_string());
-        out.extend(notices.map(Record::notice));
-        let tails = [(Log::Stdout, run::STDOUT), (Log::Stderr, run::STDERR)].map(|(log, name)| {
-            let offset = history.positions[log.index()].offset;
-            Tail::new(log, place.folder.join(name), offset)
-        });
-        let tails = Vec::from(tails);
-        let mut of_output = |tail: &Tail| {
-            let position = history.positions[tail.log.index()];
-            BegunLog {
-                position,
-                size: std::fs::metadata(tail.path()).map_or(0, |found| found.len()),
-                context: context(&mut finder, &position, tail.path()),
-                form: LogForm::default(),
-                rows: None,
-            }
+        let rules_applied = history.rules_applied;
+        let start = LockedStart {
+            lock,
+            life,
+            history,
+            segment,
         };
-        let mut logs: Vec<BegunLog> = tails.iter().map(&mut of_output).collect();
-        let logged = (run::LOGGED, place.logged());
-        let files = place.metric_files().chain([logged]);
-        let files = files.zip(Log::all(FILES_MAX).skip(2));
-        let files = files.map(|((name, path), log)| {
-            let position = history.positions[log.index()];
-            let (file, begun) =
-                MetricFile::begin(log, name, &path, (&mut finder, &reading), position);
-            logs.push(begun);
-            file
-        });
-        let mut files: Vec<MetricFile> = files.collect();
-        let next = Log::all(FILES_MAX).skip(logs.len());
-        // A new reader prints nothing of what is lost, and lines are passed over by their number.
-        let output = &logs[Log::Stdout.index()];
-        let was_truncated = output.position.part > 0 || output.size < output.position.offset;
-        for ((number, argv), log) in place.readers().enumerate().zip(next) {
-            let position = history.positions[log.index()];
-            let reader = OutputReader::start(&place, number, argv);
-            if was_truncated && position.rows.known > 0 {
-                out.push(Record::notice(format!(
-                    "{} began anew, and the job had truncated its log: metrics of what it printed \
-                     since may be missing",
-                    reader.title()
-                )));
-            }
-            let (file, begun) = MetricFile::of_reader(log, reader, position);
-            logs.push(begun);
-            files.push(file);
-        }
+        let mut watch = Self::of_start(place, start, cards, settling);
+        watch.facts_of_life();
+        watch.facts.progress = watch.progress.now();
+        watch.facts.sample = watch.sampler.last().copied();
+        watch.facts.output_ms = last_output_ms(&watch.tails, watch.now);
+        watch.begin_rules(rules_applied);
+        Ok(Ok(watch))
+    }
+
+    fn of_start(
+        place: WatchedStart,
+        start: LockedStart,
+        cards: Option<OwnCards>,
+        settling: bool,
+    ) -> Self {
+        let (life, history, now) = (start.life, start.history, now());
+        let sources = Sources::begin(&place, &history.positions);
+        let mut out = vec![started(&place, cards.as_ref(), settling)];
+        out.extend(sources.notices);
         let facts = facts(&place.spec);
         let (progress, problem) = progress(&place, history.climb, &facts, &history.series, now);
         out.extend(problem.map(Record::notice));
         let begin = Begin {
-            logs,
-            series: match place.incarnation {
-                1 => history.series,
-                _ => history.series.with_earlier(),
-            },
+            logs: sources.logs,
+            series: history.series,
             kept: history.kept,
         };
-        let mut watch = Self {
+        Self {
             facts,
-            intake: Intake::new(begin, finder, life.run_ms(now), now.mono_ms),
+            intake: Intake::new(begin, sources.finder, life.run_ms(now), now.mono_ms),
             progress,
             rules: Rules::new(history.bound, history.fired, history.ran, history.held),
             asked: Vec::new(),
             acts: Acts::new(settling),
             rules_refused: history.rules_refused,
             sampler: Sampler::new(history.sample),
-            journal: Journal::new(segment),
+            journal: Journal::new(start.segment),
             procfs: Procfs::default(),
             hosts: Hosts::default(),
             of_daemon: place.of_daemon(),
@@ -166,8 +139,8 @@ impl Watch {
             pace: Pace::new(now.mono_ms),
             alarm: Alarm::new(),
             link: None,
-            tails,
-            files,
+            tails: sources.tails,
+            files: sources.files,
             life,
             place,
             out,
@@ -183,14 +156,8 @@ impl Watch {
             // Told again by each watcher, which changes nothing.
             unheard: None,
             step_asked: 0,
-            _lock: lock,
-        };
-        watch.facts_of_life();
-        watch.facts.progress = watch.progress.now();
-        watch.facts.sample = watch.sampler.last().copied();
-        watch.facts.output_ms = last_output_ms(&watch.tails, now);
-        watch.begin_rules(history.rules_applied);
-        Ok(Ok(watch))
+            _lock: start.lock,
+        }
     }
 
     /// Begins to dial neromum.
@@ -204,6 +171,92 @@ impl Watch {
                 segment: self.journal.id().0.to_vec(),
             })
         });
+    }
+}
+
+/// The record that begins the watcher's segment.
+fn started(place: &WatchedStart, cards: Option<&OwnCards>, settling: bool) -> Record {
+    Record::Started(WatchStarted {
+        watcher: ProcessId::own().ok().map(Into::into),
+        build: nero_model::VERSION.to_owned(),
+        // An adopted job runs on another host than its watcher.
+        environment: (place.spec.adopted.is_none()).then(|| Environment {
+            given_gpus: cards.map(OwnCards::named).unwrap_or_default(),
+            image: place.image(),
+            ..host::environment(&place.folder)
+        }),
+        settling,
+    })
+}
+
+/// What the watcher reads, and how.
+struct Sources {
+    /// Of both logs.
+    tails: Vec<Tail>,
+    files: Vec<MetricFile>,
+    /// All of them, as earlier watchers left them.
+    logs: Vec<BegunLog>,
+    finder: Finder,
+    notices: Vec<Record>,
+}
+
+impl Sources {
+    fn begin(place: &WatchedStart, positions: &[Position]) -> Self {
+        let reading = reading(&place.spec);
+        let (mut finder, pattern_errors) = Finder::new(&reading);
+        let notices = pattern_errors.iter().map(|error| error.to_string());
+        let mut notices: Vec<Record> = notices.map(Record::notice).collect();
+        let tails = [(Log::Stdout, run::STDOUT), (Log::Stderr, run::STDERR)].map(|(log, name)| {
+            let offset = positions[log.index()].offset;
+            Tail::new(log, place.folder.join(name), offset)
+        });
+        let mut of_output = |tail: &Tail| {
+            let position = positions[tail.log.index()];
+            BegunLog {
+                position,
+                size: std::fs::metadata(tail.path()).map_or(0, |found| found.len()),
+                context: context(&mut finder, &position, tail.path()),
+                form: LogForm::default(),
+                rows: None,
+            }
+        };
+        let mut logs: Vec<BegunLog> = tails.iter().map(&mut of_output).collect();
+        let logged = (run::LOGGED, place.logged());
+        let files = place.metric_files().chain([logged]);
+        let files = files.zip(Log::all(FILES_MAX).skip(2));
+        let files = files.map(|((name, path), log)| {
+            let position = positions[log.index()];
+            let (file, begun) =
+                MetricFile::begin(log, name, &path, (&mut finder, &reading), position);
+            logs.push(begun);
+            file
+        });
+        let mut files: Vec<MetricFile> = files.collect();
+        let next = Log::all(FILES_MAX).skip(logs.len());
+        // A new reader prints nothing of what is lost, and lines are passed over by their number.
+        let output = &logs[Log::Stdout.index()];
+        let was_truncated = output.position.part > 0 || output.size < output.position.offset;
+        for ((number, argv), log) in place.readers().enumerate().zip(next) {
+            let position = positions[log.index()];
+            let reader = OutputReader::start(place, number, argv);
+            if was_truncated && position.rows.known > 0 {
+                notices.push(Record::notice(format!(
+                    "{} began anew, and the job had truncated its log: metrics of what it printed \
+                     since may be missing",
+                    reader.title()
+                )));
+            }
+            let (file, begun) = MetricFile::of_reader(log, reader, position);
+            logs.push(begun);
+            files.push(file);
+        }
+        Self {
+            tails: Vec::from(tails),
+            files,
+            logs,
+            finder,
+            notices,
+        }
     }
 }
 
@@ -223,7 +276,7 @@ fn reading(spec: &RunSpec) -> ReaderOptions {
 /// those up to its first row are read once more; where that fails, its further rows give nothing.
 pub(super) fn context(finder: &mut Finder, position: &Position, log: &Path) -> Context {
     let text = |table: Option<TableAt>| {
-        let file = std::fs::File::open(log).ok()?;
+        let file = File::open(log).ok()?;
         let header = table?.header;
         let before = position.offset.checked_sub(header)?;
         let length = usize::try_from(before).unwrap_or(usize::MAX);
@@ -299,6 +352,9 @@ fn history(place: &WatchedStart) -> io::Result<History> {
             history.begin_segment(earlier);
             segments::for_each(&path, |record| history.fold(record))?;
         }
+    }
+    if place.incarnation > 1 {
+        history.series = history.series.with_earlier();
     }
     Ok(history)
 }

@@ -14,9 +14,9 @@ use crate::core::intake::{BegunLog, LogForm, Position};
 use crate::core::log::Log;
 use crate::core::record::Record;
 use crate::core::rows::KnownRows;
-use crate::document::{Document, DocumentProblem};
-use crate::readers::OutputReader;
-use crate::tail::Tail;
+use crate::output::document::{Document, DocumentProblem};
+use crate::output::readers::OutputReader;
+use crate::output::tail::Tail;
 
 /// One file.
 #[derive(Debug)]

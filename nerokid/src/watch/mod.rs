@@ -17,23 +17,23 @@ use std::path::PathBuf;
 
 use nero_journal::{Clocks, WriteError};
 
-use crate::alarm::Alarm;
 use crate::core::facts::{Moment, RunFacts, Sight};
 use crate::core::intake::Intake;
 use crate::core::progress::Tracker;
 use crate::core::record::Record;
 use crate::core::rules::{RequestedEffect, Rules};
+use crate::events::alarm::Alarm;
+use crate::events::link::{Link, LinkEvent};
+use crate::events::pace::Pace;
+use crate::events::wake::{Wake, Waker};
+use crate::folder::journal::Journal;
+use crate::folder::life::{Contact, Life};
+use crate::folder::place::{PlaceError, WatchedStart};
 use crate::gpus::own::OwnCards;
 use crate::helper::Hosts;
-use crate::journal::Journal;
-use crate::life::{Contact, Life};
-use crate::link::{Link, LinkEvent};
-use crate::marked::MarkedProcesses;
-use crate::pace::Pace;
-use crate::place::{PlaceError, WatchedStart};
-use crate::sample::{Procfs, Sampler};
-use crate::tail::Tail;
-use crate::wake::{Wake, Waker};
+use crate::output::tail::Tail;
+use crate::processes::marked::MarkedProcesses;
+use crate::processes::sample::{Procfs, Sampler};
 use acts::Acts;
 use files::MetricFile;
 
@@ -171,7 +171,7 @@ pub struct Watch {
     control_due_ms: u64,
     /// The newest cancel request and the newest pause request for which the
     /// supervisor was rung.
-    passed_on: [u64; 2],
+    passed_on: [u32; 2],
     /// Since when requests lie there that the supervisor has not recorded.
     unheard: Option<UnseenRequests>,
     /// The newest step on neroman's machine that the job waited for; 0: none yet.

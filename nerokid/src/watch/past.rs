@@ -8,9 +8,9 @@ use std::rc::Rc;
 use nero_expr::{PastPoint, SeriesPast};
 use nero_journal::v1::Metrics;
 
-use crate::life::Life;
-use crate::place::WatchedStart;
-use crate::segments;
+use crate::folder::life::Life;
+use crate::folder::place::WatchedStart;
+use crate::folder::segments;
 
 /// Bits of a point's generation that count within its start of the job.
 const GENERATION_BITS: u32 = 16;

@@ -4,6 +4,7 @@
 use std::io;
 
 use nero_expr::CohortNumber;
+use nero_journal::request::RequestKind;
 use nero_journal::v1::{RulesApplied, RulesRefused, StepAsked};
 use nero_model::paths::run as names;
 use nero_model::setup;
@@ -11,16 +12,16 @@ use nero_wire::v1::RuleSet;
 
 use super::begin::BLOCK_BYTES;
 use super::{HEARD_MAX_MS, RING_AGAIN_MS, UnseenRequests, Watch, WatchError, past};
-use crate::control;
 use crate::core::facts::Sight;
 use crate::core::intake::Intake;
 use crate::core::log::Log;
 use crate::core::record::Record;
 use crate::core::rules::{Effect, Given};
-use crate::life::Life;
-use crate::sample::{Measure as _, Usage};
-use crate::signals;
-use crate::tail::{Look, Tail};
+use crate::folder::control;
+use crate::folder::life::Life;
+use crate::output::tail::{Look, Tail};
+use crate::processes::sample::{Measure as _, Usage};
+use crate::processes::signals;
 
 /// Limit of blocks read from each log in one turn, so that other work gets its
 /// time.
@@ -293,10 +294,12 @@ impl Watch {
     /// another host writes them and cannot signal processes here. One ring too many
     /// makes the shim look once more.
     fn pass_requests_on(&mut self) {
-        let Ok(newest) = control::newest_requests(&self.place.control()) else {
+        let kinds = [RequestKind::Cancel, RequestKind::Pause];
+        let [Ok(cancel), Ok(pause)] = kinds.map(|kind| kind.newest(&self.place.run)) else {
             // The next sample looks again.
             return;
         };
+        let newest = [cancel, pause];
         if newest != self.passed_on && control::ring(&self.place.folder).is_ok() {
             self.passed_on = newest;
         }
@@ -316,7 +319,7 @@ impl Watch {
         let paused = life.known.paused.map_or(0, |pause| pause.request);
         let resumed = life.known.resumed.map_or(0, |end| end.request);
         let is_ended = life.ending.is_some() || life.known.is_over();
-        is_ended || (cancel == 0 && pause <= u64::from(paused.max(resumed)))
+        is_ended || (cancel == 0 && pause <= paused.max(resumed))
     }
 
     /// Tells people of a request that is not recorded after a while, and rings once more.
@@ -462,16 +465,14 @@ impl Watch {
         if self.life.known.is_over() {
             self.asked.retain(|asked| asked.effect.is_command());
         }
-        let folder = self.place.control();
         let (spec, wall_ms) = (&self.place.spec, self.now.wall_ms);
-        let own = &self.place.folder;
         let job = self.life.known.job;
         let (place, acts) = (&self.place, &mut self.acts);
         let out = &mut self.out;
         self.asked.retain(|asked| {
             let written = match &asked.effect {
-                Effect::Pause => control::pause(&folder, spec, asked, wall_ms),
-                Effect::End => control::cancel(&folder, spec, asked, wall_ms).map(drop),
+                Effect::Pause => control::pause(&place.run, spec, asked, wall_ms),
+                Effect::End => control::cancel(&place.run, spec, asked, wall_ms),
                 Effect::Run(fired) => {
                     acts.begin(place, job, fired);
                     return false;
@@ -487,7 +488,7 @@ impl Watch {
             };
             // Ring although the request lay there already: its writer may
             // have died before ringing. A failure of either part is tried again.
-            written.and_then(|()| control::ring(own)).is_err()
+            written.and_then(|()| control::ring(&place.folder)).is_err()
         });
     }
 }

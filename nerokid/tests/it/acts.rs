@@ -248,9 +248,9 @@ fn a_command_whose_firing_was_recorded_by_a_killed_watcher_is_run_by_the_next_on
     watcher.kill();
     fs::remove_file(&acts).unwrap();
     // A watcher that dies after it recorded a firing leaves a journal that ends with that record.
-    for path in nerokid::segments::list(&rig.inc(), "watch-").unwrap() {
+    for path in nerokid::folder::segments::list(&rig.inc(), "watch-").unwrap() {
         let mut ran = None;
-        nerokid::segments::for_each(&path, |record| {
+        nerokid::folder::segments::for_each(&path, |record| {
             if i32::from(record.kind) == RecordKind::RuleRan as i32 {
                 ran.get_or_insert(record.offset);
             }

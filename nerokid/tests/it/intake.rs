@@ -71,7 +71,7 @@ fn reborn(segments: &[Vec<Record>]) -> History {
                 .unwrap();
         }
         history.begin_segment(false);
-        nerokid::segments::for_each(&path, |record| history.fold(record)).unwrap();
+        nerokid::folder::segments::for_each(&path, |record| history.fold(record)).unwrap();
     }
     history
 }

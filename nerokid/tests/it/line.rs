@@ -216,7 +216,7 @@ fn appended_bytes_arrive_as_they_lie_on_disk() {
         (true, 1)
     );
     assert_eq!(hello.hello.as_ref().unwrap().role(), Role::Nerokid);
-    let path = nerokid::segments::list(&rig.inc(), "watch-")
+    let path = nerokid::folder::segments::list(&rig.inc(), "watch-")
         .unwrap()
         .remove(0);
     let file = std::fs::read(path).unwrap();

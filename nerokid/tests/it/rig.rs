@@ -13,7 +13,7 @@ use nero_journal::{Clocks, Record, Segment, Writer};
 use nero_model::ids::RunToken;
 use nero_model::{DeploymentId, ProcessId};
 use nero_wire::v1::RunSpec;
-use nerokid::segments;
+use nerokid::folder::segments;
 
 /// Time after which a test gives up.
 const DEADLINE: Duration = Duration::from_secs(60);

@@ -415,7 +415,7 @@ fn the_records_of_an_earlier_watcher_count() {
         record.append(&mut segment, clocks).unwrap();
     }
     history.begin_segment(false);
-    nerokid::segments::for_each(&path, |record| history.fold(record)).unwrap();
+    nerokid::folder::segments::for_each(&path, |record| history.fold(record)).unwrap();
 
     let mut second = Bench::new(&[]);
     second.rules = Rules::new(history.bound, history.fired, history.ran, history.held);

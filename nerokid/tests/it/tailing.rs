@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 
 use nerokid::core::log::Log;
-use nerokid::tail::{Look, Tail};
+use nerokid::output::tail::{Look, Tail};
 
 struct Bench {
     folder: tempfile::TempDir,

@@ -1,5 +1,7 @@
 //! Which names nodes and groups may have, and which name was probably meant.
 
+use nero_model::StateWord;
+
 /// The node that is this machine; it is always there.
 pub const LOCAL: &str = "local";
 
@@ -9,31 +11,9 @@ pub const ANY: &str = "any";
 /// Longer names fit in no table and no path of a socket.
 const NAME_CHARS_MAX: usize = 64;
 
-/// Words that mean something else where a node can be named: of selectors, and
-/// the states of runs.
+/// Words that mean something else where a node can be named, beside the states of runs.
 const RESERVED: &[&str] = &[
-    "all",
-    ANY,
-    "last",
-    "nodes",
-    "default",
-    "live",
-    "failed",
-    "done",
-    "changed",
-    "defined",
-    "queued",
-    "staging",
-    "submitted",
-    "pending",
-    "running",
-    "ending",
-    "paused",
-    "finished",
-    "crashed",
-    "aborted",
-    "timeout",
-    "lost",
+    "all", ANY, "last", "nodes", "default", "live", "failed", "done", "changed",
 ];
 
 /// Why a name cannot be a node's or a group's.
@@ -86,7 +66,9 @@ pub fn check_name(name: &str) -> Result<(), NameError> {
     if name == LOCAL {
         return Err(NameError::Local);
     }
-    match RESERVED.iter().find(|word| **word == name) {
+    let state = || name.parse().ok().map(StateWord::word);
+    let reserved = RESERVED.iter().copied().find(|word| *word == name);
+    match reserved.or_else(state) {
         Some(word) => Err(NameError::Reserved(word)),
         None => Ok(()),
     }

@@ -104,42 +104,7 @@ impl TaskRequest {
     pub fn of(spec: &RunSpec, grace_ms: u32, warden: &dyn Warden) -> Result<Self, AskError> {
         let none = SchedulerRequest::default();
         let asks = spec.scheduler.as_ref().unwrap_or(&none);
-        let own = [
-            ("a part of a GPU", asks.gpu_micro > 0),
-            ("gpus: unmanaged", asks.gpus_unmanaged),
-            ("gpumem", asks.gpumem_bytes > 0),
-        ];
-        if let Some((own, _)) = own.into_iter().find(|(_, asked)| *asked) {
-            return Err(AskError::OwnGpus(own, warden.name().into_owned()));
-        }
-        if asks.nodes > 1 && asks.pack > 1 {
-            return Err(AskError::PackOfHosts(asks.pack));
-        }
-        let launcher = match &*asks.launcher {
-            "srun" => Some("srun"),
-            // Each host starts one, which only `srun` does.
-            "torchrun" if asks.nodes > 1 => Some("torchrun over several hosts"),
-            _ => None,
-        };
-        if let Some(launcher) = launcher.filter(|_| warden.kind() == Kind::Oge) {
-            return Err(AskError::Launcher {
-                launcher,
-                of: "SLURM",
-                here: warden.name().into_owned(),
-            });
-        }
-        // Of the other launchers the order itself finds that.
-        if asks.launcher == "torchrun" && !asks.processes.is_multiple_of(asks.nodes.max(1)) {
-            let uneven = OrderError::Uneven {
-                field: "processes",
-                count: asks.processes,
-                hosts: asks.nodes.max(1),
-            };
-            return Err(uneven.into());
-        }
-        if asks.at_once > 0 && !warden.limits_arrays() {
-            return Err(AskError::AtOnce(warden.name().into_owned()));
-        }
+        check_request(asks, warden)?;
         let given = spec.resources.unwrap_or_default();
         let time_s = |time_ms: u64| time_ms.saturating_add(grace_ms.into()).div_ceil(1000);
         let asked = Self {
@@ -201,6 +166,47 @@ impl TaskRequest {
             job,
         }
     }
+}
+
+/// Refuses a request that this scheduler, or any, cannot honour. Names are not read here.
+fn check_request(asks: &SchedulerRequest, warden: &dyn Warden) -> Result<(), AskError> {
+    let own = [
+        ("a part of a GPU", asks.gpu_micro > 0),
+        ("gpus: unmanaged", asks.gpus_unmanaged),
+        ("gpumem", asks.gpumem_bytes > 0),
+    ];
+    if let Some((own, _)) = own.into_iter().find(|(_, asked)| *asked) {
+        return Err(AskError::OwnGpus(own, warden.name().into_owned()));
+    }
+    if asks.nodes > 1 && asks.pack > 1 {
+        return Err(AskError::PackOfHosts(asks.pack));
+    }
+    let launcher = match &*asks.launcher {
+        "srun" => Some("srun"),
+        // Each host starts one, which only `srun` does.
+        "torchrun" if asks.nodes > 1 => Some("torchrun over several hosts"),
+        _ => None,
+    };
+    if let Some(launcher) = launcher.filter(|_| warden.kind() == Kind::Oge) {
+        return Err(AskError::Launcher {
+            launcher,
+            of: "SLURM",
+            here: warden.name().into_owned(),
+        });
+    }
+    // Of the other launchers the order itself finds that.
+    if asks.launcher == "torchrun" && !asks.processes.is_multiple_of(asks.nodes.max(1)) {
+        let uneven = OrderError::Uneven {
+            field: "processes",
+            count: asks.processes,
+            hosts: asks.nodes.max(1),
+        };
+        return Err(uneven.into());
+    }
+    if asks.at_once > 0 && !warden.limits_arrays() {
+        return Err(AskError::AtOnce(warden.name().into_owned()));
+    }
+    Ok(())
 }
 
 /// Finds what only a scheduler can do for a run, on a node without one. Partitions,

@@ -13,6 +13,7 @@ use nero_cluster::lifecycle::Adoption;
 use nero_cluster::submission::{AdoptedJob, Files, Plan, TaskRun};
 use nero_journal::Clocks;
 use nero_journal::frame::{self, FrameKind};
+use nero_journal::request::RequestKind;
 use nero_journal::v1::{
     Claimed, Granted, JobExited, JobStarted, Lost, Notice, StopAsked, TaskOver, TreeGone,
     ledger_exited::Copy, lost, task_over,
@@ -396,9 +397,7 @@ impl Cluster {
 /// The newest cancel request of a run.
 fn asked(run_dir: &Path) -> Option<(u32, v1::Cancel)> {
     let number = newest_cancel(run_dir);
-    let path = run_dir
-        .join(names::CONTROL)
-        .join(format!("cancel.{number}"));
+    let path = RequestKind::Cancel.path(run_dir, number);
     // One that cannot be read is a request, too.
     let cancel = frame::read(FrameKind::Cancel, &path).unwrap_or_default();
     (number > 0).then_some((number, cancel))

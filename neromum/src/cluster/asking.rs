@@ -7,7 +7,7 @@ use nero_cluster::submission::Files;
 use nero_model::SubmissionId;
 use nero_node::agent::handle::WorkResult;
 use nero_node::staging::environment::{local_user, user_in};
-use nero_warden::{Call, CallOutput, End, JobName, Known};
+use nero_warden::{Call, CallOutput, End, JobName, Known, Queue, Said, Sighting, Unreadable};
 use tokio::time::Instant;
 
 use super::results::{Ask, ClusterResult, CommandAnswers};
@@ -87,27 +87,14 @@ impl Cluster {
         }
         let listed = cluster.counted.map(|(at, _)| at);
         let may_list = listed.is_none_or(|at| now.duration_since(at) >= LIST_APART);
-        let all = cluster.submissions.values();
-        let mut to_end = all.map(|one| one.tasks_to_end(now.into_std(), &agent.core));
-        if to_end.any(|tasks| !tasks.is_empty()) {
-            match cluster.cancel(&agent.core, now) {
-                Some(calls) if !calls.is_empty() => {
-                    cluster.list_soon(now + LIST_APART);
-                    let escalated = std::mem::take(&mut cluster.escalated);
-                    Self::tell_escalated(agent, &escalated);
-                    return Some((Ask::Tell, calls));
-                }
-                None if may_list => return Some(cluster.list(now)),
-                Some(_) | None => {
-                    cluster.list_soon(listed.map_or(now, |at| at + LIST_APART));
-                }
-            }
+        if let Some(ask) = Self::end_tasks(agent, now) {
+            return Some(ask);
         }
+        let cluster = &mut agent.driver;
         let due = cluster.submissions.values().find(|one| one.is_due());
         if let Some(id) = due.map(|one| one.id) {
             return cluster.submit(id);
         }
-        let cluster = &mut agent.driver;
         let is_old = |at: &Instant| now.duration_since(*at) >= SITE_FRESH;
         if waits && cluster.site.as_ref().is_none_or(|(at, _)| is_old(at)) {
             return Some((Ask::Site, Vec::new()));
@@ -149,6 +136,28 @@ impl Cluster {
         Self::ends_to_ask(agent)
     }
 
+    /// The command for tasks that are to end, or the listing that it needs before.
+    fn end_tasks(agent: &mut Agent<Self>, now: Instant) -> Option<(Ask, Vec<Call>)> {
+        let cluster = &mut agent.driver;
+        let all = cluster.submissions.values();
+        let mut to_end = all.map(|one| one.tasks_to_end(now.into_std(), &agent.core));
+        if to_end.all(|tasks| tasks.is_empty()) {
+            return None;
+        }
+        let may_list_at = cluster.counted.map_or(now, |(at, _)| at + LIST_APART);
+        match cluster.cancel(&agent.core, now) {
+            Some(calls) if !calls.is_empty() => {
+                cluster.list_soon(now + LIST_APART);
+                let escalated = std::mem::take(&mut cluster.escalated);
+                Self::tell_escalated(agent, &escalated);
+                return Some((Ask::Tell, calls));
+            }
+            None if may_list_at <= now => return Some(cluster.list(now)),
+            Some(_) | None => cluster.list_soon(may_list_at),
+        }
+        None
+    }
+
     pub(super) fn ask(agent: &mut Agent<Self>, ask: Ask, calls: Vec<Call>) {
         let cluster = &mut agent.driver;
         cluster.is_asking = true;
@@ -158,7 +167,7 @@ impl Cluster {
         } else {
             None
         };
-        let lost = WorkResult::Driver(ClusterResult::Asked(Box::new(CommandAnswers {
+        let lost = Done::Driver(ClusterResult::Asked(Box::new(CommandAnswers {
             ask: ask.clone(),
             said: Vec::new(),
             site: None,
@@ -235,26 +244,7 @@ impl Cluster {
                 return;
             }
             Ask::List(at) => {
-                let known: Vec<Known<'_>> = cluster
-                    .submissions
-                    .values()
-                    .map(Submission::known)
-                    .collect();
-                let (said, more) = said.split_at(cluster.queue_answers.min(said.len()));
-                let queue = cluster.warden.read_queue(said, &known);
-                let adopted = cluster.adopted();
-                let sightings = if cluster.has_asked_adopted {
-                    cluster.warden.read_adopted(said, more, &adopted)
-                } else {
-                    Ok(Vec::new())
-                };
-                if queue.is_err()
-                    && let Some(plain) = cluster.warden.without_json(said)
-                {
-                    tracing::info!("the scheduler is built without JSON: asked for plain rows");
-                    cluster.warden = plain;
-                }
-                let heard = queue.and_then(|queue| Ok((queue, sightings?)));
+                let heard = cluster.read_queue(&said);
                 let heard = heard.map(|(queue, seen)| Self::listed(agent, at, &queue, &seen));
                 heard.map_err(|error| error.to_string())
             }
@@ -282,6 +272,27 @@ impl Cluster {
             Ok(()) => Self::scheduler_answers(agent),
             Err(why) => Self::scheduler_fails(agent, &why),
         }
+    }
+
+    /// Reads the answers to the question for the queue.
+    fn read_queue(&mut self, said: &[Said]) -> Result<(Queue, Vec<Sighting>), Unreadable> {
+        let known = self.submissions.values().map(Submission::known);
+        let known: Vec<Known<'_>> = known.collect();
+        let (said, more) = said.split_at(self.queue_answers.min(said.len()));
+        let queue = self.warden.read_queue(said, &known);
+        let adopted = self.adopted();
+        let sightings = if self.has_asked_adopted {
+            self.warden.read_adopted(said, more, &adopted)
+        } else {
+            Ok(Vec::new())
+        };
+        if queue.is_err()
+            && let Some(plain) = self.warden.without_json(said)
+        {
+            tracing::info!("the scheduler is built without JSON: asked for plain rows");
+            self.warden = plain;
+        }
+        Ok((queue?, sightings?))
     }
 
     pub(super) fn scheduler_answers(agent: &mut Agent<Self>) {

@@ -9,8 +9,9 @@ use std::time::Duration;
 use nero_cluster::lifecycle::Hold;
 use nero_cluster::submission::{TaskRun, sync_folder};
 use nero_journal::frame::{self, FrameKind};
+use nero_journal::request::RequestKind;
 use nero_journal::v1::{TaskOver, task_over};
-use nero_model::paths::{NodePaths, run as names};
+use nero_model::paths::NodePaths;
 use nero_model::{RunId, RunToken};
 use nero_node::launch::orders::grace_ms;
 use nero_node::runs::control::newest_cancel;
@@ -192,8 +193,7 @@ impl Cluster {
 /// a run, else by its spec.
 fn grace_of(paths: &NodePaths, run: &TaskRun) -> Duration {
     let run_dir = paths.run(run.id);
-    let name = format!("cancel.{}", newest_cancel(&run_dir));
-    let path = run_dir.join(names::CONTROL).join(name);
+    let path = RequestKind::Cancel.path(&run_dir, newest_cancel(&run_dir));
     let asked = frame::read::<v1::Cancel>(FrameKind::Cancel, &path);
     let own = || grace_ms(&spec::read(paths, run.id, run.token).unwrap_or_default());
     let given = asked.map_or(0, |cancel| cancel.grace_ms);

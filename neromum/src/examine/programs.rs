@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use nero_journal::v1::GpuCard;
 use nero_model::safe::Safe;
 use nero_model::units::short_bytes as shown;
 use nero_node::cards::CardsKnown;
@@ -146,23 +147,7 @@ pub fn gpus(findings: &mut Findings, told: &CardsKnown) {
         );
     }
     let there = page.cards.iter().filter(|card| !card.is_lost);
-    let each = there.map(|card| {
-        let memory = match (card.used_bytes, card.memory_bytes) {
-            (Some(used), Some(all)) => format!(" ({} of {} used)", shown(used), shown(all)),
-            _ => String::new(),
-        };
-        let foreign = card.processes.iter().find(|process| process.is_foreign);
-        let foreign = foreign.map(|one| {
-            format!(
-                ", used by {} of {}",
-                Safe::line(&one.name),
-                Safe::line(&one.user)
-            )
-        });
-        let (name, foreign) = (Safe::line(&card.name), foreign.unwrap_or_default());
-        format!("{} {name}{memory}{foreign}", card.index)
-    });
-    let each: Vec<String> = each.collect();
+    let each: Vec<String> = there.map(card_in_use).collect();
     if !each.is_empty() {
         findings.good(
             WHAT,
@@ -178,6 +163,24 @@ pub fn gpus(findings: &mut Findings, told: &CardsKnown) {
             "",
         );
     }
+}
+
+/// A card with its memory, and another user's process on it.
+fn card_in_use(card: &GpuCard) -> String {
+    let memory = match (card.used_bytes, card.memory_bytes) {
+        (Some(used), Some(all)) => format!(" ({} of {} used)", shown(used), shown(all)),
+        _ => String::new(),
+    };
+    let foreign = card.processes.iter().find(|process| process.is_foreign);
+    let foreign = foreign.map(|one| {
+        format!(
+            ", used by {} of {}",
+            Safe::line(&one.name),
+            Safe::line(&one.user)
+        )
+    });
+    let (name, foreign) = (Safe::line(&card.name), foreign.unwrap_or_default());
+    format!("{} {name}{memory}{foreign}", card.index)
 }
 
 #[cfg(test)]

@@ -76,22 +76,7 @@ impl AllocationResources {
         let set = |name: &str| var(name).filter(|value| !value.is_empty());
         let variables = SCHEDULERS.iter().find(|one| set(one.job).is_some());
         let Some(variables) = variables else {
-            return Self {
-                record: v1::Granted {
-                    job: grant.job.clone(),
-                    host: host.to_owned(),
-                    cpus: asked,
-                    memory_bytes: grant.memory.unwrap_or(0),
-                    ..v1::Granted::default()
-                },
-                capacity: Capacity {
-                    cards: Some(grant.gpus).filter(|gpus| *gpus > 0),
-                    ..Capacity::new(asked, grant.memory)
-                },
-                hosts: Vec::new(),
-                kind: Kind::Generic,
-                odd_hosts: None,
-            };
+            return Self::as_asked(grant, host, asked);
         };
         let is_slurm = variables.scheduler == SCHEDULERS[0].scheduler;
         let named = set(variables.hosts);
@@ -106,10 +91,8 @@ impl AllocationResources {
                 }
             }
         });
-        let (hosts, odd_hosts) = match hosts {
-            Ok(hosts) => (hosts, None),
-            Err(why) => (Vec::new(), Some(why)),
-        };
+        let odd_hosts = hosts.as_ref().err().cloned();
+        let hosts = hosts.unwrap_or_default();
         let number = |name: &str| set(name)?.parse::<u64>().ok().filter(|number| *number > 0);
         let all_cpus = || set("SLURM_JOB_CPUS_PER_NODE").and_then(|text| sum(&text));
         let cpus = if hosts.len() > 1 && is_slurm {
@@ -125,10 +108,8 @@ impl AllocationResources {
         let task = task.map_or(String::new(), |task| format!("_{task}"));
         // Those of the other hosts are not told, and a scheduler may tell of none: runs that
         // ask for some go one after the other then.
-        let told = match hosts.len() {
-            0 | 1 => gpus.len() as u32,
-            _ => 0,
-        };
+        let is_one_host = hosts.len() <= 1;
+        let told = if is_one_host { gpus.len() as u32 } else { 0 };
         let cards = told.max(grant.gpus);
         Self {
             odd_hosts,
@@ -154,9 +135,27 @@ impl AllocationResources {
             kind: if is_slurm { Kind::Slurm } else { Kind::Oge },
         }
     }
-}
 
-impl AllocationResources {
+    /// An allocation that no variable tells of: what was asked for.
+    fn as_asked(grant: &Grant, host: &str, cpus: f64) -> Self {
+        Self {
+            record: v1::Granted {
+                job: grant.job.clone(),
+                host: host.to_owned(),
+                cpus,
+                memory_bytes: grant.memory.unwrap_or(0),
+                ..v1::Granted::default()
+            },
+            capacity: Capacity {
+                cards: Some(grant.gpus).filter(|gpus| *gpus > 0),
+                ..Capacity::new(cpus, grant.memory)
+            },
+            hosts: Vec::new(),
+            kind: Kind::Generic,
+            odd_hosts: None,
+        }
+    }
+
     /// Its GPUs as programs find them, where the scheduler numbers them and sets no
     /// variable that programs know: Grid Engine.
     pub fn devices(&self) -> Option<String> {

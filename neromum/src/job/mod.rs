@@ -137,26 +137,9 @@ async fn serve(
         let why = "the leader gave this task up: its runs are in another submission";
         return leave(&start, i32::from(HELD), why, &[]);
     }
-    let earlier = tokio::select! {
-        earlier = start.wait_for_earlier() => earlier?,
-        () = calls.end() => EarlierStarts::Untold,
-        () = start.asked_to_leave() => EarlierStarts::Untold,
-    };
-    let gone = match earlier {
-        EarlierStarts::Over(gone) => gone,
-        EarlierStarts::Untold => {
-            let why = "the scheduler, or a later start, wanted its end before it began";
-            return leave(&start, i32::from(HELD), why, &[]);
-        }
-        EarlierStarts::OtherJob(why) => {
-            tracing::info!(why, "nothing is started");
-            return leave(&start, i32::from(HELD), &why, &[]);
-        }
-        EarlierStarts::MayLive(why) => {
-            tracing::error!(why, "nothing is started");
-            crate::say(&why);
-            return leave(&start, i32::from(HELD), &why, &[]);
-        }
+    let gone = match proofs_of_ends(&start, &mut calls).await? {
+        Ok(gone) => gone,
+        Err(why) => return leave(&start, i32::from(HELD), &why, &[]),
     };
     let var = |name: &str| std::env::var(name).ok();
     let granted = AllocationResources::read(grant, start.host(), crate::service::cpus(), var);
@@ -200,11 +183,37 @@ async fn serve(
             // Best effort: what stays there is empty.
             let _ = std::fs::remove_file(launcher.with_extension("sock.lock"));
             let _ = launcher.parent().map(std::fs::remove_dir);
-            let code = exit_code(&runs);
-            leave(&start, code, "", &runs)
+            leave(&start, exit_code(&runs), "", &runs)
         }
         End::Broken(error) => Err(JobError::Broken(error)),
     }
+}
+
+/// The proofs that the earlier starts are over; the inner error is why this start launches nothing.
+async fn proofs_of_ends(
+    start: &Start,
+    calls: &mut Calls,
+) -> Result<Result<HashMap<u32, String>, String>, JobError> {
+    let earlier = tokio::select! {
+        earlier = start.wait_for_earlier() => earlier?,
+        () = calls.end() => EarlierStarts::Untold,
+        () = start.asked_to_leave() => EarlierStarts::Untold,
+    };
+    Ok(match earlier {
+        EarlierStarts::Over(gone) => Ok(gone),
+        EarlierStarts::Untold => {
+            Err("the scheduler, or a later start, wanted its end before it began".to_owned())
+        }
+        EarlierStarts::OtherJob(why) => {
+            tracing::info!(why, "nothing is started");
+            Err(why)
+        }
+        EarlierStarts::MayLive(why) => {
+            tracing::error!(why, "nothing is started");
+            crate::say(&why);
+            Err(why)
+        }
+    })
 }
 
 /// Incarnations that earlier starts were about to launch, with the proof that the

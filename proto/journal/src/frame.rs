@@ -11,7 +11,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use nero_model::paths::run;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 const MAGIC: &[u8; 4] = b"NERO";
@@ -137,36 +136,6 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
 /// `AlreadyExists` when the name is taken; nothing is changed then.
 pub fn create(kind: FrameKind, path: &Path, message: &impl prost::Message) -> io::Result<()> {
     link(kind, path, message, |_| Ok(()))
-}
-
-/// As [`create`] for a file in `control/`, but succeeds on a disk without room
-/// or inodes, too. There the run's spec gets `path` as a second name, and
-/// readers take it for a damaged file of this kind. Where a second name costs an
-/// inode, as on tmpfs, the spare is renamed instead. Returns false when a
-/// stand-in was used.
-///
-/// # Errors
-/// As [`create`]; `StorageFull` when the spare was used up, or was never made.
-pub fn create_or_stand_in(
-    kind: FrameKind,
-    path: &Path,
-    message: &impl prost::Message,
-    run_dir: &Path,
-) -> io::Result<bool> {
-    let full = match create(kind, path, message) {
-        Err(error) if has_no_room(&error) => error,
-        made => return made.map(|()| true),
-    };
-    match fs::hard_link(run_dir.join(run::SPEC), path) {
-        Err(error) if has_no_room(&error) => {}
-        linked => return linked.map(|()| false),
-    }
-    let spare = run_dir.join(run::SPARE);
-    match renameat_with(CWD, &spare, CWD, path, RenameFlags::NOREPLACE) {
-        Ok(()) => Ok(false),
-        Err(Errno::EXIST) => Err(Errno::EXIST.into()),
-        Err(_) => Err(full),
-    }
 }
 
 /// Makes the spare of a run whose spec exists. Best effort: without a spare, a

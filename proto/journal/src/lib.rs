@@ -27,6 +27,7 @@ pub mod gpus;
 mod life;
 mod open;
 mod read;
+pub mod request;
 mod write;
 
 /// Messages in records, and messages between neromum and the launcher.

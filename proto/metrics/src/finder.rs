@@ -3,18 +3,19 @@
 
 use regex::bytes::Regex;
 
-use crate::columns::Columns;
 use crate::file::FileForm;
 use crate::found::LinePairs;
-use crate::heading;
-use crate::label::{self, Label};
-use crate::labeller::Labeller;
+use crate::json;
+use crate::labels::label::{self, Label};
+use crate::labels::labeller::Labeller;
+use crate::labels::scope::{self, Scope};
 use crate::pattern::{self, Pattern, PatternError};
 use crate::progress::{self, OuterSteps};
-use crate::scope::{self, Scope};
-use crate::step::Phrase;
-use crate::table::{Table, TableStage};
-use crate::{json, pairs, step};
+use crate::tables::columns::Columns;
+use crate::tables::table::{Table, TableStage};
+use crate::text::pairs;
+use crate::tokens::step::Phrase;
+use crate::tokens::{heading, step};
 
 /// What an experiment says of how its output is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 
 use nero_model::sets;
 
-use crate::step::{self, EPOCH, Phrase};
+use crate::tokens::step::{self, EPOCH, Phrase};
 
 /// Limit of a metric's name, in bytes; pairs with longer names are ignored.
 pub const NAME_BYTES_MAX: usize = 200;

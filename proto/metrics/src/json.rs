@@ -4,8 +4,8 @@
 //! Python writes, are read. A key that comes twice gives two pairs.
 
 use crate::found::{LinePairs, NAME_BYTES_MAX};
-use crate::label::{self, Label, Labels};
-use crate::number;
+use crate::labels::label::{self, Label, Labels};
+use crate::tokens::number;
 
 /// Limit of nesting; a deeper object is no metric.
 const DEPTH_MAX: usize = 32;

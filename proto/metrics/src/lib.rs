@@ -2,27 +2,17 @@
 //! them. The watcher beside a job and `neroman` read by the same code, so that what
 //! the one shows beforehand is what the other finds. No clock and no file.
 
-pub mod columns;
 pub mod file;
 pub mod finder;
 pub mod found;
-pub mod label;
+pub mod labels;
 pub mod lines;
 pub mod pattern;
 pub mod progress;
 pub mod recipe;
-pub mod scope;
 pub mod survey;
-pub mod table;
+pub mod tables;
 
-mod cells;
-mod heading;
 mod json;
-mod labeller;
-mod memo;
-mod names;
-mod number;
-mod pairs;
-mod step;
-mod unsigned;
-mod words;
+mod text;
+mod tokens;

@@ -9,7 +9,7 @@
 use regex::bytes::{CaptureLocations, Regex, RegexBuilder};
 
 use crate::found::LinePairs;
-use crate::number;
+use crate::tokens::number;
 
 /// Memory for one compiled pattern; larger ones are refused.
 const PATTERN_BYTES_MAX: usize = 256 * 1024;

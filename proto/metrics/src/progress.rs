@@ -16,9 +16,9 @@ use std::cell::LazyCell;
 
 use crate::found::LinePairs;
 pub use crate::found::{LineProgress, ProgressKind};
-use crate::heading;
-use crate::step::{self, CountedSteps, EPOCH};
-use crate::words::is_other_bar;
+use crate::tokens::heading;
+use crate::tokens::step::{self, CountedSteps, EPOCH};
+use crate::tokens::words::is_other_bar;
 
 /// Longest line that is looked at: a progress bar is as long as a terminal is wide.
 const LINE_BYTES_MAX: usize = 4096;

@@ -13,27 +13,27 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Accepted and durable; not yet sent anywhere.
+    /// Accepted and on disk, not sent yet.
     Queued,
-    /// Its files are on their way to the node.
+    /// Its files travel to the node.
     Staging,
-    /// Handed to neromum.
+    /// Handed to the node.
     Submitted,
-    /// neromum or the warden has it and waits for room.
+    /// The node has it and waits for room.
     Pending,
     /// Its job was started.
     Running,
-    /// The main process ended or was asked to; something of it may be alive.
+    /// Its main process ended, or was asked to; something of it may be alive.
     Ending,
-    /// Exit code 0.
+    /// Ended with exit code 0.
     Finished,
-    /// Any other end by itself: exit code, signal, failure to start.
+    /// Any other end by itself: exit code, signal, could not be started.
     Crashed,
-    /// Ended by a person, a rule or the scheduler.
+    /// Ended by a person, a rule, or its scheduler.
     Aborted,
     /// Ended by a time limit.
     Timeout,
-    /// The outcome is unknown, and no source of evidence is left.
+    /// Nothing can tell how it ended, or whether it did.
     Lost,
 }
 
@@ -112,14 +112,25 @@ impl FromStr for Phase {
 pub enum StateWord {
     /// It never ran.
     Defined,
-    /// Held: not to be started yet, held at the scheduler, or stopped as a
-    /// process.
+    /// Its processes are stopped, or it is kept from being started.
     Paused,
     /// The phase of the newest run.
     Phase(Phase),
 }
 
 impl StateWord {
+    /// Every state, in the order of a life; a pause may come at any time.
+    pub const ALL: [Self; 13] = {
+        let mut all = [Self::Defined; 13];
+        let mut at = 0;
+        while at < Phase::ALL.len() {
+            all[at + 1] = Self::Phase(Phase::ALL[at]);
+            at += 1;
+        }
+        all[12] = Self::Paused;
+        all
+    };
+
     /// The word itself.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use nero_config::{GROUP_SETTINGS, NODE_SETTINGS, SETTINGS};
 use nero_expr::{ACTIONS, Fact, FactKind, Fold, NodeFact, State};
-use nero_model::EndReason;
+use nero_model::{EndReason, StateWord};
 use serde_json::Value;
 
 use crate::{Chapter, source, table, typed};
@@ -160,10 +160,18 @@ const REASONS: &str = r#"
 
 /// `states.md`.
 pub fn states(root: &Path) -> Result<Chapter, String> {
-    let docs = source::documented(root, "proto/expr/src/words/state.rs", "pub enum State {")?;
+    let mut docs = source::documented(root, "proto/expr/src/words/state.rs", "pub enum State {")?;
+    for head in ["pub enum StateWord {", "pub enum Phase {"] {
+        docs.extend(source::documented(root, "proto/model/src/state.rs", head)?);
+    }
+    let about = |state| match state {
+        State::Single(StateWord::Phase(phase)) => source::of(&docs, &phase),
+        State::Single(single) => source::of(&docs, &single),
+        several => source::of(&docs, &several),
+    };
     let states: Result<Vec<_>, String> = State::words()
         .filter_map(|word| Some((word, State::from_word(word)?)))
-        .map(|(word, state)| Ok([typed(word), source::of(&docs, &state)?]))
+        .map(|(word, state)| Ok([typed(word), about(state)?]))
         .collect();
     let docs = source::documented(root, "proto/model/src/state.rs", "pub enum EndReason {")?;
     let mut rows = Vec::new();

@@ -111,6 +111,29 @@ const ROOMS: &[(&str, &str, Arrows)] = &[
         ],
     ),
     (
+        "proto/metrics",
+        "",
+        &[
+            ("tokens", &[]),
+            ("found", &["tokens"]),
+            ("labels", &["tokens", "found"]),
+            ("text", &["tokens", "found", "labels"]),
+            ("tables", &["tokens", "found", "labels"]),
+        ],
+    ),
+    (
+        "nerokid",
+        "",
+        &[
+            ("core", &[]),
+            ("processes", &[]),
+            ("gpus", &[]),
+            ("folder", &["core", "processes"]),
+            ("output", &["core", "folder"]),
+            ("events", &["folder", "output"]),
+        ],
+    ),
+    (
         "neromum/node",
         "",
         &[

@@ -225,25 +225,6 @@ impl Launcher {
             0 => now_ns.saturating_sub(clock::boot_ns().saturating_sub(started_ns)),
             gate_ns => gate_ns,
         };
-        let limit = [run.time_limit_ms, evidence.life.time_limit_ms];
-        let limit = limit.into_iter().find(|limit| *limit > 0);
-        let plan = core::LaunchSettings {
-            grace_ms: run.grace_ms,
-            strays: run.strays,
-            limit_at_ns: limit.map(|limit| gate_ns.saturating_add(limit.saturating_mul(MS))),
-            is_step: run.is_step,
-        };
-        let mut core = if evidence.life.exited || evidence.life.not_started {
-            Core::after_exit(plan, now_ns)
-        } else {
-            Core::new(plan)
-        };
-        if let Some((asked_ns, asked)) = evidence.stop {
-            core.stop_under_way(now_ns + left_of_grace(asked_ns, asked));
-        }
-        let paused_ns = evidence.paused_ns(clock::boot_ns());
-        let pause = evidence.pause().map(|pause| pause.request);
-        core.paused_before(paused_ns, pause, now_ns);
         let job = ProcessId {
             pid: legacy.leader.pid,
             start_ticks: legacy.leader.start_ticks,
@@ -272,7 +253,7 @@ impl Launcher {
         };
         Some(Box::new(SupervisedRun {
             keeper: Keeper {
-                core,
+                core: core_at(run, evidence, gate_ns, now_ns),
                 journal: Journal::new(segment.make()),
                 folder: open("", OFlags::RDONLY | OFlags::DIRECTORY),
                 logs: ["stdout.log", "stderr.log"].map(|name| open(name, OFlags::RDONLY)),
@@ -300,6 +281,30 @@ impl Launcher {
             slot: legacy.slot,
         }))
     }
+}
+
+/// The shim's core as its records leave it, `gate_ns` being when the job was started.
+fn core_at(run: &LaunchedRun, evidence: &Evidence, gate_ns: u64, now_ns: u64) -> Core {
+    let limit = [run.time_limit_ms, evidence.life.time_limit_ms];
+    let limit = limit.into_iter().find(|limit| *limit > 0);
+    let plan = core::LaunchSettings {
+        grace_ms: run.grace_ms,
+        strays: run.strays,
+        limit_at_ns: limit.map(|limit| gate_ns.saturating_add(limit.saturating_mul(MS))),
+        is_step: run.is_step,
+    };
+    let mut core = if evidence.life.exited || evidence.life.not_started {
+        Core::after_exit(plan, now_ns)
+    } else {
+        Core::new(plan)
+    };
+    if let Some((asked_ns, asked)) = evidence.stop {
+        core.stop_under_way(now_ns + left_of_grace(asked_ns, asked));
+    }
+    let paused_ns = evidence.paused_ns(clock::boot_ns());
+    let pause = evidence.pause().map(|pause| pause.request);
+    core.paused_before(paused_ns, pause, now_ns);
+    core
 }
 
 /// Removal of a run's container, where it has one.

@@ -11,6 +11,7 @@ use super::fill;
 use super::groups::precedence;
 use super::reader::{ExperimentMarks, Reader};
 use crate::definition::{Definition, Param};
+use nero_model::StateWord;
 use nero_model::safe::quoted;
 use nero_yaml::Mark;
 use std::rc::Rc;
@@ -246,21 +247,6 @@ fn note_name(reader: &mut Reader<'_>, name: &str, mark: Mark) {
 /// What a selector takes a text for before it looks for names.
 fn looks_like(name: &str) -> Option<&'static str> {
     const WORDS: &[&str] = &["all", "last", "live", "failed", "done", "changed", "gone"];
-    const STATES: &[&str] = &[
-        "defined",
-        "queued",
-        "staging",
-        "submitted",
-        "pending",
-        "running",
-        "ending",
-        "finished",
-        "crashed",
-        "aborted",
-        "timeout",
-        "lost",
-        "paused",
-    ];
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let pair = |separator| {
         name.split_once(separator)
@@ -277,7 +263,7 @@ fn looks_like(name: &str) -> Option<&'static str> {
         Some("a range of ids")
     } else if pair('.') {
         Some("a run")
-    } else if WORDS.contains(&name) || STATES.contains(&name) {
+    } else if WORDS.contains(&name) || name.parse::<StateWord>().is_ok() {
         Some("a state word")
     } else if name.starts_with("tag:") {
         Some("a tag")

@@ -11,6 +11,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::path::Path;
 
+use nero_journal::WriteError;
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken};
 use nero_wire::v1::HandOverReply;
@@ -215,6 +216,19 @@ fn disk(why: String, error: Option<&io::Error>) -> Rejection {
         later: error.is_some_and(passes),
         ..no(why, DISK)
     }
+}
+
+/// The refusal for an error of the ledger, with its causes.
+fn refused_by_ledger(error: &WriteError) -> Rejection {
+    let mut why = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    let mut kernel = None;
+    while let Some(source) = cause {
+        why = format!("{why}: {source}");
+        kernel = kernel.or_else(|| source.downcast_ref());
+        cause = source.source();
+    }
+    disk(why, kernel)
 }
 
 /// Whether the system lacks something, or a disk gives no answer, only for now.
@@ -519,17 +533,8 @@ impl<D: Driver> Agent<D> {
             }
         }
         let order = self.admission.next_order();
-        self.ledger.accepted(token, id, order).map_err(|error| {
-            let mut why = error.to_string();
-            let mut cause = std::error::Error::source(&error);
-            let mut kernel = None;
-            while let Some(source) = cause {
-                why = format!("{why}: {source}");
-                kernel = kernel.or_else(|| source.downcast_ref());
-                cause = source.source();
-            }
-            disk(why, kernel)
-        })?;
+        let accepted = self.ledger.accepted(token, id, order);
+        accepted.map_err(|error| refused_by_ledger(&error))?;
         self.admission.admitted(&token, true);
         let mut entry = super::Entry::new(id);
         entry.generation = generation;

@@ -47,32 +47,16 @@ impl<D: Driver> Agent<D> {
         if self.lacks_its_spec(token) {
             self.read_spec_again(token);
         }
-        // Look at the processes before the segments: a process that was dead then
-        // cannot have written a record that the reading missed. The identities are
-        // known only from the segments, so these are read twice where it matters. The
-        // processes of a task of a scheduler are on other hosts.
-        let mut read = tracking == TrackingState::Over || self.read_segments(token, incarnation);
-        let sees_processes = tracking == TrackingState::Nobody && !self.driver.has(&token);
-        let lives = if sees_processes {
-            self.lives(token)
-        } else {
-            ProcessLives {
-                shim: None,
-                job: None,
-            }
-        };
-        if tracking == TrackingState::Over || sees_processes {
-            read &= self.read_segments(token, incarnation);
-        }
+        let lives = self.look_at_processes(token, incarnation, tracking);
         // Looks first whether a person gave the run up: then nothing of it can be read.
         if self.was_given_up(token) {
             self.folder_gone(token);
             return;
         }
-        if !read {
+        let Some(lives) = lives else {
             self.cannot_decide(token, incarnation, tracking);
             return;
-        }
+        };
         let Some(entry) = self.entries.get(&token) else {
             return;
         };
@@ -101,19 +85,16 @@ impl<D: Driver> Agent<D> {
         }
         if decision == Decision::SayRebooted && !self.damaged_ledger.is_empty() {
             // The damaged part may hold an end that the power cut took from here.
-            let files = self.damaged_ledger.clone();
-            self.set_unreadable(token, 0, files);
+            self.set_unreadable(token, 0, self.damaged_ledger.clone());
             self.core.hold_run(token, incarnation);
             return;
         }
         if given_up {
             D::note_given_up(self, token, incarnation);
         }
-        let is_task_over = origin == decide::Origin::Task(decide::TaskWord::Over);
-        if decision == Decision::Ended
-            && is_task_over
-            && !D::ends(self, token, incarnation, may_go_on)
-        {
+        let is_over =
+            decision == Decision::Ended && origin == decide::Origin::Task(decide::TaskWord::Over);
+        if is_over && !D::ends(self, token, incarnation, may_go_on) {
             return;
         }
         if matches!(decision, Decision::Follow | Decision::Guard) {
@@ -123,6 +104,34 @@ impl<D: Driver> Agent<D> {
         if taken_over {
             self.core.set_unsupervised(token, true);
         }
+    }
+
+    /// Reads what was appended to the segments of a start, and whether its processes live, as far
+    /// as this host sees them. `None`: the segments cannot be read.
+    fn look_at_processes(
+        &mut self,
+        token: RunToken,
+        incarnation: u32,
+        tracking: Tracking,
+    ) -> Option<ProcessLives> {
+        // Look at the processes before the segments: a process that was dead then
+        // cannot have written a record that the reading missed. The identities are
+        // known only from the segments, so these are read twice where it matters. The
+        // processes of a task of a scheduler are on other hosts.
+        let mut read = tracking == Tracking::Over || self.look(token, incarnation);
+        let sees_processes = tracking == Tracking::Nobody && !self.driver.has(&token);
+        let lives = if sees_processes {
+            self.lives(token)
+        } else {
+            ProcessLives {
+                shim: None,
+                job: None,
+            }
+        };
+        if tracking == Tracking::Over || sees_processes {
+            read &= self.look(token, incarnation);
+        }
+        read.then_some(lives)
     }
 
     /// Machine on which the claim was made, with its host when that is another.

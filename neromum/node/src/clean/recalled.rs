@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use nero_model::paths::run as names;
+use nero_journal::request::RequestKind;
 
 use super::Janitor;
 use super::measure::measure;
@@ -37,8 +37,7 @@ impl Janitor {
 
 /// Whether its cancel request is older than `kept`, or its folder, if it has none.
 fn is_older(run_dir: &Path, kept: Duration) -> bool {
-    let cancel = run_dir.join(names::CONTROL).join("cancel.1");
-    fs::symlink_metadata(cancel)
+    fs::symlink_metadata(RequestKind::Cancel.path(run_dir, 1))
         .or_else(|_| fs::symlink_metadata(run_dir))
         .and_then(|found| found.modified())
         .is_ok_and(|at| {

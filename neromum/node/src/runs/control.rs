@@ -6,6 +6,7 @@ use std::path::Path;
 
 use nero_journal::Clocks;
 use nero_journal::frame::{self, FrameKind};
+use nero_journal::request::{RequestKind, numbers, set_paused};
 use nero_journal::v1::StopCause;
 use nero_model::RunToken;
 use nero_model::paths::run as names;
@@ -24,14 +25,9 @@ pub fn newest_cancel(run_dir: &Path) -> u32 {
     cancels.max().unwrap_or(0)
 }
 
-/// The highest number of the pause requests in a run's folder; 0 when there is none.
-/// The run is paused when it is odd.
+/// Number of the newest pause request in a run's folder; 0 when there is none.
 pub fn newest_pause(run_dir: &Path) -> u32 {
-    let control = run_dir.join(names::CONTROL);
-    // Readers look for 1, 2, 3 … up to the first gap.
-    let is_there =
-        |number: &u32| std::fs::symlink_metadata(control.join(format!("pause.{number}"))).is_ok();
-    (1..).take_while(is_there).last().unwrap_or(0)
+    RequestKind::Pause.newest(run_dir).unwrap_or(0)
 }
 
 /// Whether the newest pause request of a run is not followed by a resume.
@@ -39,32 +35,18 @@ pub fn is_paused(run_dir: &Path) -> bool {
     newest_pause(run_dir) % 2 == 1
 }
 
-/// Makes the next pause request of a run, synced.
+/// Makes the next pause request of a run, synced, unless the newest one asks for the same.
+/// Returns whether it made one.
 ///
 /// # Errors
 /// When the disk refuses.
-pub fn ask_for_pause(run_dir: &Path, pause: &Pause) -> io::Result<()> {
-    let control = run_dir.join(names::CONTROL);
-    loop {
-        let path = control.join(format!("pause.{}", newest_pause(run_dir) + 1));
-        match frame::create_or_stand_in(FrameKind::Pause, &path, pause, run_dir) {
-            Ok(_) => {
-                std::fs::File::open(&path)?.sync_all()?;
-                return std::fs::File::open(&control)?.sync_all();
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// The first number from `number` on without a cancel request.
-pub fn first_free(control: &Path, number: u32) -> u32 {
-    let taken = |number: &u32| {
-        let path = control.join(format!("cancel.{number}"));
-        std::fs::symlink_metadata(path).is_ok()
+pub fn ask_for_pause(run_dir: &Path, is_paused: bool, pause: &Pause) -> io::Result<bool> {
+    let Some(number) = set_paused(run_dir, is_paused, pause)? else {
+        return Ok(false);
     };
-    (number..).find(|number| !taken(number)).unwrap_or(u32::MAX)
+    std::fs::File::open(RequestKind::Pause.path(run_dir, number))?.sync_all()?;
+    std::fs::File::open(run_dir.join(names::CONTROL))?.sync_all()?;
+    Ok(true)
 }
 
 /// Makes a cancel request in the folder of a run that is not in the ledger, so that
@@ -79,7 +61,7 @@ pub fn cancel_never(run_dir: &Path, token: RunToken) -> io::Result<()> {
         asked_ms: Clocks::now().wall_ns / 1_000_000,
         ..Cancel::default()
     };
-    let path = run_dir.join(names::CONTROL).join("cancel.1");
+    let path = RequestKind::Cancel.path(run_dir, 1);
     match frame::create(FrameKind::Cancel, &path, &cancel) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made,
@@ -92,12 +74,7 @@ pub fn has_rules(spec: &RunSpec, run_dir: &Path) -> bool {
         .rules
         .as_ref()
         .is_some_and(|rules| !rules.rules.is_empty());
-    given
-        || std::fs::read_dir(run_dir.join(names::CONTROL)).is_ok_and(|entries| {
-            entries
-                .flatten()
-                .any(|entry| names::rules_version(&entry.file_name()).is_some())
-        })
+    given || newest_rules(&run_dir.join(names::CONTROL)).is_ok_and(|newest| newest > 0)
 }
 
 /// Makes `control/answer.<start>.<step>`, synced: how the step ended in its first line, and then
@@ -170,16 +147,9 @@ pub fn keep_rules(control: &Path, rules: &RuleSet) -> io::Result<u64> {
 /// Removes sets that newer ones replaced: numbers of peers bring one every few seconds.
 /// A few stay, for a watcher that cannot read the newest.
 fn remove_old_rules(control: &Path, newest: u64) {
-    let Ok(entries) = std::fs::read_dir(control) else {
-        return;
-    };
-    let mut versions: Vec<u64> = entries
-        .flatten()
-        .filter_map(|entry| names::rules_version(&entry.file_name()))
-        .filter(|version| *version <= newest)
-        .collect();
-    versions.sort_unstable_by(|left, right| right.cmp(left));
-    for version in versions.into_iter().skip(RULE_SETS_KEPT) {
+    let versions = numbers(control, names::rules_version).unwrap_or_default();
+    let earlier = versions.into_iter().filter(|version| *version <= newest);
+    for version in earlier.skip(RULE_SETS_KEPT) {
         // What cannot be removed lies there in vain.
         let _ = std::fs::remove_file(control.join(names::rules(version)));
     }
@@ -188,12 +158,8 @@ fn remove_old_rules(control: &Path, newest: u64) {
 /// The highest version of the rule sets in a run's control folder; 0 when there
 /// is none.
 fn newest_rules(control: &Path) -> io::Result<u64> {
-    let mut newest = 0;
-    for entry in std::fs::read_dir(control)? {
-        let version = names::rules_version(&entry?.file_name());
-        newest = newest.max(version.unwrap_or(0));
-    }
-    Ok(newest)
+    let versions = numbers(control, names::rules_version)?;
+    Ok(versions.first().copied().unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::queue::{Number, Words, text_or_none};
+use super::queue::{JobList, Number, Words, tasks_of, text_or_none};
 use super::state::state;
 use super::time::moment;
 use crate::adopted::{
@@ -18,11 +18,6 @@ const FIELDS: &str = "--format=%A|%F|%K|%T|%r|%B|%V|%S|%e|%U|%u|%j";
 const ENDS: &str = "--format=JobID,State,ExitCode,Submit,Start,End,NodeList";
 /// The number that stands for no task.
 const NO_TASK: &str = "4294967294";
-
-#[derive(Deserialize)]
-struct JobList {
-    jobs: Vec<JsonRow>,
-}
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -89,12 +84,7 @@ impl JsonJob {
         let positive = |number: Number| number.0.filter(|number| *number > 0);
         let id = |number: Number| Some(JobId(positive(number)?.try_into().ok()?));
         let array = id(self.array_job_id);
-        let tasks = match (array, self.array_task_id.0) {
-            (None, _) => None,
-            (Some(_), Some(index)) => Some(Tasks::single(index.try_into().ok()?)),
-            (Some(_), None) if self.array_task_string.is_empty() => Some(Tasks::default()),
-            (Some(_), None) => Some(Tasks::read(&self.array_task_string)?),
-        };
+        let tasks = tasks_of(array.is_some(), self.array_task_id, &self.array_task_string)?;
         let own = id(self.job_id)?;
         let state = self.job_state.state(&self.state_reason);
         let ended = matches!(state, State::Ended(_));
@@ -132,7 +122,7 @@ fn exit(value: &serde_json::Value) -> Option<(u32, u32)> {
     Some((number(value.get("return_code")?)?, signal.unwrap_or(0)))
 }
 
-fn json(said: &CallOutput) -> Result<JobList, Unreadable> {
+fn json(said: &CallOutput) -> Result<JobList<JsonRow>, Unreadable> {
     let text = said.text(&Call::new("squeue", []))?;
     super::queue::json(&text)
 }

@@ -58,9 +58,10 @@ pub fn read_count(said: &CallOutput) -> Result<u64, Unreadable> {
     Ok(text.lines().map(count).sum())
 }
 
+/// The answer, with rows of this form.
 #[derive(Deserialize)]
-struct JobList {
-    jobs: Vec<Row>,
+pub(super) struct JobList<R> {
+    pub(super) jobs: Vec<R>,
 }
 
 /// A job as versions 0.0.37 to 0.0.42 of the JSON describe it. Fields of another
@@ -192,7 +193,7 @@ pub(super) fn json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, Unre
 /// When SLURM did not answer, or not in JSON.
 pub fn read(said: &CallOutput) -> Result<Queue, Unreadable> {
     let text = said.text(&call())?;
-    let answer: JobList = json(&text)?;
+    let answer: JobList<Row> = json(&text)?;
     let mut queue = Queue::default();
     for row in answer.jobs {
         match row {
@@ -212,17 +213,9 @@ fn add(queue: &mut Queue, job: &Job) {
     };
     let state = job.job_state.state(&job.state_reason);
     let array = positive(job.array_job_id);
-    let tasks = match (array, job.array_task_id.0) {
-        (None, _) => Ok(None),
-        (Some(_), Some(index)) => u32::try_from(index)
-            .map(|i| Some(Tasks::single(i)))
-            .map_err(drop),
-        // An array of which no task waits any more, and the last ones were cancelled.
-        (Some(_), None) if job.array_task_string.is_empty() => Ok(Some(Tasks::default())),
-        (Some(_), None) => Tasks::read(&job.array_task_string).map(Some).ok_or(()),
-    };
+    let tasks = tasks_of(array.is_some(), job.array_task_id, &job.array_task_string);
     let Some(name) = JobName::read(&job.name) else {
-        let tasks = tasks.ok().flatten();
+        let tasks = tasks.flatten();
         let count = tasks.as_ref().map_or(1, Tasks::count);
         match state {
             State::Ended(_) => queue.kept += count,
@@ -230,7 +223,7 @@ fn add(queue: &mut Queue, job: &Job) {
         }
         return;
     };
-    let (Some(id), Ok(tasks)) = (array.or(positive(job.job_id)), tasks) else {
+    let (Some(id), Some(tasks)) = (array.or(positive(job.job_id)), tasks) else {
         queue.cannot_read(Some(name));
         return;
     };
@@ -245,6 +238,17 @@ fn add(queue: &mut Queue, job: &Job) {
         host: Word::new(&job.batch_host).ok(),
         start_s: job.start_time.0.filter(|start| *start > 0),
     });
+}
+
+/// Tasks of a row, `Some(None)` for a job without an array; `None`: they cannot be read.
+pub(super) fn tasks_of(is_array: bool, index: Number, list: &str) -> Option<Option<Tasks>> {
+    Some(match index.0 {
+        _ if !is_array => None,
+        Some(index) => Some(Tasks::one(index.try_into().ok()?)),
+        // An array of which no task waits any more, and the last ones were cancelled.
+        None if list.is_empty() => Some(Tasks::default()),
+        None => Some(Tasks::read(list)?),
+    })
 }
 
 /// Reads the answers to [`plain_calls`].

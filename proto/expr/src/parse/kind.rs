@@ -399,84 +399,64 @@ fn check_name_beside(
     names: &[NameRef],
     text: &str,
 ) -> Result<(), ExprError> {
-    let bare = |node: &Node| match node {
-        Node::Name(slot) => names
-            .get(usize::from(*slot))
-            .filter(|name| name.asked == NameForm::Any)
-            .map(|name| &*name.text),
-        _ => None,
+    let bare = |node: &Node| {
+        let Node::Name(slot) = node else { return None };
+        let name = names.get(usize::from(*slot))?;
+        (name.asked == NameForm::Any).then_some(&*name.text)
     };
     let written = other.1.of(text);
-    let refused = |what: String, hint: String| Err(mismatch(other.1, what).hint(hint));
+    let refused = |what: &str, hint: &str| Err(mismatch(other.1, what.to_owned()).hint(hint));
+    let is_state = |word: &str| State::from_word(word).is_some();
+    let is_signal = |word: &str| signal_number(word).is_some();
     match (one.0, other.0) {
-        (Node::Fact(Fact::State), _) if !op.is_equality() => {
-            let what = "states have no order".to_owned();
-            refused(
-                what,
-                "write `state == crashed`, or `crashed` alone".to_owned(),
-            )
-        }
+        (Node::Fact(Fact::State), _) if !op.is_equality() => refused(
+            "states have no order",
+            "write `state == crashed`, or `crashed` alone",
+        ),
         (Node::Fact(Fact::Id), Node::Arith(ArithOp::Sub, pair))
             if pair.iter().all(|side| matches!(side, Node::Number(..))) =>
         {
-            let what = format!("`{written}` is a difference of two numbers here");
             refused(
-                what,
-                format!("a range of numbers stands alone: `{written}`"),
+                &format!("`{written}` is a difference of two numbers here"),
+                &format!("a range of numbers stands alone: `{written}`"),
             )
         }
-        (Node::Fact(Fact::Signal), name)
-            if bare(name).is_some_and(|word| signal_number(word).is_none()) =>
-        {
-            let what = format!("there is no signal `{written}`");
+        (Node::Fact(Fact::Signal), name) if bare(name).is_some_and(|word| !is_signal(word)) => {
             refused(
-                what,
-                "such as `signal == SIGKILL`, `signal == 9`".to_owned(),
+                &format!("there is no signal `{written}`"),
+                "such as `signal == SIGKILL`, `signal == 9`",
             )
         }
-        (Node::Fact(Fact::Exit), name)
-            if bare(name).is_some_and(|word| signal_number(word).is_some()) =>
-        {
-            let what = format!("`{written}` is a signal, not an exit code");
-            refused(what, format!("write `signal == {written}`"))
-        }
+        (Node::Fact(Fact::Exit), name) if bare(name).is_some_and(is_signal) => refused(
+            &format!("`{written}` is a signal, not an exit code"),
+            &format!("write `signal == {written}`"),
+        ),
         (Node::Fact(fact), name)
             if fact.kind() == FactKind::Text && !op.is_equality() && bare(name).is_some() =>
         {
-            let what = format!("`{written}` is a name here, and a text is meant");
-            refused(what, format!("text stands in quotes: `'{written}'`"))
+            refused(
+                &format!("`{written}` is a name here, and a text is meant"),
+                &format!("text stands in quotes: `'{written}'`"),
+            )
         }
         (Node::Fact(fact), Node::Bool(_) | Node::Not(_) | Node::Is(_))
             if fact.kind() == FactKind::Text =>
         {
-            let what = format!(
-                "`{written}` is true or false, and `{}` is text",
-                fact.as_str()
-            );
-            let hint = "`!=` denies: `state != crashed`";
-            refused(what, hint.to_owned())
-        }
-        (Node::Bool(_), name)
-            if bare(name).is_some_and(|word| State::from_word(word).is_some()) =>
-        {
-            let what = format!("`{written}` stands for a name here");
+            let fact = fact.word();
             refused(
-                what,
-                format!("a state stands alone: `{written}`, `!{written}`"),
+                &format!("`{written}` is true or false, and `{fact}` is text"),
+                "`!=` denies: `state != crashed`",
             )
         }
+        (Node::Bool(_), name) if bare(name).is_some_and(is_state) => refused(
+            &format!("`{written}` stands for a name here"),
+            &format!("a state stands alone: `{written}`, `!{written}`"),
+        ),
         (left, right) => match (bare(left), bare(right)) {
-            (Some(left), Some(right))
-                if [left, right]
-                    .iter()
-                    .all(|word| State::from_word(word).is_some()) =>
-            {
-                let what = format!("`{left}` stands for a name here");
-                refused(
-                    what,
-                    format!("write `state == {right}`, or `{left} || {right}`"),
-                )
-            }
+            (Some(left), Some(right)) if is_state(left) && is_state(right) => refused(
+                &format!("`{left}` stands for a name here"),
+                &format!("write `state == {right}`, or `{left} || {right}`"),
+            ),
             _ => Ok(()),
         },
     }

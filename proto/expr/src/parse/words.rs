@@ -17,6 +17,7 @@ use crate::words::past::Fold;
 use crate::words::pattern::Glob;
 use crate::words::slips;
 use crate::words::state::State;
+use nero_model::StateWord;
 use nero_model::names::suggest;
 
 impl Parser<'_> {
@@ -258,7 +259,7 @@ impl Parser<'_> {
         span: Span,
     ) -> Result<(), ExprError> {
         self.one_sided.note(state.known_to(), span);
-        if self.context.standing && state == State::Defined {
+        if self.context.standing && state == State::Single(StateWord::Defined) {
             let message = "a rule stands with a run, and an experiment without one is `defined`";
             let error = ExprError::new(ErrorKind::Kind, span, message);
             return Err(error.hint("of a run that waits: `queued || submitted || pending`"));

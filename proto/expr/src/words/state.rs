@@ -1,39 +1,17 @@
 //! State words as conditions: `crashed`, `live`, `failed` ….
 //!
-//! States travel as words here, since facts do; the state machine itself lives
-//! with the runs.
+//! States travel as words here, since facts do; the states themselves are
+//! [`nero_model::StateWord`].
+
+use nero_model::{Phase, StateWord};
 
 use super::known::KnowledgeHolder;
 
 /// A state, or a word for several, that stands as a condition of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// It never ran.
-    Defined,
-    /// Accepted and on disk, not sent yet.
-    Queued,
-    /// Its files travel to the node.
-    Staging,
-    /// Handed to the node.
-    Submitted,
-    /// The node has it and waits for room.
-    Pending,
-    /// Its job was started.
-    Running,
-    /// Its main process ended, or was asked to; something of it may be alive.
-    Ending,
-    /// Ended with exit code 0.
-    Finished,
-    /// Any other end by itself: exit code, signal, could not be started.
-    Crashed,
-    /// Ended by a person, a rule, or its scheduler.
-    Aborted,
-    /// Ended by a time limit.
-    Timeout,
-    /// Nothing can tell how it ended, or whether it did.
-    Lost,
-    /// Its processes are stopped, or it is kept from being started.
-    Paused,
+    /// A state of an experiment.
+    Single(StateWord),
     /// `queued` … `ending`, and `paused`.
     Live,
     /// `crashed` or `timeout`.
@@ -53,21 +31,8 @@ pub enum State {
 /// Words that only rules have: each says what happened to a run, and not where it stands.
 const EVENTS: [(&str, State); 2] = [("started", State::Started), ("ended", State::Ended)];
 
-/// Every state word with its variant; the first thirteen are states.
-const WORDS: [(&str, State); 18] = [
-    ("defined", State::Defined),
-    ("queued", State::Queued),
-    ("staging", State::Staging),
-    ("submitted", State::Submitted),
-    ("pending", State::Pending),
-    ("running", State::Running),
-    ("ending", State::Ending),
-    ("finished", State::Finished),
-    ("crashed", State::Crashed),
-    ("aborted", State::Aborted),
-    ("timeout", State::Timeout),
-    ("lost", State::Lost),
-    ("paused", State::Paused),
+/// Words that selections have, too.
+const GROUPS: [(&str, State); 5] = [
     ("live", State::Live),
     ("failed", State::Failed),
     ("done", State::Done),
@@ -78,7 +43,9 @@ const WORDS: [(&str, State); 18] = [
 impl State {
     /// The state word `word`, exactly as written.
     pub fn from_word(word: &str) -> Option<State> {
-        WORDS.iter().find(|(w, _)| *w == word).map(|&(_, s)| s)
+        let group = GROUPS.iter().find(|(w, _)| *w == word);
+        let single = || word.parse().ok().map(State::Single);
+        group.map(|&(_, s)| s).or_else(single)
     }
 
     /// The word `word` of a rule, exactly as written.
@@ -88,8 +55,11 @@ impl State {
     }
 
     /// The word that users type.
-    pub fn as_str(self) -> &'static str {
-        (WORDS.iter().chain(&EVENTS))
+    pub fn word(self) -> &'static str {
+        if let State::Single(state) = self {
+            return state.word();
+        }
+        (GROUPS.iter().chain(&EVENTS))
             .find(|(_, state)| *state == self)
             .map_or("", |&(word, _)| word)
     }
@@ -97,48 +67,25 @@ impl State {
     /// Whether this is one state, which a run's `state` can be, and not a word for
     /// several.
     pub fn is_single(self) -> bool {
-        !matches!(
-            self,
-            State::Live
-                | State::Failed
-                | State::Done
-                | State::Changed
-                | State::Gone
-                | State::Started
-                | State::Ended
-        )
+        matches!(self, State::Single(_))
     }
 
     /// Whether a run in it is over.
     pub(crate) fn is_end(self) -> bool {
-        matches!(
-            self,
-            State::Finished
-                | State::Crashed
-                | State::Aborted
-                | State::Timeout
-                | State::Lost
-                | State::Failed
-                | State::Done
-                | State::Ended
-        )
+        match self {
+            State::Single(state) => is_end(state),
+            State::Failed | State::Done | State::Ended => true,
+            State::Live | State::Changed | State::Gone | State::Started => false,
+        }
     }
 
     /// Who knows of a run in this state while a rule over it stands.
     pub fn known_to(self) -> KnowledgeHolder {
         match self {
-            State::Pending | State::Running | State::Ending | State::Paused | State::Live => {
-                KnowledgeHolder::Both
-            }
-            State::Defined
-            | State::Queued
-            | State::Staging
-            | State::Submitted
-            | State::Finished
-            | State::Crashed
-            | State::Aborted
-            | State::Timeout
-            | State::Lost
+            State::Single(StateWord::Phase(Phase::Pending | Phase::Running | Phase::Ending))
+            | State::Single(StateWord::Paused)
+            | State::Live => KnowledgeHolder::Both,
+            State::Single(_)
             | State::Failed
             | State::Done
             | State::Changed
@@ -153,39 +100,26 @@ impl State {
     /// `None` for [`State::Changed`], [`State::Gone`] and [`State::Started`], which do not
     /// follow from the state.
     pub fn covers(self, shown: &str) -> Option<bool> {
-        let covered = match self {
+        let is = |fits: fn(StateWord) -> bool| shown.parse().is_ok_and(fits);
+        Some(match self {
             State::Changed | State::Gone | State::Started => return None,
-            State::Ended => matches!(
-                shown,
-                "finished" | "crashed" | "aborted" | "timeout" | "lost"
-            ),
-            State::Live => matches!(
-                shown,
-                "queued" | "staging" | "submitted" | "pending" | "running" | "ending" | "paused"
-            ),
+            State::Single(state) => shown == state.word(),
+            State::Ended => is(is_end),
+            State::Live => is(|state| state != StateWord::Defined && !is_end(state)),
             State::Failed => matches!(shown, "crashed" | "timeout"),
             State::Done => shown == "finished",
-            State::Defined
-            | State::Queued
-            | State::Staging
-            | State::Submitted
-            | State::Pending
-            | State::Running
-            | State::Ending
-            | State::Finished
-            | State::Crashed
-            | State::Aborted
-            | State::Timeout
-            | State::Lost
-            | State::Paused => shown == self.as_str(),
-        };
-        Some(covered)
+        })
     }
 
     /// All state words, states first.
     pub fn words() -> impl Iterator<Item = &'static str> {
-        WORDS.iter().map(|&(word, _)| word)
+        let singles = StateWord::ALL.iter().map(|state| state.word());
+        singles.chain(GROUPS.iter().map(|&(word, _)| word))
     }
+}
+
+fn is_end(state: StateWord) -> bool {
+    matches!(state, StateWord::Phase(phase) if phase.is_end())
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@
 use std::collections::VecDeque;
 use std::io;
 
-use nero_journal::frame::{self, FrameKind};
+use nero_journal::frame;
+use nero_journal::request::RequestKind;
 use nero_journal::v1::{Doorbell, StopCause, to_launcher};
 use nero_journal::{Clocks, WriteError};
 use nero_model::paths::run as names;
@@ -20,7 +21,7 @@ use crate::agent::follow::AdoptionResult;
 use crate::agent::hand_over::NEVER_AGAIN;
 use crate::agent::{Agent, Driver};
 use crate::config;
-use crate::runs::control::{first_free, keep_answer, keep_rules, newest_cancel};
+use crate::runs::control::{keep_answer, keep_rules, newest_cancel};
 use crate::runs::spec::may_pass;
 use crate::runs::{gone, spec};
 
@@ -263,7 +264,6 @@ impl<D: Driver> Agent<D> {
             return Err(io::Error::other("the run is not known here"));
         };
         let run_dir = self.setup.paths.run(entry.id);
-        let control = run_dir.join(names::CONTROL);
         let content = v1::Cancel {
             token: token.to_vec(),
             cause: StopCause::Person as u32,
@@ -274,7 +274,7 @@ impl<D: Driver> Agent<D> {
             asked_ms: Clocks::now().wall_ns / 1_000_000,
         };
         // Readers of cancel requests stop at the first gap.
-        let mut number = first_free(&control, 1);
+        let mut number = RequestKind::Cancel.newest(&run_dir).unwrap_or(0) + 1;
         loop {
             let noted = self.ledger.cancel_asked(token, number, &cancel.request);
             if let Err(error) = noted {
@@ -285,8 +285,7 @@ impl<D: Driver> Agent<D> {
                 }
             }
             entry.cancels = entry.cancels.max(number);
-            let path = control.join(format!("cancel.{number}"));
-            match frame::create_or_stand_in(FrameKind::Cancel, &path, &content, &run_dir) {
+            match RequestKind::Cancel.create(&run_dir, number, &content) {
                 Ok(true) => return Ok(number),
                 Ok(false) => {
                     tracing::warn!(run = %entry.id, number, "no room for a cancel request: it goes without its signal and grace");
@@ -295,6 +294,7 @@ impl<D: Driver> Agent<D> {
                 // The watcher made a cancel request of its own with that number.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
                 Err(error) => {
+                    let path = RequestKind::Cancel.path(&run_dir, number);
                     tracing::error!(path = %path.display(), %error, "cannot make a cancel request");
                     return Err(error);
                 }

@@ -12,7 +12,7 @@ use nero_wire::v1;
 
 use super::{CallRefusal, PauseCall, PauseOutcome, PauseState};
 use crate::agent::{Agent, Driver};
-use crate::runs::control::{ask_for_pause, is_paused, newest_pause};
+use crate::runs::control::{ask_for_pause, newest_pause};
 
 impl<D: Driver> Agent<D> {
     /// Makes the requests; returns the outcomes in the order of the runs.
@@ -53,16 +53,14 @@ impl<D: Driver> Agent<D> {
             }
         };
         let run_dir = self.run_dir(id);
-        let is_paused = is_paused(&run_dir);
         let is_wanted = wanted == PauseState::Paused;
-        let is_new = is_paused != is_wanted;
+        let pause = v1::Pause {
+            token: token.to_vec(),
+            author: pausing.author.clone(),
+            asked_ms: Clocks::now().wall_ns / 1_000_000,
+        };
+        let is_new = ask_for_pause(&run_dir, is_wanted, &pause)?;
         if is_new {
-            let pause = v1::Pause {
-                token: token.to_vec(),
-                author: pausing.author.clone(),
-                asked_ms: Clocks::now().wall_ns / 1_000_000,
-            };
-            ask_for_pause(&run_dir, &pause)?;
             tracing::info!(run = %id, ?wanted, "asked for");
         }
         self.core.set_paused(token, is_wanted);

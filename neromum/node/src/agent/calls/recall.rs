@@ -7,6 +7,7 @@
 
 use std::io;
 
+use nero_journal::request::RequestKind;
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken};
 use nero_node_core::Stage;
@@ -127,7 +128,7 @@ impl<D: Driver> Agent<D> {
         };
         let run_dir = self.run_dir(id);
         // A later claim finds this cancel request.
-        let first = run_dir.join(names::CONTROL).join("cancel.1");
+        let first = RequestKind::Cancel.path(&run_dir, 1);
         let cancelled = first.symlink_metadata().is_ok();
         if recalled && cancelled {
             self.give_away(token, id);

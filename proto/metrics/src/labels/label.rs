@@ -11,9 +11,9 @@ use std::ops::Range;
 use nero_model::sets;
 
 use crate::found::LinePairs;
-use crate::step;
-pub use crate::words::is_sum;
-use crate::words::{is_companion, is_key, is_link, is_quantity, may_begin_label};
+use crate::tokens::step;
+pub use crate::tokens::words::is_sum;
+use crate::tokens::words::{is_companion, is_key, is_link, is_quantity, may_begin_label};
 
 /// Limit of the words of a label's part of a line.
 const WORDS_MAX: usize = 6;

@@ -11,7 +11,7 @@ use nero_model::process::Life as ProcessLife;
 use rustix::process::Signal;
 
 use crate::core::facts::Moment;
-use crate::segments;
+use crate::folder::segments;
 
 /// Most hosts of a run that are measured.
 const HOSTS_MAX: usize = 10_000;
@@ -231,6 +231,7 @@ mod tests {
     use nero_journal::{Clocks, HEADER_BYTES, Segment, Writer};
 
     use super::*;
+    use crate::core::record::kinds_read;
 
     /// A claim whose shim is dead.
     fn claim(folder: &Path) -> std::path::PathBuf {
@@ -272,32 +273,6 @@ mod tests {
         assert_eq!(contact(&whole[..whole.len() - 1]), Contact::Silent);
     }
 
-    /// A record with this payload.
-    fn record(kind: u16, payload: &[u8]) -> Record<'_> {
-        Record {
-            offset: 80,
-            sequence: 0,
-            kind,
-            mono_ns: 9_000_000,
-            wall_ns: 2_000_000,
-            payload,
-            chain: 0,
-        }
-    }
-
-    /// Names of the kinds of records with this payload that change what is known.
-    fn read(payload: &[u8], known: impl Fn() -> Life) -> Vec<&'static str> {
-        let before = format!("{:?}", known());
-        let kinds = (0..=100).filter(|kind| {
-            let mut after = known();
-            after.fold(&record(*kind, payload));
-            format!("{after:?}") != before
-        });
-        let name = |kind| RecordKind::try_from(kind).map_or("?", |kind| kind.as_str_name());
-        let names = kinds.map(|kind| name(i32::from(kind)).trim_start_matches("RECORD_KIND_"));
-        names.collect()
-    }
-
     #[test]
     fn a_watcher_knows_the_life_of_its_job_by_these_kinds_of_records() {
         let known = || Life {
@@ -324,7 +299,7 @@ mod tests {
             "LOST",
             "GRANTED",
         ];
-        assert_eq!(read(&[], known), decoded);
+        assert_eq!(kinds_read(&[], known, Life::fold), decoded);
         let by_kind = [
             "JOB_NOT_STARTED",
             "STOP_ASKED",
@@ -332,6 +307,6 @@ mod tests {
             "TREE_GONE",
             "LOST",
         ];
-        assert_eq!(read(&[0], known), by_kind);
+        assert_eq!(kinds_read(&[0], known, Life::fold), by_kind);
     }
 }

@@ -23,7 +23,7 @@ use rustix::process::{
     Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, kill_process_group, prlimit, waitid,
 };
 
-use crate::place::WatchedStart;
+use crate::folder::place::WatchedStart;
 
 /// Limit of what a reader prints, and of what it says on standard error.
 pub const OUTPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;

@@ -1,5 +1,5 @@
 //! The words by which lines are understood, beside the sets and numbered parts of
-//! [`nero_model::sets`] and the steps of [`crate::step::rank`]. `docs/metrics.md` tells people
+//! [`nero_model::sets`] and the steps of [`super::step::rank`]. `docs/metrics.md` tells people
 //! about them.
 
 use nero_model::sets::{GROUPS, SETS, is_group, is_one_of, is_set, lengths};
@@ -163,7 +163,7 @@ pub fn is_known(word: &[u8]) -> bool {
             || is_companion(word)
             || is_link(word)
             || is_beginning(word)
-            || crate::step::rank(word).is_some())
+            || crate::tokens::step::rank(word).is_some())
 }
 
 /// The same by the letter and the length of the word.

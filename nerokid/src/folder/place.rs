@@ -12,7 +12,7 @@ use nero_model::paths::run::{self, METRIC_FILES_MAX, METRIC_READERS_MAX};
 use nero_model::{ExperimentId, RunId};
 use nero_wire::v1::{Container, RunSpec};
 
-use crate::marked::MarkedProcesses;
+use crate::processes::marked::MarkedProcesses;
 
 /// Interval of samples, unless the spec has its own.
 const INTERVAL_MS: u64 = 10_000;

@@ -12,10 +12,11 @@ use nero_wire::hello;
 use nero_wire::v1::kids_client::KidsClient;
 use nero_wire::v1::mum_client::MumClient;
 use nero_wire::v1::watcher_message::Message;
-use nero_wire::v1::{Role, WatcherHello, WatcherMessage};
+use nero_wire::v1::{Hello, Role, WatcherHello, WatcherMessage};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
 
 /// Messages between watcher and connection: a few seconds of a busy run, and
 /// less than 1 MiB except for very long records.
@@ -100,7 +101,7 @@ async fn keep(caller: Caller, watcher: mpsc::Sender<LinkEvent>) {
     let mut pause_max = PAUSE_FIRST;
     loop {
         // However a connection ends, dial again.
-        if let Ok(()) = line(&caller, &watcher).await {
+        if line(&caller, &watcher).await {
             pause_max = PAUSE_FIRST;
         }
         if watcher.is_closed() {
@@ -117,28 +118,12 @@ fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(f64::from(random) / f64::from(u32::MAX))
 }
 
-/// Reason why a connection ended before it was up.
-#[derive(Debug, thiserror::Error)]
-enum LineError {
-    #[error("cannot dial neromum")]
-    Dial(#[from] nero_wire::DialError),
-    #[error("neromum did not answer the first message in time")]
-    Slow(#[from] tokio::time::error::Elapsed),
-    #[error("neromum refused")]
-    Refused(#[from] Box<tonic::Status>),
-    #[error("the process that listens there is not our neromum")]
-    Hello(#[from] hello::HelloError),
-}
-
-/// One connection, from dialling to its end. An error when it was never up.
-async fn line(caller: &Caller, watcher: &mpsc::Sender<LinkEvent>) -> Result<(), LineError> {
-    let channel = nero_wire::dial(&caller.socket).await?;
+/// One connection, from dialling to its end. Returns whether neromum took it.
+async fn line(caller: &Caller, watcher: &mpsc::Sender<LinkEvent>) -> bool {
     let own = hello::own(Role::Nerokid, "", caller.deployment);
-    let mut mum = MumClient::new(channel.clone());
-    let greeting = tokio::time::timeout(GREET_MAX, mum.greet(own.clone()));
-    let theirs = greeting.await?.map_err(Box::new)?.into_inner();
-    hello::check(&theirs, Role::Neromum, caller.deployment)?;
-
+    let Some(channel) = greet(caller, own.clone()).await else {
+        return false;
+    };
     let (sender, outgoing) = mpsc::channel(QUEUE);
     let first = WatcherMessage {
         message: Some(Message::Hello(WatcherHello {
@@ -155,14 +140,24 @@ async fn line(caller: &Caller, watcher: &mpsc::Sender<LinkEvent>) -> Result<(), 
     // The answer's head may arrive only with its first message, so the watcher
     // gets the sending end before.
     if watcher.send(LinkEvent::Up(sender)).await.is_err() {
-        return Ok(());
+        return true;
     }
-    let ended = commands(attached, watcher).await;
+    let is_taken = commands(attached, watcher).await;
     let _ = watcher.send(LinkEvent::Down).await;
-    ended
+    is_taken
 }
 
-/// Passes commands on until the connection ends.
+/// A connection to our neromum; `None`: it cannot be dialled, is slow, or is another's.
+async fn greet(caller: &Caller, own: Hello) -> Option<Channel> {
+    let channel = nero_wire::dial(&caller.socket).await.ok()?;
+    let mut mum = MumClient::new(channel.clone());
+    let greeting = tokio::time::timeout(GREET_MAX, mum.greet(own));
+    let theirs = greeting.await.ok()?.ok()?.into_inner();
+    hello::check(&theirs, Role::Neromum, caller.deployment).ok()?;
+    Some(channel)
+}
+
+/// Passes commands on until the connection ends. Returns whether neromum took it.
 async fn commands(
     attached: impl Future<
         Output = Result<
@@ -171,15 +166,18 @@ async fn commands(
         >,
     >,
     watcher: &mpsc::Sender<LinkEvent>,
-) -> Result<(), LineError> {
-    let mut commands = attached.await.map_err(Box::new)?.into_inner();
+) -> bool {
+    let Ok(attached) = attached.await else {
+        return false;
+    };
+    let mut commands = attached.into_inner();
     while let Ok(Some(command)) = commands.message().await {
         if command.rules_version > 0 {
             // The watcher reads the disk anyway; a full queue loses nothing.
             let _ = watcher.try_send(LinkEvent::Rules);
         }
     }
-    Ok(())
+    true
 }
 
 #[cfg(test)]

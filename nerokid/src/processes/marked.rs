@@ -9,7 +9,7 @@ use nero_model::ProcessId;
 use nero_model::process::Stat;
 use rustix::param::{clock_ticks_per_second, page_size};
 
-use crate::sample::{Usage, waited_ticks};
+use crate::processes::sample::{Usage, waited_ticks};
 
 /// Limit of processes that are counted.
 const PROCESSES_MAX: usize = 65_536;

@@ -1,8 +1,8 @@
 //! What stands before the values of a line and is none of them: time stamps, levels,
 //! names of loggers, bullets, and the rank of the process that printed it.
 
-use crate::names::is_level;
-use crate::step;
+use crate::tokens::names::is_level;
+use crate::tokens::step;
 
 /// Ranks that a launcher may put in front of lines.
 const RANKS_MAX: u32 = 100_000;

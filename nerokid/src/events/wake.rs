@@ -10,13 +10,13 @@ use nero_model::process::ProcessHandle;
 use rustix::fs::fstatfs;
 use tokio::io::unix::AsyncFd;
 
-use crate::life::{self, Life};
-use crate::link::LinkEvent;
-use crate::notify::{Changes, Notify, WatchKind};
-use crate::place::WatchedStart;
-use crate::readable::register;
-use crate::readers;
-use crate::segments;
+use crate::events::link::LinkEvent;
+use crate::events::notify::{Changes, Notify, WatchKind};
+use crate::events::readable::register;
+use crate::folder::life::{self, Life};
+use crate::folder::place::WatchedStart;
+use crate::folder::segments;
+use crate::output::readers;
 
 /// Interval of looks at files when the kernel may not report changes.
 const LOOK_MS: u64 = 1_000;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use nero_journal::Clocks;
 use tokio::io::unix::AsyncFd;
 
-use crate::readable::register;
+use crate::events::readable::register;
 
 /// The alarm.
 #[derive(Debug)]

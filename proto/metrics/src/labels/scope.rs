@@ -8,10 +8,10 @@
 
 use nero_model::sets;
 
-use crate::label::{self, Label, Labels, letters};
-use crate::names::is_level;
-use crate::step;
-use crate::words::{is_beginning, is_companion, is_key, is_known, is_link};
+use crate::labels::label::{self, Label, Labels, letters};
+use crate::tokens::names::is_level;
+use crate::tokens::step;
+use crate::tokens::words::{is_beginning, is_companion, is_key, is_known, is_link};
 
 /// Longest line that is a heading.
 const HEADING_BYTES_MAX: usize = 80;
@@ -135,7 +135,7 @@ pub fn heading(line: &[u8]) -> Option<Heading> {
     if line.len() > HEADING_BYTES_MAX || begins_otherwise(line) {
         return None;
     }
-    let line = &line[crate::heading::length(line)..];
+    let line = &line[crate::tokens::heading::length(line)..];
     if let Some(section) = section(line) {
         return Some(section);
     }

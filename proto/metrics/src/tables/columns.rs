@@ -3,10 +3,9 @@
 //! may be text, and only the cells with numbers are values.
 
 use crate::found::{LinePairs, NAME_BYTES_MAX};
-use crate::label::{self, Labels};
-use crate::number;
-use crate::step;
-use crate::table::TableStage;
+use crate::labels::label::{self, Labels};
+use crate::tables::table::TableStage;
+use crate::tokens::{number, step};
 
 /// Limit of columns.
 const COLUMNS_MAX: usize = 4096;

@@ -9,9 +9,10 @@
 use nero_model::sets;
 
 use crate::found::{LinePairs, Place};
-use crate::names::{WORDS_MAX, is_name_byte, is_word};
-use crate::pairs::{is_left_out, offset};
-use crate::{heading, label, number, step};
+use crate::labels::label;
+use crate::text::pairs::{is_left_out, offset};
+use crate::tokens::names::{WORDS_MAX, is_name_byte, is_word};
+use crate::tokens::{heading, number, step};
 
 /// Longest line that is read.
 const LINE_BYTES_MAX: usize = 4096;

@@ -11,7 +11,7 @@
 
 use nero_model::sets;
 
-use crate::number::{self, Number};
+use crate::tokens::number::{self, Number};
 
 /// The rank of a name that gives the step, 0 for the best.
 #[inline]

@@ -1,13 +1,13 @@
 //! The labels of the pairs of a line: which of them each pair carries.
 
 use crate::found::{LinePairs, Place};
-use crate::label::{
+use crate::labels::label::{
     Label, Labels, OwnSet, group_at_start, group_label, is_between, is_group_pair, is_mark,
     is_rank, letters, own_set, rank_of, set_at_start, trimmed,
 };
-use crate::memo::{Memo, is_quoted};
-use crate::step;
-use crate::words::{is_sum, may_begin_label};
+use crate::labels::memo::{Memo, is_quoted};
+use crate::tokens::step;
+use crate::tokens::words::{is_sum, may_begin_label};
 use nero_model::sets;
 
 /// Limit of the labels that a line tells.

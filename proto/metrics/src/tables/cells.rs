@@ -1,7 +1,6 @@
 //! Cells of a printed table: how lines are cut, and what a cell holds.
 
-use crate::number;
-use crate::step;
+use crate::tokens::{number, step};
 
 /// How a line is cut into cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::path::Path;
 use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask};
 use tokio::io::unix::AsyncFd;
 
-use crate::readable::register;
+use crate::events::readable::register;
 
 /// Room for events; more come with the next read.
 const BUFFER_BYTES: usize = 4096;

@@ -6,8 +6,8 @@
 //!   `name=value`, `name: value`, also quoted (`'loss': 0.3`). A name begins behind the value
 //!   before, a comma, bracket, bar, tab, two blanks, a word in capitals such as `INFO`, or any
 //!   word that cannot be part of it (`12:30:45`, `-`, `3`).
-//! * **without** ([`crate::unsigned`]), where the line, or what stands between two of its bars,
-//!   is names and numbers.
+//! * **without** ([`unsigned`]), where the line, or what stands between two of its bars, is names
+//!   and numbers.
 //!
 //! Not taken: a number that more bare numbers follow, which is a row; times and
 //! dates, addresses and URLs, paths with line numbers, options (`--lr=0.1`),
@@ -19,9 +19,10 @@
 use nero_model::names::may_be_given;
 
 use crate::found::{LinePairs, Place};
-use crate::names::{is_name_byte, name_before};
-use crate::number::{self, Number};
-use crate::{heading, step, unsigned};
+use crate::text::unsigned;
+use crate::tokens::names::{is_name_byte, name_before};
+use crate::tokens::number::{self, Number};
+use crate::tokens::{heading, step};
 
 /// Finds the pairs of a trimmed line and its step.
 pub fn find(line: &[u8], found: &mut LinePairs) {

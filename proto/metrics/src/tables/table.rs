@@ -8,15 +8,14 @@
 //! A cell that is no number is left out alone. A row that ends with a progress bar ends
 //! before it. A column such as `phase` or `fold` tells the set that the row belongs to.
 
-use crate::cells::{
+use crate::found::{LinePairs, NAME_BYTES_MAX};
+use crate::labels::label::{self, Labels};
+use crate::tables::cells::{
     Cell, CellKind, Cut, aligned, at_two_blanks, bare, cells, kind, name, without_bar,
     without_comment,
 };
-use crate::found::{LinePairs, NAME_BYTES_MAX};
-use crate::label::{self, Labels};
-use crate::number;
-use crate::step;
-use crate::words::is_of_sentence;
+use crate::tokens::words::is_of_sentence;
+use crate::tokens::{number, step};
 
 /// Limit of a line of names, in bytes.
 const HEADER_BYTES_MAX: usize = 4096;

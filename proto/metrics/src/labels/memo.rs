@@ -2,7 +2,7 @@
 //! earlier one in their numbers alone.
 
 use crate::found::{LinePairs, NameList, PairMark, Place};
-use crate::label::Labels;
+use crate::labels::label::Labels;
 
 /// Digits of a number that may be another one in a line of the same form.
 const DIGITS_MAX: usize = 9;
@@ -147,12 +147,12 @@ pub fn is_quoted(line: &[u8], place: Place) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::label::Label;
+    use crate::labels::label::Label;
 
     /// The pairs of a line, as they are before they get labels.
     fn pairs(line: &str) -> LinePairs {
         let mut found = LinePairs::default();
-        crate::pairs::find(line.as_bytes(), &mut found);
+        crate::text::pairs::find(line.as_bytes(), &mut found);
         found
     }
 

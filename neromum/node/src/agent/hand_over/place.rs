@@ -2,8 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::panic;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use nero_cluster::asked::{self, TaskRequest};
 use nero_journal::frame::{self, FrameError, FrameKind};
@@ -34,13 +36,28 @@ const SCHEDULER: &str = "correct the field of the experiment, give it per node (
 /// The hint where a node has too few GPUs.
 const GPUS: &str = "lower resources.gpus, or choose a node with more GPUs";
 
-/// Facts that are found once for all runs of a request.
-#[derive(Default)]
-struct RequestFacts {
-    trees: HashMap<Vec<u8>, Result<(), Flaw>>,
-    programs: Programs,
+/// Runs for which one thread makes folders. A file system of a cluster takes a millisecond for
+/// each name, and takes many names at a time.
+const THREAD_RUNS: usize = 64;
+
+/// Limit of the threads that make folders for one request.
+const THREADS_MAX: usize = 8;
+
+/// Facts about all runs of a request.
+struct RequestFacts<'a> {
+    store: &'a Store,
+    /// Tokens of the runs whose spec alone is sent again.
+    sent_again: HashSet<&'a [u8]>,
     gpus: Option<CardsKnown>,
     images: ImagesKnown,
+    /// Each tree is checked once.
+    trees: Mutex<HashMap<Vec<u8>, Result<(), Flaw>>>,
+}
+
+/// Facts that are found once for the runs of a thread.
+#[derive(Default)]
+struct ThreadFacts {
+    programs: Programs,
     experiment_made: Option<u64>,
 }
 
@@ -78,9 +95,9 @@ pub struct Placer {
 }
 
 impl Placer {
-    /// Checks every run and makes its folder. `sent_again`: tokens of the runs
-    /// whose spec alone is sent again. `gpus`: what is known of the node's own, where a
-    /// run asks for some. `images`: those that the runs ask for.
+    /// Checks every run and makes its folder, in several threads where there are many.
+    /// `sent_again`: tokens of the runs whose spec alone is sent again. `gpus`: what is known of
+    /// the node's own, where a run asks for some. `images`: those that the runs ask for.
     pub fn place(
         &self,
         store: &Store,
@@ -88,18 +105,40 @@ impl Placer {
         sent_again: &[Vec<u8>],
         gpus: Option<CardsKnown>,
         images: ImagesKnown,
-    ) -> PlacementResult {
-        let mut placing = PlacementResult::default();
-        let sent_again: HashSet<&[u8]> = sent_again.iter().map(Vec::as_slice).collect();
-        let mut found = RequestFacts {
+    ) -> Placing {
+        let request = RequestFacts {
+            store,
+            sent_again: sent_again.iter().map(Vec::as_slice).collect(),
             gpus,
             images,
-            ..RequestFacts::default()
+            trees: Mutex::default(),
         };
+        if runs.len() <= THREAD_RUNS {
+            return self.place_some(runs, &request);
+        }
+        let size = runs.len().div_ceil(THREADS_MAX).max(THREAD_RUNS);
+        let mut runs = runs.into_iter();
+        let mut placing = Placing::default();
+        thread::scope(|scope| {
+            let mut threads = Vec::new();
+            while runs.len() > 0 {
+                let some = runs.by_ref().take(size).collect();
+                threads.push(scope.spawn(|| self.place_some(some, &request)));
+            }
+            for thread in threads {
+                let some = thread.join();
+                placing.append(some.unwrap_or_else(|panic| panic::resume_unwind(panic)));
+            }
+        });
+        placing
+    }
+
+    fn place_some(&self, runs: Vec<RunSpec>, request: &RequestFacts<'_>) -> PlacementResult {
+        let mut placing = PlacementResult::default();
+        let mut found = ThreadFacts::default();
         for spec in runs {
             let (token, generation) = (spec.token.clone(), spec.generation);
-            let sent_again = sent_again.contains(&*token);
-            match self.place_one(spec, sent_again, store, &mut found) {
+            match self.place_one(spec, request, &mut found) {
                 Ok(placed) => placing.placed.push(placed),
                 Err(no) if no.unknown => {
                     let token = RunToken::from_slice(&token);
@@ -116,10 +155,10 @@ impl Placer {
     fn place_one(
         &self,
         spec: RunSpec,
-        sent_again: bool,
-        store: &Store,
-        found: &mut RequestFacts,
+        request: &RequestFacts<'_>,
+        found: &mut ThreadFacts,
     ) -> Result<PlacedRun, Rejection> {
+        let sent_again = request.sent_again.contains(&*spec.token);
         let (token, id) = identify(&spec)?;
         // Without a command it only asks whether the run is here.
         let question = sent_again && spec.argv.is_empty() && spec.adopted.is_none();
@@ -156,7 +195,7 @@ impl Placer {
                     ..no(format!("{} is missing or damaged", path.display()), DISK)
                 })
             }
-            EarlierHandOver::Nowhere => self.take(spec, (token, id), sent_again, store, found),
+            EarlierHandOver::Nowhere => self.take(spec, (token, id), request, found),
             // The run may live, so it must not be refused for good.
             EarlierHandOver::Unread(error) => {
                 let path = run_dir.join(names::SPEC);
@@ -167,7 +206,7 @@ impl Placer {
             }
             // The run may have been started, so no other node is to get it.
             EarlierHandOver::Unclear => self
-                .take(spec, (token, id), sent_again, store, found)
+                .take(spec, (token, id), request, found)
                 .map_err(|no| Rejection { here: false, ..no }),
         }
     }
@@ -176,9 +215,8 @@ impl Placer {
         &self,
         mut spec: RunSpec,
         (token, id): (RunToken, RunId),
-        sent_again: bool,
-        store: &Store,
-        found: &mut RequestFacts,
+        request: &RequestFacts<'_>,
+        found: &mut ThreadFacts,
     ) -> Result<PlacedRun, Rejection> {
         let resources = spec.resources.unwrap_or_default();
         let needs = Needs::of(resources.cpus, resources.memory_bytes);
@@ -190,7 +228,7 @@ impl Placer {
             None => asked::bare(&spec),
         };
         asks.map_err(|error| no(error.to_string(), SCHEDULER).here())?;
-        let gpus = found.gpus.as_ref();
+        let gpus = request.gpus.as_ref();
         if let Some(why) = gpus.and_then(|told| Cards::lacks(told, &request_of(&spec))) {
             return Err(no(why, GPUS).here());
         }
@@ -203,22 +241,22 @@ impl Placer {
             if hash.is_empty() {
                 continue;
             }
-            let checked = found
-                .trees
-                .entry(hash.clone())
-                .or_insert_with(|| check_tree(store, hash));
+            let trees = request.trees.lock();
+            let mut trees = trees.unwrap_or_else(PoisonError::into_inner);
+            let checked = trees.entry(hash.clone());
+            let checked = checked.or_insert_with(|| check_tree(request.store, hash));
             checked.as_ref().map_err(Flaw::refusal)?;
         }
         let data = find_data(
             &mut spec,
             Some(&self.base).filter(|_| self.warden.is_none()),
         )?;
-        settle_image(&mut spec, &found.images)?;
+        settle_image(&mut spec, &request.images)?;
         spec.boot_id = self.boot_id.to_vec();
         let run_dir = self.paths.run(id);
         if spec.movable {
             let programs = &mut found.programs;
-            programs.find((&spec, &data), &self.base, id, &run_dir, store)?;
+            programs.find((&spec, &data), &self.base, id, &run_dir, request.store)?;
         }
         let is_new = self
             .make_folder(&run_dir, id, &spec, &mut found.experiment_made)
@@ -236,7 +274,7 @@ impl Placer {
             folder: if is_new { Folder::New } else { Folder::Old },
             earlier,
             generation: spec.generation,
-            sent_again,
+            sent_again: request.sent_again.contains(&*spec.token),
             adopted: spec.adopted.is_some(),
         })
     }

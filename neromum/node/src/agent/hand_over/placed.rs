@@ -16,6 +16,14 @@ pub struct PlacementResult {
     pub(super) unknown: Vec<(RunToken, u32)>,
 }
 
+impl Placing {
+    pub(super) fn append(&mut self, other: Self) {
+        self.placed.extend(other.placed);
+        self.refused.extend(other.refused);
+        self.unknown.extend(other.unknown);
+    }
+}
+
 /// A run with folder and spec.
 #[derive(Debug)]
 pub struct PlacedRun {

@@ -13,7 +13,7 @@ use nero_model::process::ProcessHandle;
 use nero_wire::v1::{Cancel, Pause, RuleSet, RunSpec};
 use rustix::process::Signal;
 
-use crate::core::rules::Asked;
+use crate::core::rules::RequestedEffect;
 use crate::folder::life::Life;
 
 /// A rule set of this version, or the reason why it cannot be read.
@@ -41,7 +41,12 @@ pub fn newer_rules(folder: &Path, version: u64) -> io::Result<Vec<VersionedRules
 ///
 /// # Errors
 /// When the cancel request cannot be made; the caller tries again.
-pub fn cancel(run_dir: &Path, spec: &RunSpec, asked: &Asked, wall_ms: i64) -> io::Result<()> {
+pub fn cancel(
+    run_dir: &Path,
+    spec: &RunSpec,
+    asked: &RequestedEffect,
+    wall_ms: i64,
+) -> io::Result<()> {
     let newest = RequestKind::Cancel.newest(run_dir)?;
     let made_by_rule = (1..=newest).any(|number| {
         let path = RequestKind::Cancel.path(run_dir, number);
@@ -76,7 +81,12 @@ pub fn cancel(run_dir: &Path, spec: &RunSpec, asked: &Asked, wall_ms: i64) -> io
 ///
 /// # Errors
 /// When the request cannot be made; the caller tries again.
-pub fn pause(run_dir: &Path, spec: &RunSpec, asked: &Asked, wall_ms: i64) -> io::Result<()> {
+pub fn pause(
+    run_dir: &Path,
+    spec: &RunSpec,
+    asked: &RequestedEffect,
+    wall_ms: i64,
+) -> io::Result<()> {
     let author = match asked.author.as_str() {
         "" => format!("rule {}", asked.rule),
         author => format!("rule {} of {author}", asked.rule),

@@ -66,7 +66,7 @@ pub fn check_name(name: &str) -> Result<(), NameError> {
     if name == LOCAL {
         return Err(NameError::Local);
     }
-    let state = || name.parse().ok().map(StateWord::word);
+    let state = || name.parse().ok().map(StateWord::as_str);
     let reserved = RESERVED.iter().copied().find(|word| *word == name);
     match reserved.or_else(state) {
         Some(word) => Err(NameError::Reserved(word)),

@@ -216,7 +216,7 @@ async fn first_end(parts: &mut [BackgroundTask]) -> &'static str {
     .await
 }
 
-fn start(home: &Home) -> Result<Running, DaemonError> {
+fn start(home: &Home) -> Result<RunningDaemon, DaemonError> {
     let clock = Clock::system();
     let (keep, state) = open_databases(home, clock)?;
     let (deployment, tenure, check_owed) = (keep.deployment(), keep.tenure(), keep.check_owed());
@@ -275,9 +275,9 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         stop: Arc::new(Notify::new()),
         leaving: stop,
     };
-    #[expect(clippy::disallowed_methods, reason = "`Running` is awaited")]
+    #[expect(clippy::disallowed_methods, reason = "`RunningDaemon` is awaited")]
     let nodes = tokio::spawn(driving.run());
-    Ok(Running {
+    Ok(RunningDaemon {
         parts: start_parts(&man, check_owed),
         man,
         thread,
@@ -311,7 +311,7 @@ fn node_settings(home: &Home, clock: Clock) -> Settings {
         name: String::new(),
         remote: false,
         turns: Arc::default(),
-        asks: watch::channel(nero_format::Scheduling::default()).1,
+        asks: watch::channel(nero_format::SchedulerOptions::default()).1,
         away: NODE_AWAY,
         store: home.store(),
         results: nero_link::results::Places::of(home),
@@ -320,7 +320,7 @@ fn node_settings(home: &Home, clock: Clock) -> Settings {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "`Running` is awaited")]
+#[expect(clippy::disallowed_methods, reason = "`RunningDaemon` is awaited")]
 fn start_parts(man: &Man, check_owed: bool) -> Vec<BackgroundTask> {
     let (home, ledger, clock) = (&man.home, &man.ledger, man.clock);
     let cells = cells::run(Desk {

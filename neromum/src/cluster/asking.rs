@@ -7,7 +7,7 @@ use nero_cluster::submission::Files;
 use nero_model::SubmissionId;
 use nero_node::agent::handle::WorkResult;
 use nero_node::staging::environment::{local_user, user_in};
-use nero_warden::{Call, CallOutput, End, JobName, Known, Queue, Said, Sighting, Unreadable};
+use nero_warden::{AdoptedJobState, Call, CallOutput, End, JobName, Known, Queue, Unreadable};
 use tokio::time::Instant;
 
 use super::results::{Ask, ClusterResult, CommandAnswers};
@@ -167,7 +167,7 @@ impl Cluster {
         } else {
             None
         };
-        let lost = Done::Driver(ClusterResult::Asked(Box::new(CommandAnswers {
+        let lost = WorkResult::Driver(ClusterResult::Asked(Box::new(CommandAnswers {
             ask: ask.clone(),
             said: Vec::new(),
             site: None,
@@ -275,7 +275,10 @@ impl Cluster {
     }
 
     /// Reads the answers to the question for the queue.
-    fn read_queue(&mut self, said: &[Said]) -> Result<(Queue, Vec<Sighting>), Unreadable> {
+    fn read_queue(
+        &mut self,
+        said: &[CallOutput],
+    ) -> Result<(Queue, Vec<AdoptedJobState>), Unreadable> {
         let known = self.submissions.values().map(Submission::known);
         let known: Vec<Known<'_>> = known.collect();
         let (said, more) = said.split_at(self.queue_answers.min(said.len()));

@@ -168,7 +168,7 @@ fn variables(run: &Run, definition: &Definition) -> Vec<(String, String)> {
         ("NERO_NAME", definition.name.clone()),
         ("NERO_COLLECTION", definition.collection().to_owned()),
         ("NERO_NODE", run.node_word().to_owned()),
-        ("NERO_STATE", run.word().word().to_owned()),
+        ("NERO_STATE", run.state_word().as_str().to_owned()),
         ("NERO_RESULTS", run.results().folder().to_owned()),
     ];
     variables

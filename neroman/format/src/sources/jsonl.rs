@@ -16,7 +16,7 @@ use nero_model::safe::quoted;
 use nero_yaml::{Entry, Fields, Kind, Mark, Node};
 
 use super::beneath::{self, Defaults, made};
-use super::loaded::{self, Loaded, SourceContent};
+use super::loaded::{self, LoadedSource, SourceContent};
 use super::{file, table};
 use crate::definition::problem::{FormatErrors, Problem};
 use crate::definition::{Edits, ParentFile, RowsOptions, Source, SourceKind};

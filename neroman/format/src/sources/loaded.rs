@@ -27,7 +27,7 @@ pub struct LoadedSource {
 pub(crate) struct SourceContent {
     definitions: Vec<Definition>,
     notes: Vec<Note>,
-    edited: Vec<Edited>,
+    edited: Vec<AppliedEdit>,
 }
 
 impl SourceContent {
@@ -39,8 +39,8 @@ impl SourceContent {
         }
     }
 
-    pub(crate) fn loaded(self, source: Source) -> Loaded {
-        Loaded {
+    pub(crate) fn loaded(self, source: Source) -> LoadedSource {
+        LoadedSource {
             source,
             definitions: self.definitions,
             notes: self.notes,

@@ -1,7 +1,7 @@
 //! A source that is YAML, or a batch script: blocks of experiments.
 
 use super::beneath::{self, Defaults};
-use super::loaded::{self, Loaded, SourceContent};
+use super::loaded::{self, LoadedSource, SourceContent};
 use super::{batch, file};
 use crate::definition::problem::{FormatErrors, Problem};
 use crate::definition::{Edits, Source};

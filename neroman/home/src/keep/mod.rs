@@ -552,7 +552,7 @@ mod tests {
         Change::Experiment(Arc::new(ExperimentRecord {
             gone,
             hidden_ms,
-            ..Described::new(ExperimentId(id), definition, 0, 0)
+            ..ExperimentRecord::new(ExperimentId(id), definition, 0, 0)
         }))
     }
 

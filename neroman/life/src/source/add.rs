@@ -202,7 +202,7 @@ impl MergeOutcome {
             .push(Change::Experiment(Arc::new(ExperimentRecord {
                 modified: Some(now.tick.clone()),
                 by_hand: Arc::new(by_hand),
-                ..Described::new(id, definition.clone(), source, now.ms)
+                ..ExperimentRecord::new(id, definition.clone(), source, now.ms)
             })));
         let mut notes = (*definition.notes).clone();
         notes.extend(odd_name(&definition.name));
@@ -344,7 +344,7 @@ impl MergeOutcome {
                     "removed; `neroman rm --undo {}` brings it back",
                     old.id
                 ));
-                What::Hidden
+                DiffKind::Hidden
             }
             None => what,
         };

@@ -78,7 +78,7 @@ fn leave_for_now(run: &Run, refusal: Refusal, to: &str, now: &Moment) -> StepRes
     }
     let mut dispatch = run.dispatch.clone();
     if !to.is_empty() {
-        dispatch.why = Why::GoesTo {
+        dispatch.why = WaitReason::GoesTo {
             to: to.to_owned(),
             from: refusal.node.clone(),
         };

@@ -165,10 +165,10 @@ fn heard(run: &Run, dispatch: &mut Dispatch, report: &Report, now_ms: i64) {
         ReportedStage::Unknown | ReportedStage::TakenAway if dispatch.leaves() => {}
         ReportedStage::Unknown => forgotten(run, dispatch, report, now_ms),
         // The run's journal counts more than any report.
-        Standing::TakenAway | Standing::Refused if run.journal.has_run() => {}
-        Standing::TakenAway => dispatch.taken_away(&report.why, now_ms),
-        Standing::Refused => recall::refused(run, dispatch, report.why.clone(), now_ms),
-        Standing::Held => {}
+        ReportedStage::TakenAway | ReportedStage::Refused if run.journal.has_run() => {}
+        ReportedStage::TakenAway => dispatch.taken_away(&report.why, now_ms),
+        ReportedStage::Refused => recall::refused(run, dispatch, report.why.clone(), now_ms),
+        ReportedStage::Held => {}
     }
 }
 

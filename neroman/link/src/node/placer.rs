@@ -22,7 +22,7 @@ use nero_home::ledger::LatePolicy;
 use nero_life::choose::{choose, count, is_alike};
 use nero_life::input::Input;
 use nero_life::locks::Locks;
-use nero_life::now::{Now, Tick};
+use nero_life::now::{PresentTime, Tick};
 use nero_life::place::{Candidate, Choice, Figures, NodeAvailability};
 use nero_life::reason::WaitReason;
 use nero_life::run::{Run, Turn};
@@ -112,7 +112,7 @@ struct Round<'s> {
     state: &'s State,
     /// Runs with the same word share the candidates.
     words: BTreeMap<String, Vec<Candidate>>,
-    known: Now,
+    known: PresentTime,
     /// Made for the first run that looks at others.
     locks: Option<Locks<'s>>,
 }

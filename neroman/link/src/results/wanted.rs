@@ -170,7 +170,7 @@ impl Choice {
         list: &v1::ListFilesReply,
         ask: &FileRequest,
         leads: &LinkTargets,
-        whose: &Whose,
+        whose: &RunOnNode,
     ) {
         for link in &list.links {
             let is_named = link.fits || leads.include(Path::new(&link.path));

@@ -112,14 +112,14 @@ impl<D: Driver> Agent<D> {
         &mut self,
         token: RunToken,
         incarnation: u32,
-        tracking: Tracking,
+        tracking: TrackingState,
     ) -> Option<ProcessLives> {
         // Look at the processes before the segments: a process that was dead then
         // cannot have written a record that the reading missed. The identities are
         // known only from the segments, so these are read twice where it matters. The
         // processes of a task of a scheduler are on other hosts.
-        let mut read = tracking == Tracking::Over || self.look(token, incarnation);
-        let sees_processes = tracking == Tracking::Nobody && !self.driver.has(&token);
+        let mut read = tracking == TrackingState::Over || self.read_segments(token, incarnation);
+        let sees_processes = tracking == TrackingState::Nobody && !self.driver.has(&token);
         let lives = if sees_processes {
             self.lives(token)
         } else {
@@ -128,8 +128,8 @@ impl<D: Driver> Agent<D> {
                 job: None,
             }
         };
-        if tracking == Tracking::Over || sees_processes {
-            read &= self.look(token, incarnation);
+        if tracking == TrackingState::Over || sees_processes {
+            read &= self.read_segments(token, incarnation);
         }
         read.then_some(lives)
     }

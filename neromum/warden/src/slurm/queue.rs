@@ -244,7 +244,7 @@ fn add(queue: &mut Queue, job: &Job) {
 pub(super) fn tasks_of(is_array: bool, index: Number, list: &str) -> Option<Option<Tasks>> {
     Some(match index.0 {
         _ if !is_array => None,
-        Some(index) => Some(Tasks::one(index.try_into().ok()?)),
+        Some(index) => Some(Tasks::single(index.try_into().ok()?)),
         // An array of which no task waits any more, and the last ones were cancelled.
         None if list.is_empty() => Some(Tasks::default()),
         None => Some(Tasks::read(list)?),

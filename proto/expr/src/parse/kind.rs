@@ -442,7 +442,7 @@ fn check_name_beside(
         (Node::Fact(fact), Node::Bool(_) | Node::Not(_) | Node::Is(_))
             if fact.kind() == FactKind::Text =>
         {
-            let fact = fact.word();
+            let fact = fact.as_str();
             refused(
                 &format!("`{written}` is true or false, and `{fact}` is text"),
                 "`!=` denies: `state != crashed`",

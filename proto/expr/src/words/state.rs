@@ -55,9 +55,9 @@ impl State {
     }
 
     /// The word that users type.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         if let State::Single(state) = self {
-            return state.word();
+            return state.as_str();
         }
         (GROUPS.iter().chain(&EVENTS))
             .find(|(_, state)| *state == self)
@@ -103,7 +103,7 @@ impl State {
         let is = |fits: fn(StateWord) -> bool| shown.parse().is_ok_and(fits);
         Some(match self {
             State::Changed | State::Gone | State::Started => return None,
-            State::Single(state) => shown == state.word(),
+            State::Single(state) => shown == state.as_str(),
             State::Ended => is(is_end),
             State::Live => is(|state| state != StateWord::Defined && !is_end(state)),
             State::Failed => matches!(shown, "crashed" | "timeout"),
@@ -113,7 +113,7 @@ impl State {
 
     /// All state words, states first.
     pub fn words() -> impl Iterator<Item = &'static str> {
-        let singles = StateWord::ALL.iter().map(|state| state.word());
+        let singles = StateWord::ALL.iter().map(|state| state.as_str());
         singles.chain(GROUPS.iter().map(|&(word, _)| word))
     }
 }

@@ -37,7 +37,7 @@ impl Man {
         let (ids, picked) = self.picked(request.selection, "").await?;
         let new = Rule {
             id: 0,
-            action: action.word().to_owned(),
+            action: action.as_str().to_owned(),
             argument: argument.to_owned(),
             text: text.clone(),
             repeat_ms: 0,
@@ -48,7 +48,7 @@ impl Man {
             let (rule, changes) = rules::add(state, &ids, new, now_ms);
             let mut off = rules::InapplicableRules::default();
             for experiment in ids.iter().filter_map(|id| state.experiment(*id)) {
-                off.look(rule, &text, "", experiment);
+                off.check(rule, &text, "", experiment);
             }
             if let Some(never) = off.never_holds(ids.len()) {
                 let failure = Failure::usage(format!("the rule never holds: {never}"))
@@ -125,8 +125,8 @@ impl Man {
 fn checked_action(request: &str) -> Result<(RuleAction, &str), Failure> {
     let (word, argument) = action_of(request);
     let mut known = RuleAction::ALL.into_iter();
-    let words: Vec<&str> = known.clone().map(RuleAction::word).collect();
-    let Some(action) = known.find(|action| action.word() == word) else {
+    let words: Vec<&str> = known.clone().map(RuleAction::as_str).collect();
+    let Some(action) = known.find(|action| action.as_str() == word) else {
         let failure = Failure::usage(format!("there is no action `{request}`"));
         return Err(failure.hint(words.join(", ")));
     };

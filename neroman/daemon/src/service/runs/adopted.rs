@@ -210,7 +210,7 @@ impl Call {
             token: token.to_vec(),
             ..spec
         };
-        let (source, new) = adopt::placeholder(work, &self.folder);
+        let (source, new) = take_over::placeholder(work, &self.folder);
         let definition = Definition {
             command_text: command,
             results_max_bytes: None,
@@ -225,9 +225,9 @@ impl Call {
             batch: Some(id),
             ..adopt::made(id, token, &self.node, &spec, now_ms)
         };
-        let described = Described {
+        let described = ExperimentRecord {
             modified: Some(self.at.tick.clone()),
-            ..Described::new(id.experiment, definition, source, now_ms)
+            ..ExperimentRecord::new(id.experiment, definition, source, now_ms)
         };
         let run = NewRun {
             made: Arc::new(made),

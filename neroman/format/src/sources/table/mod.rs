@@ -32,7 +32,7 @@ use crate::read::reader::Reader;
 use crate::read::text::{Text, cell_mark};
 use crate::sources::beneath::{self, Defaults};
 use crate::sources::file;
-use crate::sources::loaded::{self, Loaded, SourceContent};
+use crate::sources::loaded::{self, LoadedSource, SourceContent};
 
 /// Reads a sheet of a file: the one of this name, else the first.
 pub type ReadSheet<'a> = &'a dyn Fn(&Path, Option<&str>) -> Result<Sheet, UnreadableTable>;
@@ -137,7 +137,7 @@ pub fn read_table_edited(
     loaded::check(&mut reader)?;
     let content = SourceContent::of(reader);
     source.bound = bound;
-    Ok(Loaded {
+    Ok(LoadedSource {
         numbers: read.to_number,
         ..content.loaded(source)
     })

@@ -122,9 +122,9 @@ pub fn fold(
     let Some(mut segment) = journal.segments.get(&id).cloned() else {
         // A request for the missing bytes would repeat without end.
         return if journal.overflows {
-            Folded::Full
+            FoldResult::Full
         } else {
-            Folded::Gap
+            FoldResult::Gap
         };
     };
     if !holds_series(&segment) {
@@ -185,23 +185,26 @@ pub fn fold(
 
 /// The records of a part, and the position of the first. The segment of a header is in the
 /// journal from then on.
-fn open_part<'p>(journal: &mut Journal, part: &Part<'p>) -> Result<(&'p [u8], Position), Folded> {
+fn open_part<'p>(
+    journal: &mut Journal,
+    part: &Part<'p>,
+) -> Result<(&'p [u8], Position), FoldResult> {
     if part.offset > 0 {
         let (offset, chain) = (part.offset, part.chain);
         return Ok((part.data, Position { offset, chain }));
     }
-    let header = Header::parse(part.data).map_err(|_| Folded::Refused)?;
+    let header = Header::parse(part.data).map_err(|_| FoldResult::Refused)?;
     let ours = header.token == *part.token.as_bytes()
         && header.segment == part.segment
         && header.incarnation == part.incarnation;
     if !ours {
-        return Err(Folded::Refused);
+        return Err(FoldResult::Refused);
     }
     let id = part.segment.to_string();
     let new = new_segment(&header);
     if !journal.segments.contains_key(&id) && is_full(journal, &new) {
         journal.overflows = true;
-        return Err(Folded::Full);
+        return Err(FoldResult::Full);
     }
     let first = Position::of(&new);
     journal.segments.entry(id).or_insert(new);
@@ -224,7 +227,7 @@ impl Position {
     }
 }
 
-impl Taken {
+impl FoldOutput {
     /// Takes the points or the measurement of a record. What cannot be decoded is counted with
     /// the facts.
     fn take_series(

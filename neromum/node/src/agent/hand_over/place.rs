@@ -105,7 +105,7 @@ impl Placer {
         sent_again: &[Vec<u8>],
         gpus: Option<CardsKnown>,
         images: ImagesKnown,
-    ) -> Placing {
+    ) -> PlacementResult {
         let request = RequestFacts {
             store,
             sent_again: sent_again.iter().map(Vec::as_slice).collect(),
@@ -118,7 +118,7 @@ impl Placer {
         }
         let size = runs.len().div_ceil(THREADS_MAX).max(THREAD_RUNS);
         let mut runs = runs.into_iter();
-        let mut placing = Placing::default();
+        let mut placing = PlacementResult::default();
         thread::scope(|scope| {
             let mut threads = Vec::new();
             while runs.len() > 0 {

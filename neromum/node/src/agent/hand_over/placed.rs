@@ -16,7 +16,7 @@ pub struct PlacementResult {
     pub(super) unknown: Vec<(RunToken, u32)>,
 }
 
-impl Placing {
+impl PlacementResult {
     pub(super) fn append(&mut self, other: Self) {
         self.placed.extend(other.placed);
         self.refused.extend(other.refused);

@@ -285,18 +285,18 @@ pub(crate) fn check(reader: &mut Reader<'_>) {
             let is_glob = on.contains(['*', '?']);
             let is_own = group.members.contains(&one.of) && !is_glob;
             let has_others = group.members.iter().any(|member| *member != one.of);
+            let is_right = has_others && !is_own;
+            if is_right || !told.insert((*mark, on)) {
+                continue;
+            }
             let (message, hint) = if is_own {
                 of_itself(&definition.name, is_need)
-            } else if !has_others {
+            } else {
                 let what = if is_glob { "matches" } else { "is" };
                 let message = format!("{} {what} no other experiment of this source", quoted(on));
                 (message, unknown_hint(on, names.keys().copied()))
-            } else {
-                continue;
             };
-            if told.insert((*mark, on)) {
-                reader.wrong(*mark, message, hint);
-            }
+            reader.wrong(*mark, message, hint);
         }
     }
     if reader.count() == mistakes

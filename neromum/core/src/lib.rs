@@ -1,12 +1,13 @@
 //! What a node decides about its runs: which starts when, what follows from the records
-//! on disk, the effect of a cancel, and who leads where hosts share a root. Takes state and
-//! input, returns effects; no clock, file, wire type or await. The agent carries the effects
-//! out, in order.
+//! on disk, the effect of a cancel, which files a pattern means, and who leads where hosts
+//! share a root. Takes state and input, returns effects; no clock, file, wire type or await.
+//! The agent carries the effects out, in order.
 
 pub mod capacity;
 pub mod cards;
 pub mod decide;
 pub mod facts;
+pub mod glob;
 pub mod lease;
 mod run;
 mod start;

@@ -13,9 +13,9 @@ use nero_wire::v1::{self, FileEntry, ListFilesReply};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::Errno;
 
-use super::glob::{Glob, MatchState};
 use super::{is_dots, open_folder};
 use crate::config;
+use nero_node_core::glob::{Glob, MatchState};
 
 /// Depth of the deepest folder that is entered.
 pub(super) const DEPTH_MAX: usize = 64;

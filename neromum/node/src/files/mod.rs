@@ -2,7 +2,6 @@
 //! that lead out, pipes that block, a million files, and it may change while it
 //! is read. Only regular files below it are ever opened.
 
-mod glob;
 pub mod list;
 pub mod log;
 pub mod made;

@@ -16,7 +16,7 @@ mod source;
 mod step;
 
 pub use after::{acts, backtest, cohort, processed, retry, rules, standing};
-pub use facts::{cells, journal, now, reason, text};
+pub use facts::{cells, journal, now, reason, sorted, text};
 pub use fold::{
     change, experiment, groups, kept, outcome, pasts, run, scope, shelf, state, taken_over,
 };

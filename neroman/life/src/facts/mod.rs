@@ -18,5 +18,6 @@ pub(crate) mod processed;
 pub mod reason;
 pub(crate) mod results;
 pub(crate) mod series;
+pub mod sorted;
 pub(crate) mod stage;
 pub mod text;

@@ -52,7 +52,7 @@ impl Lab {
     /// The run printed this loss at this step.
     fn prints(&mut self, id: RunId, step: f64, loss: f64) {
         let mut journal = (*self.state.run(id).unwrap().journal).clone();
-        let known = journal.metrics.entry("loss".to_owned()).or_insert(Metric {
+        let first = Metric {
             key: (1, Key::default()),
             last: loss,
             step,
@@ -60,7 +60,11 @@ impl Lab {
             max: loss,
             count: 0,
             at_ms: 5,
-        });
+        };
+        if !journal.metrics.contains_key("loss") {
+            journal.metrics.insert("loss".to_owned(), first);
+        }
+        let known = journal.metrics.get_mut("loss").unwrap();
         known.last = loss;
         known.step = step;
         known.min = known.min.min(loss);

@@ -242,7 +242,7 @@ fn of_firings_that_came_while_nothing_ran_the_newest_counts() {
 /// The run's node tells that its job waits for this step of this start.
 fn ask(lab: &mut Lab, id: RunId, of: (u32, u32)) {
     let mut journal = (*lab.state.run(id).unwrap().journal).clone();
-    journal.incarnations.entry(of.0).or_default();
+    journal.incarnations.get_or_default(of.0);
     journal.step = Some(AskedStep { of, at_ms: 20 });
     let journal = Arc::new(journal);
     lab.take(vec![Change::Journal { run: id, journal }]);
@@ -333,7 +333,7 @@ fn a_step_of_an_earlier_start_or_of_a_run_that_is_to_end_is_not_wanted() {
     ask(&mut lab, id, (1, 1));
     assert_eq!(lab.state.unacted.len(), 1);
     let mut journal = (*lab.state.run(id).unwrap().journal).clone();
-    journal.incarnations.entry(2).or_default();
+    journal.incarnations.get_or_default(2);
     let journal = Arc::new(journal);
     lab.take(vec![Change::Journal { run: id, journal }]);
     assert!(lab.state.unacted.is_empty(), "its job is gone");

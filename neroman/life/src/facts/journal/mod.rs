@@ -23,6 +23,7 @@ pub use start::{
 };
 
 use super::now::Tick;
+use super::sorted::SortedMap;
 
 /// The place of a record within its incarnation: writers take over from each
 /// other in the order of `rank`; segments of one writer are ordered by the
@@ -42,16 +43,15 @@ pub struct Key {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Journal {
-    /// By number of the start. A leaf of the tree has eleven places, and most runs one start: in
-    /// boxes the ten empty places take 80 bytes instead of 8 KB.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub incarnations: BTreeMap<u32, Box<Incarnation>>,
+    /// By number of the start.
+    #[serde(skip_serializing_if = "SortedMap::is_empty")]
+    pub incarnations: SortedMap<u32, Box<Incarnation>>,
     /// By random id in hexadecimal; emptied when the run is closed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub segments: BTreeMap<String, Segment>,
     /// By name.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub metrics: BTreeMap<String, Metric>,
+    #[serde(skip_serializing_if = "SortedMap::is_empty")]
+    pub metrics: SortedMap<String, Metric>,
     /// The newest measurement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<Sample>,
@@ -87,8 +87,8 @@ pub struct Journal {
     /// The last sign of each start on each boot clock, in milliseconds: for the
     /// boot on which it ran, and for those on which its output was read later.
     /// Empty for runs that an earlier build folded.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub signs: BTreeMap<u32, BTreeMap<String, i64>>,
+    #[serde(skip_serializing_if = "SortedMap::is_empty")]
+    pub signs: SortedMap<u32, SortedMap<String, i64>>,
     /// Whether its node sends more segments, or names of series, than are kept.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub overflows: bool,
@@ -167,8 +167,8 @@ impl Journal {
 
     /// Records a sign of one start.
     pub fn sign(&mut self, incarnation: u32, at: Tick) {
-        let known = self.signs.entry(incarnation).or_default();
-        let last_ms = known.entry(at.boot).or_default();
+        let known = self.signs.get_or_default(incarnation);
+        let last_ms = known.get_or_default(at.boot);
         *last_ms = at.ms.max(*last_ms);
     }
 

@@ -64,7 +64,7 @@ pub(super) fn apply(
     }
     let applied = match &content {
         Content::Job(job) => {
-            let incarnation = journal.incarnations.entry(number).or_default();
+            let incarnation = journal.incarnations.get_or_default(number);
             job::apply(incarnation, &place, job)
         }
         Content::Watch(watch) => watcher(journal, &mut place, watch),

@@ -12,8 +12,6 @@ mod rule;
 mod text;
 mod told;
 
-use std::collections::BTreeMap;
-
 use nero_journal::{HEADER_BYTES, Header, Reader, Record, SegmentId, Writer, v1};
 use nero_model::RunToken;
 
@@ -21,6 +19,7 @@ use self::apply::apply;
 pub use self::notable::{Notable, NotableKind};
 use self::told::LogPositions;
 use crate::facts::journal::{Incarnation, Journal, Key, LogsRead, Segment};
+use crate::facts::sorted::SortedMap;
 
 /// Most segments of watchers that are kept for one run, and most of all other
 /// writers: however many watchers a job has, its end is still received.
@@ -94,7 +93,7 @@ pub enum FoldResult {
 /// The journal of a run before it is folded anew. The starts of a run that has ended
 /// stay: they prove the end that was reported, also to a daemon that dies before the
 /// records come again.
-pub fn emptied(ended: Option<BTreeMap<u32, Box<Incarnation>>>) -> Journal {
+pub fn emptied(ended: Option<SortedMap<u32, Box<Incarnation>>>) -> Journal {
     let mut incarnations = ended.unwrap_or_default();
     for one in incarnations.values_mut() {
         // The one fact of a start that is a count.

@@ -99,7 +99,7 @@ fn truncated(journal: &mut Journal, place: &mut RecordPlace<'_>, cut: &v1::LogTr
 }
 
 fn hold_end(journal: &mut Journal, place: &RecordPlace<'_>, why: &str) {
-    let start = journal.incarnations.entry(place.number).or_default();
+    let start = journal.incarnations.get_or_default(place.number);
     if start
         .end_hold
         .as_ref()
@@ -153,9 +153,7 @@ fn metrics(journal: &mut Journal, place: &mut RecordPlace<'_>, batch: &v1::Metri
         match journal.metrics.get_mut(name) {
             Some(metric) => add(metric, point),
             None if !room => {}
-            None => {
-                journal.metrics.insert(name.clone(), point);
-            }
+            None => journal.metrics.insert(name.clone(), point),
         }
     }
 }

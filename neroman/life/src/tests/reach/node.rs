@@ -233,7 +233,7 @@ pub(in crate::tests) fn add(
         made_ns: 0,
         offset: offset as u64,
     };
-    let one: &mut Incarnation = journal.incarnations.entry(start).or_default();
+    let one: &mut Incarnation = journal.incarnations.get_or_default(start);
     let not_started = |stage: job_not_started::Stage| {
         Some(NotStarted {
             program: String::new(),

@@ -1,10 +1,9 @@
 //! Makes the folders of runs, and refuses runs that cannot be accepted.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
-use std::panic;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use nero_cluster::asked::{self, TaskRequest};
@@ -36,7 +35,7 @@ const SCHEDULER: &str = "correct the field of the experiment, give it per node (
 /// The hint where a node has too few GPUs.
 const GPUS: &str = "lower resources.gpus, or choose a node with more GPUs";
 
-/// Runs for which one thread makes folders. A file system of a cluster takes a millisecond for
+/// Runs for which a thread makes folders at a time. A file system of a cluster takes a millisecond for
 /// each name, and takes many names at a time.
 const THREAD_RUNS: usize = 64;
 
@@ -113,23 +112,32 @@ impl Placer {
             images,
             trees: Mutex::default(),
         };
-        if runs.len() <= THREAD_RUNS {
-            return self.place_some(runs, &request);
-        }
-        let size = runs.len().div_ceil(THREADS_MAX).max(THREAD_RUNS);
+        let mut parts = Vec::new();
         let mut runs = runs.into_iter();
-        let mut placing = PlacementResult::default();
+        while runs.len() > 0 {
+            let part: Vec<RunSpec> = runs.by_ref().take(THREAD_RUNS).collect();
+            parts.push((parts.len(), part));
+        }
+        let threads = parts.len().min(THREADS_MAX);
+        let parts = Mutex::new(parts);
+        let placed = Mutex::new(BTreeMap::new());
+        let work = || {
+            while let Some((number, runs)) = lock(&parts).pop() {
+                let some = self.place_some(runs, &request);
+                lock(&placed).insert(number, some);
+            }
+        };
         thread::scope(|scope| {
-            let mut threads = Vec::new();
-            while runs.len() > 0 {
-                let some = runs.by_ref().take(size).collect();
-                threads.push(scope.spawn(|| self.place_some(some, &request)));
+            for _ in 1..threads {
+                // If this user may have no more threads, the others do its part, too.
+                let _ = thread::Builder::new().spawn_scoped(scope, work);
             }
-            for thread in threads {
-                let some = thread.join();
-                placing.append(some.unwrap_or_else(|panic| panic::resume_unwind(panic)));
-            }
+            work();
         });
+        let mut placing = PlacementResult::default();
+        for some in std::mem::take(&mut *lock(&placed)).into_values() {
+            placing.append(some);
+        }
         placing
     }
 
@@ -241,8 +249,7 @@ impl Placer {
             if hash.is_empty() {
                 continue;
             }
-            let trees = request.trees.lock();
-            let mut trees = trees.unwrap_or_else(PoisonError::into_inner);
+            let mut trees = lock(&request.trees);
             let checked = trees.entry(hash.clone());
             let checked = checked.or_insert_with(|| check_tree(request.store, hash));
             checked.as_ref().map_err(Flaw::refusal)?;
@@ -370,6 +377,10 @@ impl Placer {
         write_spec(path, &spec)?;
         Ok(Ok(false))
     }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Writes into the spec how the run's container is started.

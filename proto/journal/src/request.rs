@@ -47,6 +47,12 @@ impl RequestKind {
         }
     }
 
+    /// The same as far as the file system tells: what it does not tell is not there.
+    pub fn newest_known(self, run_dir: &Path) -> u32 {
+        let is_there = |number: &u32| self.path(run_dir, *number).symlink_metadata().is_ok();
+        (1..).take_while(is_there).last().unwrap_or(0)
+    }
+
     /// Makes the request with this number, on a disk without room or inodes, too. There the run's
     /// spec gets its path as a second name, and readers take it for a damaged request. Where a
     /// second name costs an inode, as on tmpfs, the spare is renamed instead. Returns false when
@@ -77,8 +83,8 @@ impl RequestKind {
     }
 }
 
-/// Makes the next pause request, unless the newest one asks for the same. Returns its number;
-/// `None`: none was made.
+/// Makes the next pause request, unless the newest one asks for the same. Returns the number of
+/// the newest one, and whether it was made.
 ///
 /// # Errors
 /// When the disk refuses.
@@ -86,14 +92,14 @@ pub fn set_paused(
     run_dir: &Path,
     is_paused: bool,
     pause: &impl Message,
-) -> io::Result<Option<u32>> {
+) -> io::Result<(u32, bool)> {
     loop {
         let newest = RequestKind::Pause.newest(run_dir)?;
         if is_paused == (newest % 2 == 1) {
-            return Ok(None);
+            return Ok((newest, false));
         }
         match RequestKind::Pause.create(run_dir, newest + 1, pause) {
-            Ok(_) => return Ok(Some(newest + 1)),
+            Ok(_) => return Ok((newest + 1, true)),
             // Another process made this one meanwhile.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
@@ -134,11 +140,12 @@ mod tests {
         let foreign = RequestKind::Pause.path(run_dir, u32::MAX);
         fs::write(foreign, "").unwrap();
         let set = |is_paused| set_paused(run_dir, is_paused, &Notice::default()).unwrap();
-        assert_eq!(set(false), None, "it is not paused");
-        assert_eq!(set(true), Some(1));
-        assert_eq!(set(true), None, "it is paused already");
-        assert_eq!(set(false), Some(2));
+        assert_eq!(set(false), (0, false), "it is not paused");
+        assert_eq!(set(true), (1, true));
+        assert_eq!(set(true), (1, false), "it is paused already");
+        assert_eq!(set(false), (2, true));
         assert_eq!(RequestKind::Pause.newest(run_dir).unwrap(), 2);
+        assert_eq!(RequestKind::Pause.newest_known(run_dir), 2);
         assert_eq!(RequestKind::Cancel.newest(run_dir).unwrap(), 0);
     }
 }

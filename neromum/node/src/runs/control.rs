@@ -14,20 +14,14 @@ use nero_wire::v1::{AnswerStepRequest, Cancel, Pause, RuleSet, RunSpec};
 
 use super::spec::may_pass;
 
-/// The highest number of the cancel requests in a run's folder; 0 when there is
-/// none.
+/// Number of the newest cancel request in a run's folder; 0 when there is none.
 pub fn newest_cancel(run_dir: &Path) -> u32 {
-    let entries = std::fs::read_dir(run_dir.join(names::CONTROL));
-    let cancels = entries.into_iter().flatten().flatten().filter_map(|entry| {
-        let name = entry.file_name();
-        name.to_str()?.strip_prefix("cancel.")?.parse::<u32>().ok()
-    });
-    cancels.max().unwrap_or(0)
+    RequestKind::Cancel.newest_known(run_dir)
 }
 
 /// Number of the newest pause request in a run's folder; 0 when there is none.
 pub fn newest_pause(run_dir: &Path) -> u32 {
-    RequestKind::Pause.newest(run_dir).unwrap_or(0)
+    RequestKind::Pause.newest_known(run_dir)
 }
 
 /// Whether the newest pause request of a run is not followed by a resume.
@@ -41,12 +35,13 @@ pub fn is_paused(run_dir: &Path) -> bool {
 /// # Errors
 /// When the disk refuses.
 pub fn ask_for_pause(run_dir: &Path, is_paused: bool, pause: &Pause) -> io::Result<bool> {
-    let Some(number) = set_paused(run_dir, is_paused, pause)? else {
-        return Ok(false);
-    };
-    std::fs::File::open(RequestKind::Pause.path(run_dir, number))?.sync_all()?;
-    std::fs::File::open(run_dir.join(names::CONTROL))?.sync_all()?;
-    Ok(true)
+    let (number, is_made) = set_paused(run_dir, is_paused, pause)?;
+    // Also for one that lies there: its writer may have been killed here.
+    if number > 0 {
+        std::fs::File::open(RequestKind::Pause.path(run_dir, number))?.sync_all()?;
+        std::fs::File::open(run_dir.join(names::CONTROL))?.sync_all()?;
+    }
+    Ok(is_made)
 }
 
 /// Makes a cancel request in the folder of a run that is not in the ledger, so that
@@ -74,7 +69,8 @@ pub fn has_rules(spec: &RunSpec, run_dir: &Path) -> bool {
         .rules
         .as_ref()
         .is_some_and(|rules| !rules.rules.is_empty());
-    given || newest_rules(&run_dir.join(names::CONTROL)).is_ok_and(|newest| newest > 0)
+    let has_none = || newest_rules(&run_dir.join(names::CONTROL)).is_ok_and(|newest| newest == 0);
+    given || !has_none()
 }
 
 /// Makes `control/answer.<start>.<step>`, synced: how the step ended in its first line, and then

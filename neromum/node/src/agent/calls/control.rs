@@ -274,7 +274,7 @@ impl<D: Driver> Agent<D> {
             asked_ms: Clocks::now().wall_ns / 1_000_000,
         };
         // Readers of cancel requests stop at the first gap.
-        let mut number = RequestKind::Cancel.newest(&run_dir).unwrap_or(0) + 1;
+        let mut number = RequestKind::Cancel.newest_known(&run_dir) + 1;
         loop {
             let noted = self.ledger.cancel_asked(token, number, &cancel.request);
             if let Err(error) = noted {

@@ -7,7 +7,7 @@
 //! nothing here changes anything.
 //!
 //! ```text
-//! Selector::parse(text, context)?.pick(&catalogue)? -> Picked { ids, runs, notes, .. }
+//! Selector::parse(text, context)?.pick(&catalogue)? -> PickResult { ids, runs, notes, .. }
 //! ```
 //!
 //! An element that is letter for letter the name of an experiment is that one,

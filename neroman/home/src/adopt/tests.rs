@@ -40,7 +40,8 @@ fn take_all(state: &mut State, node: &str, specs: Vec<v1::RunSpec>) -> TakeOver 
 #[test]
 fn runs_keep_numbers_tokens_and_rules() {
     let mut state = State::default();
-    let (first, later) = (spec(2, 1), spec(9, 3));
+    let (first, mut later) = (spec(2, 1), spec(9, 3));
+    later.generation = 4;
     let told = take_all(&mut state, "alpha", vec![later.clone(), first.clone()]);
     state.check_invariants();
     assert_eq!((told.experiments, told.runs), (2, 2));
@@ -56,6 +57,7 @@ fn runs_keep_numbers_tokens_and_rules() {
     );
     let run = state.run(id).unwrap();
     assert_eq!((run.node(), run.rules_version()), (Some("alpha"), 3));
+    assert_eq!(run.generation(), 4, "the node takes no earlier hand-over");
     assert_eq!(*run.rules, [7]);
     assert_eq!(state.rules[&7].text, "loss > 2");
     assert!(

@@ -21,6 +21,8 @@ const EXPERIMENTS_MAX: u64 = 1_000_000;
 const RUNS_MAX: u32 = 100_000;
 /// Like [`EXPERIMENTS_MAX`], for rules.
 const RULES_MAX: u64 = 1_000_000;
+/// Like [`EXPERIMENTS_MAX`], for the hand-overs of a run.
+const GENERATIONS_MAX: u32 = 1_000_000;
 /// Limit of placeholders for runs on other nodes, of all experiments.
 const ELSEWHERE_MAX: usize = 1_000_000;
 
@@ -89,19 +91,9 @@ pub fn take_over(
             continue;
         };
         if work.experiment(id).is_none() {
-            let definition = Arc::new(definition(newest));
             let described = ExperimentRecord {
-                id,
-                fingerprint: definition.fingerprint().into(),
-                definition,
-                source,
                 gone: true,
-                hidden_ms: None,
-                created_ms: now_ms,
-                modified_ms: now_ms,
-                modified: None,
-                extra_rules: Arc::from([]),
-                by_hand: Arc::default(),
+                ..ExperimentRecord::new(id, definition(newest), source, now_ms)
             };
             taken.take(&mut work, Change::Experiment(Arc::new(described)));
             taken.experiments += 1;
@@ -142,20 +134,15 @@ pub fn placeholder(state: &State, folder: &Path) -> (u64, Option<Change>) {
         return (known.id, None);
     }
     let id = state.origins.last_key_value().map_or(0, |(id, _)| *id) + 1;
+    let file = folder.join("neronet.yaml");
     let origin = Origin {
         id,
-        source: Source {
-            path: folder.to_path_buf(),
-            kind: SourceKind::Folder,
-            file: folder.join("neronet.yaml"),
-            folder: folder.to_path_buf(),
-            digest: String::new(),
-            table: None,
-            bound: None,
-            rows: None,
-            defaults: String::new(),
-            parents: Vec::new(),
-        },
+        source: Source::new(
+            SourceKind::Folder,
+            file,
+            folder.to_path_buf(),
+            String::new(),
+        ),
         stamp: Stamp::default(),
         companion: Stamp::default(),
         written: Stamp::default(),
@@ -223,7 +210,11 @@ impl TakeOver {
         let new = NewRun {
             rules: rules.collect(),
             made: Arc::new(run.made),
-            dispatch: Dispatch::taken_over(node, run.generation, run.rules_version),
+            dispatch: Dispatch::taken_over(
+                node,
+                run.generation.min(GENERATIONS_MAX),
+                run.rules_version,
+            ),
             spec: run.spec,
         };
         self.take(work, Change::Run(Arc::new(new)));
@@ -231,10 +222,14 @@ impl TakeOver {
     }
 }
 
-/// A placeholder run for a number that another node has, or no node any more.
+/// A placeholder run for a number that another node has, or no node any more. Its token is made
+/// of its number: no node has a run with it.
 fn elsewhere(id: RunId, now_ms: i64) -> Change {
+    let mut token = [0; 16];
+    token[..8].copy_from_slice(&id.experiment.0.to_be_bytes());
+    token[8..12].copy_from_slice(&id.number.to_be_bytes());
     let made = RunRecord {
-        token: RunToken::random(),
+        token: RunToken::from_bytes(token),
         id,
         node: UNREAD.to_owned(),
         placing: false,

@@ -37,7 +37,7 @@ impl CurveExpr {
         if let Some(fact) = moving {
             return Err(
                 Failure::usage(format!("not built yet: `{}` in a curve", fact.as_str()))
-                    .hint("metrics, parameters and numbers are there"),
+                    .hint("a curve can use metrics, parameters and numbers"),
             );
         }
         Ok(Some(Self {
@@ -83,7 +83,8 @@ impl CurveExpr {
                 // A metric that has not come yet.
                 Value::Unknown => continue,
                 Value::Text(_) | Value::Time(_) => {
-                    return Err(Failure::usage(format!("`{}` is no number", self.text)));
+                    let why = "is not a number, so it cannot be drawn as a curve";
+                    return Err(Failure::usage(format!("`{}` {why}", self.text)));
                 }
             };
             let times = step.iter().map(|(_, point)| point.time_ms);

@@ -1,5 +1,5 @@
-//! `Abort`: cancel requests. It reaches live and queued runs only, and gives up
-//! those that their node does not know any more.
+//! The call `Abort` records cancel requests for live and queued runs. It gives up a run that
+//! its node no longer knows.
 
 use std::time::Duration;
 

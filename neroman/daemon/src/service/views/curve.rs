@@ -25,7 +25,7 @@ impl CurveExpr {
     /// Reads an expression; `None` for a text that can only be a name.
     ///
     /// # Errors
-    /// When it is none that a curve can have.
+    /// When the expression has a mistake, or a fact that a curve cannot use.
     pub(crate) fn read(text: &str, context: &ParseContext) -> Result<Option<Self>, Failure> {
         // Where no run printed a metric of a name, the reply has a note about it.
         if !nero_views::columns::is_expression(text) {
@@ -49,7 +49,7 @@ impl CurveExpr {
     /// Its points in a run that has these series.
     ///
     /// # Errors
-    /// When a name means nothing in this run.
+    /// When a name has no meaning in this run, or a value is not a number.
     pub(crate) fn points(
         &self,
         sight: Sight<'_>,

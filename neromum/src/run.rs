@@ -30,7 +30,7 @@ use crate::cluster::{Cluster, Scheduler};
 use crate::log::Log;
 use crate::relay::addresses::Listen;
 use crate::relay::door::Keeper;
-use crate::service::{GreetingTexts, Service};
+use crate::service::{Service, ServiceSetup};
 use crate::warden::front::Front;
 use crate::{build_id, lead, purge};
 
@@ -286,7 +286,7 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
         handle.clone(),
         placer,
         orders.store,
-        GreetingTexts {
+        ServiceSetup {
             build: programs.build,
             ledger: identity,
             gives: hello::gives(options.cpus, options.memory, options.min_free, &more),

@@ -38,7 +38,7 @@ enum ClosingStage {
     Closed,
 }
 
-/// Commands, and how far they are.
+/// The commands for the container of a start, and the stage of its removal.
 #[derive(Debug)]
 pub struct ClosingCommands {
     close: Strings,

@@ -7,7 +7,7 @@
 use nero_journal::v1::{Paused, Resumed, StopAsked, StopCause};
 
 use crate::clock::MS;
-use crate::tree::SweepResult;
+use crate::tree::SignalReport;
 
 /// Time for which strays may outlive the job's main process.
 pub const STRAYS_NS: u64 = 10_000 * MS;
@@ -103,7 +103,7 @@ pub enum Input {
     /// Nothing of the tree is alive, the main process included.
     Empty,
     /// The final signal went through the tree.
-    Swept(SweepResult),
+    Swept(SignalReport),
 }
 
 /// An action to carry out. The order of effects matters.
@@ -122,7 +122,7 @@ pub enum Effect {
     Stop,
     /// Let every process of the tree go on.
     Continue,
-    /// Send the final signal to the whole tree and answer with `SweepResult`.
+    /// Send the final signal to the whole tree and answer with `SignalReport`.
     Kill {
         /// Record the number of processes that got it.
         first: bool,
@@ -132,7 +132,7 @@ pub enum Effect {
     /// Record the end of the main process.
     JobExited,
     /// Record that every process has ended, except those out of reach.
-    TreeGone(SweepResult),
+    TreeGone(SignalReport),
 }
 
 /// At most four effects follow from one input.
@@ -335,7 +335,7 @@ impl Core {
             Input::Empty => match self.stage {
                 // The core must see the end of the main process first.
                 Stage::Running | Stage::Gone => [None; 4],
-                Stage::Strays { .. } => self.gone(SweepResult::default()),
+                Stage::Strays { .. } => self.gone(SignalReport::default()),
             },
             Input::Swept(swept) => self.swept(swept, now_ns),
         }
@@ -501,7 +501,7 @@ impl Core {
         [Some(Effect::Kill { first: true }), None, None, None]
     }
 
-    fn swept(&mut self, swept: SweepResult, now_ns: u64) -> Effects {
+    fn swept(&mut self, swept: SignalReport, now_ns: u64) -> Effects {
         let Ladder::Killing {
             since_ns,
             next_at_ns,
@@ -533,7 +533,7 @@ impl Core {
         [None; 4]
     }
 
-    fn gone(&mut self, left: SweepResult) -> Effects {
+    fn gone(&mut self, left: SignalReport) -> Effects {
         self.stage = Stage::Gone;
         [Some(Effect::TreeGone(left)), None, None, None]
     }

@@ -85,12 +85,12 @@ fn cancel(number: u32) -> Input {
 }
 
 fn swept(alive: u32, refused: u32, fingerprint: u64) -> Input {
-    Input::Swept(SweepResult {
+    Input::Swept(SignalReport {
         alive,
         refused,
         sent: alive - refused,
         fingerprint,
-        ..SweepResult::default()
+        ..SignalReport::default()
     })
 }
 

@@ -21,7 +21,7 @@ use crate::journal::{Journal, KeeperRecord};
 use crate::oom::OomEvents;
 use crate::slot::{JobStage, Slot};
 use crate::sys::{ChildEnd, ChildStack};
-use crate::tree::{NAMED_MAX, NamedProcess, Names, REFUSED_MAX, SweepResult};
+use crate::tree::{NAMED_MAX, NamedProcess, Names, REFUSED_MAX, SignalReport, SignalTree};
 
 /// Exit code of a runtime's client that failed by itself.
 const CLIENT_FAILED: i32 = 125;
@@ -111,7 +111,7 @@ impl Keeper {
     }
 
     /// Time passed. `tree` sends a signal to the whole tree.
-    pub fn tick(&mut self, now_ns: u64, tree: &mut dyn FnMut(i32) -> (SweepResult, Names)) {
+    pub fn tick(&mut self, now_ns: u64, tree: &mut SignalTree<'_>) {
         self.journal.flush();
         self.handle(Input::Tick, now_ns, tree);
         if let Some(closing) = &mut self.closing {
@@ -120,21 +120,13 @@ impl Keeper {
     }
 
     /// Looks for requests that are new. A pause comes first: a cancel ends it.
-    pub fn look_for_requests(
-        &mut self,
-        now_ns: u64,
-        tree: &mut dyn FnMut(i32) -> (SweepResult, Names),
-    ) {
+    pub fn look_for_requests(&mut self, now_ns: u64, tree: &mut SignalTree<'_>) {
         self.look_for_pauses(now_ns, tree);
         self.look_for_cancels(now_ns, tree);
     }
 
     /// Looks for pause requests that are new; the newest counts.
-    pub fn look_for_pauses(
-        &mut self,
-        now_ns: u64,
-        tree: &mut dyn FnMut(i32) -> (SweepResult, Names),
-    ) {
+    pub fn look_for_pauses(&mut self, now_ns: u64, tree: &mut SignalTree<'_>) {
         let before = self.next_pause;
         while control::has_pause(self.folder(), self.next_pause) {
             self.next_pause += 1;
@@ -150,7 +142,7 @@ impl Keeper {
         self.handle(input, now_ns, tree);
     }
 
-    fn look_for_cancels(&mut self, now_ns: u64, tree: &mut dyn FnMut(i32) -> (SweepResult, Names)) {
+    fn look_for_cancels(&mut self, now_ns: u64, tree: &mut SignalTree<'_>) {
         while let Some(cancel) = control::cancel(self.folder(), self.next_cancel) {
             self.next_cancel += 1;
             self.handle(Input::Cancel(cancel), now_ns, tree);
@@ -158,7 +150,7 @@ impl Keeper {
     }
 
     /// The scheduler wants this start to end. Asked again, nothing changes.
-    pub fn end_start(&mut self, now_ns: u64, tree: &mut dyn FnMut(i32) -> (SweepResult, Names)) {
+    pub fn end_start(&mut self, now_ns: u64, tree: &mut SignalTree<'_>) {
         if !std::mem::replace(&mut self.ends_start, true) {
             self.handle(Input::EndStart, now_ns, tree);
         }
@@ -220,12 +212,7 @@ impl Keeper {
         self.handle(Input::Empty, now_ns, &mut |_| Default::default());
     }
 
-    fn handle(
-        &mut self,
-        input: Input,
-        now_ns: u64,
-        tree: &mut dyn FnMut(i32) -> (SweepResult, Names),
-    ) {
+    fn handle(&mut self, input: Input, now_ns: u64, tree: &mut SignalTree<'_>) {
         let strays_ns = self.core.strays_ns(now_ns).unwrap_or(0);
         let effects = self.core.step(input, now_ns);
         let mut pauses = None;
@@ -273,7 +260,7 @@ impl Keeper {
         }
     }
 
-    fn sent(&mut self, signal: i32, swept: SweepResult) {
+    fn sent(&mut self, signal: i32, swept: SignalReport) {
         self.journal.append(KeeperRecord::SignalSent(SignalSent {
             signal,
             processes: swept.sent,
@@ -353,7 +340,7 @@ impl Keeper {
         Some(self.oom.count()?.saturating_sub(before))
     }
 
-    fn tree_gone(&mut self, left: SweepResult, strays_ms: u64) {
+    fn tree_gone(&mut self, left: SignalReport, strays_ms: u64) {
         let mut gone = std::mem::take(&mut self.gone);
         let size = |log: &Option<OwnedFd>| {
             let found = log.as_ref().and_then(|log| rustix::fs::fstat(log).ok());

@@ -24,7 +24,7 @@ use crate::keeper::{Exit, Keeper};
 use crate::plan::{self, LauncherState, Plan};
 use crate::slot::{JobStage, ShimStage, Slot};
 use crate::sys::{self, ChildrenState, WakeCause};
-use crate::tree::{self, Members, Names, Roots, SweepResult};
+use crate::tree::{self, Members, Names, Roots, SignalReport};
 
 /// Supervises one run, in the process just forked, and leaves.
 ///
@@ -188,7 +188,7 @@ fn supervise(
 fn keep(keeper: &mut Keeper, leader: i32, in_allocation: bool, crash: &CrashAt) {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let helpers = Cell::new([None; 2]);
-    let mut tree = |signal| -> (SweepResult, Names) {
+    let mut tree = |signal| -> (SignalReport, Names) {
         let except = helpers.get();
         Members::list(Roots::ChildrenOf { own, except }).signal(signal)
     };

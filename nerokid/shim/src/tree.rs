@@ -56,9 +56,9 @@ pub struct NamedProcess {
 /// The first processes of a tree; pid 0 marks the end.
 pub type Names = [NamedProcess; NAMED_MAX];
 
-/// Result of a pass over the tree.
+/// Result of a signal to every process of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SweepResult {
+pub struct SignalReport {
     /// Processes that run.
     pub alive: u32,
     /// Processes that got the signal.
@@ -71,6 +71,9 @@ pub struct SweepResult {
     /// Numbers of processes out of reach; 0 behind the last.
     pub out_of_reach: [i32; REFUSED_MAX],
 }
+
+/// Sends a signal to the whole tree.
+pub type SignalTree<'a> = dyn FnMut(i32) -> (SignalReport, Names) + 'a;
 
 /// The processes that run, parents before children.
 #[derive(Debug)]
@@ -154,8 +157,8 @@ impl Members {
     /// Sends a signal to each; a stopped process is continued, so that it can
     /// act. Signal 0 only looks. Returns the names of running processes; no
     /// names with the final signal.
-    pub fn signal(&self, signal: i32) -> (SweepResult, Names) {
-        let (mut swept, mut names) = (SweepResult::default(), Names::default());
+    pub fn signal(&self, signal: i32) -> (SignalReport, Names) {
+        let (mut swept, mut names) = (SignalReport::default(), Names::default());
         for member in self.as_slice() {
             if signal != libc::SIGKILL
                 && let Some(named) = names.get_mut(swept.alive as usize)

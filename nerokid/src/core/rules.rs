@@ -80,7 +80,7 @@ impl Action {
     }
 
     /// The action of a rule; the reason when there is none of it here.
-    fn of(given: &Given) -> Result<Self, String> {
+    fn of(given: &SentRule) -> Result<Self, String> {
         let (word, argument) = (&given.action, &given.argument);
         match nero_expr::sendable_signal(argument) {
             Some(number) if word == "signal" => Ok(Self::Signal(number)),
@@ -105,7 +105,7 @@ impl Action {
 
 /// A rule as neroman sent it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Given {
+pub struct SentRule {
     /// Id of the rule in neroman's database.
     pub id: u64,
     /// Word of its action.
@@ -153,7 +153,7 @@ pub struct RequestedEffect {
 
 #[derive(Debug)]
 struct StandingRule {
-    given: Given,
+    given: SentRule,
     action: Action,
     expr: Expr,
     bindings: Bindings,
@@ -220,7 +220,7 @@ impl Rules {
     pub fn apply(
         &mut self,
         version: u64,
-        given: Vec<Given>,
+        given: Vec<SentRule>,
         sight: &Sight<'_>,
         out: &mut Vec<Record>,
     ) -> Vec<RuleOff> {
@@ -249,7 +249,7 @@ impl Rules {
 
     /// Prepares one rule; returns the reason when it cannot apply to this run, and nothing
     /// for a rule that neroman evaluates: it is here for a neroman that takes over.
-    fn stand(&self, given: Given, sight: &Sight<'_>) -> Result<Option<StandingRule>, String> {
+    fn stand(&self, given: SentRule, sight: &Sight<'_>) -> Result<Option<StandingRule>, String> {
         let context = ParseContext::utc(sight.now_ms()).standing();
         let expr = Expr::parse(&given.text, &context).map_err(|error| error.to_string())?;
         if expr.rule_place() == RulePlace::Daemon {

@@ -16,7 +16,7 @@ use crate::core::facts::Sight;
 use crate::core::intake::Intake;
 use crate::core::log::Log;
 use crate::core::record::Record;
-use crate::core::rules::{Effect, Given};
+use crate::core::rules::{Effect, SentRule};
 use crate::folder::control;
 use crate::folder::life::Life;
 use crate::output::tail::{Look, Tail};
@@ -502,8 +502,8 @@ fn cohort(number: nero_wire::v1::CohortNumber) -> (String, CohortNumber) {
     (number.text, folded)
 }
 
-fn given(rule: nero_wire::v1::Rule) -> Given {
-    Given {
+fn given(rule: nero_wire::v1::Rule) -> SentRule {
+    SentRule {
         id: rule.id,
         action: rule.action,
         argument: rule.argument,

@@ -4,7 +4,7 @@ use nero_journal::v1::{JobExited, RuleOff, Sample};
 use nerokid::core::facts::{Moment, Param, RunFacts, Sight};
 use nerokid::core::log::Log;
 use nerokid::core::record::Record;
-use nerokid::core::rules::{Effect, Given, Rules};
+use nerokid::core::rules::{Effect, Rules, SentRule};
 use nerokid::core::series::{AllSeries, LineEnd};
 
 const LINE: LineEnd = LineEnd {
@@ -56,7 +56,7 @@ impl Bench {
     fn apply(&mut self, version: u64, rules: &[(&str, &str)]) -> Vec<String> {
         let given = rules.iter().zip(1..).map(|((action, text), id)| {
             let (action, argument) = action.split_once(' ').unwrap_or((action, ""));
-            Given {
+            SentRule {
                 id,
                 action: action.to_owned(),
                 argument: argument.to_owned(),

@@ -54,7 +54,7 @@ pub enum AgentError {
         log: Vec<String>,
     },
     /// Its greeting returned an error.
-    #[error("neromum did not answer the first message")]
+    #[error("the greeting call to neromum failed")]
     Greeting(#[source] Box<tonic::Status>),
     /// We cannot speak to this neromum, or must not.
     #[error("this neroman cannot work with the neromum that answered")]

@@ -78,13 +78,13 @@ fn run(daemon: ServeFunction, facts: FactsFunction) -> u8 {
 }
 
 /// Reads the whole line before the first step is done.
-fn verbs(words: &[String]) -> Result<Vec<read::Read>, Fault> {
+fn verbs(words: &[String]) -> Result<Vec<read::ParsedStep>, Fault> {
     steps::cut(words)?.iter().map(read::read).collect()
 }
 
 /// Does the steps in order; the first that fails ends the line.
-fn follow(verbs: Vec<read::Read>, daemon: ServeFunction, facts: FactsFunction) -> u8 {
-    if let [read::Read::Do(only)] = verbs.as_slice()
+fn follow(verbs: Vec<read::ParsedStep>, daemon: ServeFunction, facts: FactsFunction) -> u8 {
+    if let [read::ParsedStep::Do(only)] = verbs.as_slice()
         && let args::Verb::Daemon(args::Daemon::Run { own_session }) = only.verb
     {
         let served = verb::daemon::serve(own_session, daemon);
@@ -151,12 +151,12 @@ fn interrupted_by_person(changing: Change, left: &InterruptNotice) {
     };
 }
 
-async fn all(session: &mut Session, verbs: Vec<read::Read>) -> u8 {
+async fn all(session: &mut Session, verbs: Vec<read::ParsedStep>) -> u8 {
     let count = verbs.len();
     for (at, read) in verbs.into_iter().enumerate() {
         let (json, ended) = match read {
-            read::Read::Help(text) => (false, session.out.text(&text).map(|()| code::OK)),
-            read::Read::Do(typed) => {
+            read::ParsedStep::Help(text) => (false, session.out.text(&text).map(|()| code::OK)),
+            read::ParsedStep::Do(typed) => {
                 session.out.as_json = typed.json;
                 (typed.json, verb::run(session, &typed).await)
             }

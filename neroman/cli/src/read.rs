@@ -21,7 +21,7 @@ pub struct TypedVerb {
 
 /// A step that was read.
 #[derive(Debug)]
-pub enum Read {
+pub enum ParsedStep {
     /// A verb to do.
     Do(Box<TypedVerb>),
     /// Help to print.
@@ -32,14 +32,14 @@ pub enum Read {
 ///
 /// # Errors
 /// Words that the verb does not take.
-pub fn read(step: &Step) -> Result<Read, Fault> {
+pub fn read(step: &Step) -> Result<ParsedStep, Fault> {
     let words = ["neroman", step.verb].into_iter().map(str::to_owned);
     let words = words.chain(step.words.iter().cloned());
     let typed = line_of(step.verb).try_get_matches_from(words);
     match typed.and_then(|matches| typed_of(&matches)) {
-        Ok(typed) => Ok(Read::Do(Box::new(typed))),
+        Ok(typed) => Ok(ParsedStep::Do(Box::new(typed))),
         Err(error) if error.kind() == clap::error::ErrorKind::DisplayHelp => {
-            Ok(Read::Help(error.render().to_string()))
+            Ok(ParsedStep::Help(error.render().to_string()))
         }
         Err(error) => Err(mistakes::fault(step, &error)),
     }

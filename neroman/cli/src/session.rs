@@ -18,10 +18,10 @@ use crate::facts::FactsFunction;
 use crate::fault::Fault;
 use crate::say::{Screen, VerbOutput};
 
-/// What is left when a person ends a command with Ctrl-C.
+/// What Ctrl-C prints, and which run a second Ctrl-C aborts.
 #[derive(Debug, Default)]
 pub struct InterruptNotice {
-    /// What it is answered with; empty: what is always so.
+    /// The text; empty: the standard one.
     pub text: String,
     /// A run that a second Ctrl-C aborts.
     pub run: Option<String>,

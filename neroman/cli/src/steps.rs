@@ -355,7 +355,10 @@ mod tests {
         for text in lines {
             for step in line(text).expect(text) {
                 let read = read::read(&step);
-                assert!(matches!(read, Ok(read::Read::Do(_))), "{text}: {read:?}");
+                assert!(
+                    matches!(read, Ok(read::ParsedStep::Do(_))),
+                    "{text}: {read:?}"
+                );
             }
         }
     }
@@ -386,7 +389,10 @@ mod tests {
                 let typed = format!("{} {}", steps[0].verb, steps[0].words.join(" "));
                 assert!(typed.starts_with(&name), "{name}: {text}");
                 let read = read::read(&steps[0]);
-                assert!(matches!(read, Ok(read::Read::Do(_))), "{text}: {read:?}");
+                assert!(
+                    matches!(read, Ok(read::ParsedStep::Do(_))),
+                    "{text}: {read:?}"
+                );
             }
         }
     }
@@ -395,7 +401,7 @@ mod tests {
     fn the_help_of_every_verb_begins_as_the_list_of_verbs_describes_it() {
         for (verb, about) in line::listed() {
             let steps = line(&format!("{verb} --help")).expect(&verb);
-            let Ok(read::Read::Help(text)) = read::read(&steps[0]) else {
+            let Ok(read::ParsedStep::Help(text)) = read::read(&steps[0]) else {
                 panic!("{verb} has no help");
             };
             assert_eq!(text.lines().next(), Some(about.as_str()), "{verb}");

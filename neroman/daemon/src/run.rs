@@ -26,7 +26,7 @@ use crate::mail::{self, MailDesk};
 use crate::processing::{self, Modules};
 use crate::service::{CurveCache, Man, WalkRest};
 use nero_home::clock::Clock;
-use nero_home::keep::{Keep, LoadError};
+use nero_home::keep::{Databases, LoadError};
 use nero_home::ledger::{Ledger, LedgerThread, Listener};
 use nero_home::upkeep;
 use nero_life::state::State;
@@ -287,7 +287,7 @@ fn start(home: &Home) -> Result<RunningDaemon, DaemonError> {
 }
 
 /// Opens the databases, and takes over what a restore left.
-fn open_databases(home: &Home, clock: Clock) -> Result<(Keep, State), DaemonError> {
+fn open_databases(home: &Home, clock: Clock) -> Result<(Databases, State), DaemonError> {
     // A database of this daemon would end a restore that can still be begun again.
     if home.restoring().exists() && !home.state_db().exists() {
         return Err(DaemonError::HalfRestored {
@@ -295,7 +295,7 @@ fn open_databases(home: &Home, clock: Clock) -> Result<(Keep, State), DaemonErro
         });
     }
     let (mut keep, state) =
-        Keep::open(home, clock.now_ms()).map_err(|source: LoadError| DaemonError::Stored {
+        Databases::open(home, clock.now_ms()).map_err(|source: LoadError| DaemonError::Stored {
             path: home.data.clone(),
             hint: source.hint(),
             source: Box::new(source),

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use nero_journal::SegmentId;
 use nero_model::{RunId, RunToken};
 
-use crate::keep::{Batch, Keep, RunFolded, SeriesPosition};
+use crate::keep::{Batch, Databases, RunFolded, SeriesPosition};
 use nero_life::change::Change;
 use nero_life::fold::{FoldOutput, FoldResult, Part, Position, emptied, fold, holds_series};
 use nero_life::journal::Journal;
@@ -78,7 +78,7 @@ impl PendingFolds {
     pub(crate) fn part(
         &mut self,
         work: &State,
-        keep: &Keep,
+        keep: &Databases,
         part: &OwnedPart,
         outcome: &mut PartsOutcome,
     ) {
@@ -158,7 +158,7 @@ impl PendingFolds {
     /// Folds a part of a closed run for its points alone.
     fn points_again(
         &mut self,
-        keep: &Keep,
+        keep: &Databases,
         id: RunId,
         part: &OwnedPart,
         outcome: &mut PartsOutcome,
@@ -196,7 +196,7 @@ impl PendingFolds {
         }
     }
 
-    fn series_of(&mut self, keep: &Keep, id: RunId) -> &SeriesPosition {
+    fn series_of(&mut self, keep: &Databases, id: RunId) -> &SeriesPosition {
         self.series
             .entry(id)
             .or_insert_with(|| keep.series_stood(id))
@@ -229,7 +229,7 @@ impl PendingFolds {
     }
 
     /// The positions from which the node has to send, segment by segment.
-    pub(crate) fn stands(&mut self, state: &State, keep: &Keep, id: RunId) -> Vec<Stand> {
+    pub(crate) fn stands(&mut self, state: &State, keep: &Databases, id: RunId) -> Vec<Stand> {
         let Some(run) = state.run(id) else {
             return Vec::new();
         };

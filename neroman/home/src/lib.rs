@@ -1,7 +1,7 @@
 //! The home of one neroman: the one writer of its two databases, and what their contents mean.
 //!
 //! [`ledger::Ledger`] takes decisions of `nero-life`, writes them and publishes the new state.
-//! [`keep::Keep`] turns changes into rows, and rows into the state at the start. Nothing here
+//! [`keep::Databases`] turns changes into rows, and rows into the state at the start. Nothing here
 //! talks with a node or a client: a [`failure::Failure`] becomes a gRPC status at the edge of
 //! the daemon.
 

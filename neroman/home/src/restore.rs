@@ -12,7 +12,7 @@ use nero_model::{Home, paths};
 
 use crate::backup::BackupNote;
 use crate::clock::Clock;
-use crate::keep::Keep;
+use crate::keep::Databases;
 
 /// In the folder of all commands: since when firings count, of a home that was restored.
 const SINCE: &str = "since";
@@ -21,7 +21,7 @@ const SINCE: &str = "since";
 ///
 /// # Errors
 /// When its note cannot be read, or nothing was written: nothing may be started then.
-pub fn begin(home: &Home, keep: &mut Keep, state: State) -> io::Result<State> {
+pub fn begin(home: &Home, keep: &mut Databases, state: State) -> io::Result<State> {
     let path = home.restored();
     let note = match fs::read(&path) {
         Ok(note) => note,

@@ -13,11 +13,11 @@ const QUIET: Duration = Duration::from_secs(1);
 const BETWEEN: Duration = Duration::from_millis(250);
 
 /// Receives the progress of a transfer; `None` once it is over.
-pub type Hearer = Arc<dyn Fn(Option<v1::Progress>) + Send + Sync>;
+pub type ProgressCallback = Arc<dyn Fn(Option<v1::Progress>) + Send + Sync>;
 
 /// One transfer; it is over when this is dropped.
 pub(crate) struct RunningTransfer {
-    hearer: Hearer,
+    on_progress: ProgressCallback,
     progress: v1::Progress,
     began: Instant,
     told: Option<Instant>,
@@ -26,14 +26,14 @@ pub(crate) struct RunningTransfer {
 impl RunningTransfer {
     /// Begins to count; totals of 0 are unknown.
     pub(crate) fn new(
-        hearer: Hearer,
+        on_progress: ProgressCallback,
         node: &str,
         what: &str,
         total_bytes: u64,
         total_files: u64,
     ) -> Self {
         Self {
-            hearer,
+            on_progress,
             progress: v1::Progress {
                 what: what.to_owned(),
                 node: node.to_owned(),
@@ -56,7 +56,7 @@ impl RunningTransfer {
         };
         if due {
             self.told = Some(Instant::now());
-            (self.hearer)(Some(self.progress.clone()));
+            (self.on_progress)(Some(self.progress.clone()));
         }
     }
 }
@@ -64,7 +64,7 @@ impl RunningTransfer {
 impl Drop for RunningTransfer {
     fn drop(&mut self) {
         if self.told.is_some() {
-            (self.hearer)(None);
+            (self.on_progress)(None);
         }
     }
 }

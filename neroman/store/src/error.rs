@@ -169,7 +169,7 @@ pub enum StoreError {
         row: String,
     },
     /// An earlier step failed, and SQLite undid the whole transaction.
-    #[error("the transaction over {path} was undone by an earlier failure")]
+    #[error("SQLite rolled back the transaction on {path} after an earlier error")]
     Undone {
         /// The file.
         path: PathBuf,

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use nero_model::{RunId, RunToken, SubmissionId};
 use nero_node_core::Core;
-use nero_warden::{AdoptedJobRef, AdoptedJobState, JobId, JobName, Known, Order, QueueRow};
+use nero_warden::{AdoptedJobRef, AdoptedJobState, JobId, JobKey, JobName, Order, QueueRow};
 
 use crate::submission::{AdoptedJob, Files, News, Plan, TaskRun, began};
 
@@ -129,8 +129,8 @@ impl Submission {
     }
 
     /// Its name, with the number of its job once that is known.
-    pub fn known(&self) -> Known<'_> {
-        Known {
+    pub fn known(&self) -> JobKey<'_> {
+        JobKey {
             name: &self.name,
             job: self.job(),
         }

@@ -24,7 +24,7 @@ use nero_model::{RunId, RunToken};
 
 use capacity::{Capacity, Needs};
 use decide::Decision;
-pub use run::{AcceptError, CancelStep, Effect, PauseState, Run, Stage};
+pub use run::{AcceptError, CancelDecision, Effect, PauseState, Run, Stage};
 use turn::{Place, Turn};
 
 /// Why a paused run waits.
@@ -357,26 +357,26 @@ impl Core {
     }
 
     /// Handles a request for a run's end; `None` when the run is not known.
-    pub fn cancel(&mut self, token: RunToken) -> Option<CancelStep> {
+    pub fn cancel(&mut self, token: RunToken) -> Option<CancelDecision> {
         let run = self.runs.get_mut(&token)?;
         run.cancelled = true;
         Some(match run.stage {
             // Refused, it stays so only as long as this process remembers.
             Stage::Waiting | Stage::Refused => {
                 self.take_away(token);
-                CancelStep::NeverStarts
+                CancelDecision::NeverStarts
             }
             // Taken away as soon as its preparation reports.
             Stage::Starting {
                 launched: false,
                 incarnation: 1,
-            } => CancelStep::NeverStarts,
+            } => CancelDecision::NeverStarts,
             Stage::Starting { .. }
             | Stage::Submitted { .. }
             | Stage::Running { .. }
-            | Stage::Held { .. } => CancelStep::Ask,
-            Stage::TakenAway => CancelStep::NeverStarts,
-            Stage::Ended { .. } | Stage::Settled { .. } => CancelStep::Ended,
+            | Stage::Held { .. } => CancelDecision::Ask,
+            Stage::TakenAway => CancelDecision::NeverStarts,
+            Stage::Ended { .. } | Stage::Settled { .. } => CancelDecision::Ended,
         })
     }
 

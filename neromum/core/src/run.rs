@@ -238,9 +238,9 @@ pub enum Effect {
     SayTaskOver { token: RunToken, incarnation: u32 },
 }
 
-/// Result of a cancel.
+/// What a cancel request does, by the stage of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CancelStep {
+pub enum CancelDecision {
     /// It was waiting, or refused; it is taken away.
     NeverStarts,
     /// It was started: make `control/cancel.<n>` and ring its shim.

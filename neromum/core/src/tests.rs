@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::capacity::{Capacity, Needs};
 use super::cards::{Card, CardRequest, Pool, WHOLE};
 use super::decide::Decision;
-use super::{CancelStep, Core, Effect, Stage};
+use super::{CancelDecision, Core, Effect, Stage};
 
 fn id(number: u32) -> RunId {
     RunId {
@@ -228,17 +228,17 @@ fn a_cancel_takes_away_what_was_not_launched_and_asks_for_the_end_of_the_rest() 
     let mut core = core(1.0);
     accept(&mut core, 1, 1.0);
     accept(&mut core, 2, 1.0);
-    assert_eq!(core.cancel(token(2)), Some(CancelStep::NeverStarts));
+    assert_eq!(core.cancel(token(2)), Some(CancelDecision::NeverStarts));
     assert_eq!(core.run(&token(2)).unwrap().stage, Stage::TakenAway);
-    assert_eq!(core.cancel(token(1)), Some(CancelStep::NeverStarts));
+    assert_eq!(core.cancel(token(1)), Some(CancelDecision::NeverStarts));
     core.prepared(token(1), 1);
     assert_eq!(core.run(&token(1)).unwrap().stage, Stage::TakenAway);
     core.check_invariants();
     accept(&mut core, 3, 1.0);
     core.prepared(token(3), 1);
-    assert_eq!(core.cancel(token(3)), Some(CancelStep::Ask));
+    assert_eq!(core.cancel(token(3)), Some(CancelDecision::Ask));
     core.found(token(3), 1, Decision::Ended);
-    assert_eq!(core.cancel(token(3)), Some(CancelStep::Ended));
+    assert_eq!(core.cancel(token(3)), Some(CancelDecision::Ended));
     assert_eq!(core.cancel(token(9)), None);
 }
 
@@ -406,7 +406,7 @@ fn a_submitted_run_neither_waits_nor_starts_here_until_its_task_is_over() {
     core.found(token(2), 1, Decision::AtScheduler);
     core.check_invariants();
     assert_eq!(core.far(), 0);
-    assert_eq!(core.cancel(token(2)), Some(CancelStep::Ask));
+    assert_eq!(core.cancel(token(2)), Some(CancelDecision::Ask));
     core.found(token(2), 1, Decision::Vanished);
     assert_eq!(core.run(&token(2)).unwrap().stage, Stage::TakenAway);
     core.check_invariants();

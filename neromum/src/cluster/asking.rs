@@ -7,7 +7,7 @@ use nero_cluster::submission::Files;
 use nero_model::SubmissionId;
 use nero_node::agent::handle::WorkResult;
 use nero_node::staging::environment::{local_user, user_in};
-use nero_warden::{AdoptedJobState, Call, CallOutput, End, JobName, Known, Queue, Unreadable};
+use nero_warden::{AdoptedJobState, Call, CallOutput, End, JobKey, JobName, Queue, Unreadable};
 use tokio::time::Instant;
 
 use super::results::{Ask, ClusterResult, CommandAnswers};
@@ -280,7 +280,7 @@ impl Cluster {
         said: &[CallOutput],
     ) -> Result<(Queue, Vec<AdoptedJobState>), Unreadable> {
         let known = self.submissions.values().map(Submission::known);
-        let known: Vec<Known<'_>> = known.collect();
+        let known: Vec<JobKey<'_>> = known.collect();
         let (said, more) = said.split_at(self.queue_answers.min(said.len()));
         let queue = self.warden.read_queue(said, &known);
         let adopted = self.adopted();

@@ -126,7 +126,7 @@ fn judge_as(
         ),
         (_, Home::Session, None) => findings.warning(
             WHAT,
-            "unknown: systemd does not say whether it ends processes at logout",
+            "unknown: KillUserProcesses of systemd-logind could not be read",
             "log out while a short run goes on, and see whether it ends",
         ),
         (_, Home::UserManager, _) if !lingers => findings.warning(
@@ -135,7 +135,7 @@ fn judge_as(
              which ends with your last login",
             LINGER,
         ),
-        (_, Home::UserManager, _) => findings.good(WHAT, "yes: you linger"),
+        (_, Home::UserManager, _) => findings.good(WHAT, "yes: lingering is on for your user"),
         (_, Home::Session, Some(false)) => {
             findings.good(WHAT, "yes: systemd leaves processes alone at logout");
         }

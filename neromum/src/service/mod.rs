@@ -83,9 +83,9 @@ struct ServiceState {
 /// few threads, and syncs of the ledger need one, too.
 const FILE_WORK_MAX: usize = 2;
 
-/// Texts about this neromum for greetings.
+/// What a service reports of this neromum, and the programs and devices that it uses.
 #[derive(Debug)]
-pub struct GreetingTexts {
+pub struct ServiceSetup {
     /// Name of its build.
     pub build: String,
     /// The share of the node that it gives to runs.
@@ -106,11 +106,11 @@ impl Service {
         agent: AgentHandle,
         placer: Placer,
         store: Store,
-        greeting: GreetingTexts,
+        setup: ServiceSetup,
         memory_bytes: Option<u64>,
         lease: Option<Arc<HeldEpoch>>,
     ) -> Self {
-        let is_shared = greeting.front.is_some();
+        let is_shared = setup.front.is_some();
         let containers =
             Containers::new(placer.base.clone(), &placer.paths, store.clone(), is_shared);
         let inner = ServiceState {
@@ -120,20 +120,20 @@ impl Service {
             owners: owner::Owners::new(&placer.paths),
             store,
             deployment: placer.deployment,
-            cpus: match greeting.front {
+            cpus: match setup.front {
                 // The scheduler gives CPUs of other hosts.
                 Some(_) => cpus(),
                 None => nero_node_core::capacity::cpus(placer.capacity.micro_cpus),
             },
             agent,
             placer,
-            build: greeting.build,
-            gives: greeting.gives,
-            ledger: greeting.ledger,
-            front: greeting.front,
-            nerokid: greeting.nerokid,
+            build: setup.build,
+            gives: setup.gives,
+            ledger: setup.ledger,
+            front: setup.front,
+            nerokid: setup.nerokid,
             memory_bytes,
-            gpus: gpus::Gpus::new(greeting.cards),
+            gpus: gpus::Gpus::new(setup.cards),
             threads: Arc::new(Semaphore::new(FILE_WORK_MAX)),
             probes: Semaphore::new(probe::AT_ONCE),
         };

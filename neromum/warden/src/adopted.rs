@@ -82,7 +82,7 @@ pub enum NotFound {
     #[error("it is an array: name one of its tasks, {0}")]
     Array(String),
     /// The array has no such task.
-    #[error("the array has no such task, it has {0}")]
+    #[error("the job array has no such task; its tasks are {0}")]
     Task(String),
     /// This scheduler cannot be asked.
     #[error("its jobs cannot be told apart once their numbers are used again")]

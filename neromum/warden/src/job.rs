@@ -211,7 +211,7 @@ pub struct QueueRow {
 
 /// A submission that a listing is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Known<'a> {
+pub struct JobKey<'a> {
     /// Its name.
     pub name: &'a JobName,
     /// The scheduler's number, once it told one.

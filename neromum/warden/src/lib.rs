@@ -27,7 +27,9 @@ mod words;
 
 pub use adopted::{AdoptedJobRef, AdoptedJobState, FoundJob, JobRef, NotFound};
 pub use call::{Call, CallOutput, End, Unreadable};
-pub use job::{JobId, JobName, Known, Queue, QueueRow, Reason, Record, SchedulerEnd, State, Tasks};
+pub use job::{
+    JobId, JobKey, JobName, Queue, QueueRow, Reason, Record, SchedulerEnd, State, Tasks,
+};
 pub use options::OptionError;
 pub use order::{Fields, Job, Order, OrderError, Resources, SETUP_ENDED, Share};
 pub use settings::{Kind, Settings};
@@ -112,7 +114,7 @@ pub trait Warden: std::fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// When the scheduler did not answer, or only in part.
-    fn read_queue(&self, said: &[CallOutput], known: &[Known<'_>]) -> Result<Queue, Unreadable>;
+    fn read_queue(&self, said: &[CallOutput], known: &[JobKey<'_>]) -> Result<Queue, Unreadable>;
 
     /// Lines of these answers to [`queue_calls`](Self::queue_calls) that are read as no
     /// job, where a person configured how they read.

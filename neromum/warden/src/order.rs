@@ -211,8 +211,8 @@ pub enum OrderError {
     },
     /// GPUs of Grid Engine on several hosts, where a request takes those of the first.
     #[error(
-        "`gpus` over {0} hosts: the complex `gpu` of this Grid Engine counts for the whole job (`JOB` in \
-         `qconf -sc`), so the other hosts would give none"
+        "`gpus` cannot be spread over {0} hosts: this Grid Engine counts the complex `gpu` once per job \
+         (`JOB` in `qconf -sc`), so only the first host would give GPUs; ask for `nodes: 1`"
     )]
     GpusOfJob(u32),
     /// An option that asks for the same as a field does.

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use crate::{FOLDER, Hash, Pack, alone, hashed, is_gone, remove, rewrite};
 
-/// What was, or would be, taken away.
+/// Totals of what a sweep removed, or would remove in a rehearsal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SweepTotals {
     /// Files; contents of a pack that is made anew count as files.

@@ -100,7 +100,7 @@ pub enum HelloError {
     #[error("it belongs to another deployment")]
     Deployment,
     /// The peer's role is not the one expected at this socket.
-    #[error("another program of Neronet answers at this socket")]
+    #[error("the Neronet program at this socket is not the one expected there")]
     Role,
 }
 

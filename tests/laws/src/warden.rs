@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use nero_warden::generic::{Generic, Recipe};
 use nero_warden::oge::Oge;
 use nero_warden::slurm::Slurm;
-use nero_warden::{AdoptedJobRef, End, JobId, JobName, JobRef, Kind, Known, CallOutput, Warden};
+use nero_warden::{AdoptedJobRef, End, JobId, JobName, JobRef, Kind, JobKey, CallOutput, Warden};
 
 use crate::Choices;
 
@@ -67,7 +67,7 @@ fn read_names(warden: &dyn Warden, bytes: &[u8], name: &JobName) -> Vec<JobName>
     let _ = warden.read_found(&each(warden.find_calls(job).len()), job);
     let _ = warden.read_adopted(&each(1), &each(1), &adopted);
     let _ = warden.read_adopted_ends(&each(1), &adopted);
-    let known = [Known { name, job: None }];
+    let known = [JobKey { name, job: None }];
     let queue = warden.read_queue(&each(warden.queue_calls(&[name]).len()), &known);
     let ends = warden.read_ends(&each(warden.ends_calls(&[name], 60).len()), &[name]);
     let ours = queue.unwrap_or_default().ours.into_iter().map(|row| row.name);

@@ -11,7 +11,7 @@ use nero_tests::until;
 use nero_warden::oge::Oge;
 use nero_warden::slurm::Slurm;
 use nero_warden::{
-    Call, CallOutput, End, Fields, Job, JobId, JobName, Known, Order, Queue, Resources,
+    Call, CallOutput, End, Fields, Job, JobId, JobKey, JobName, Order, Queue, Resources,
     SchedulerEnd, State, SubmissionResult, Tasks, Unreadable, Warden, Word,
 };
 
@@ -120,7 +120,10 @@ impl Site {
     fn try_queue(&self, names: &[&JobName]) -> Result<Queue, Unreadable> {
         let calls = self.warden.queue_calls(names);
         let said: Vec<CallOutput> = calls.iter().map(|call| self.run(call)).collect();
-        let known: Vec<Known<'_>> = names.iter().map(|name| Known { name, job: None }).collect();
+        let known: Vec<JobKey<'_>> = names
+            .iter()
+            .map(|name| JobKey { name, job: None })
+            .collect();
         self.warden.read_queue(&said, &known)
     }
 

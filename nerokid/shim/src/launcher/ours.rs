@@ -14,7 +14,7 @@ use crate::keeper::{Exit, Keeper};
 use crate::launcher::run::{LaunchedRun, RunKey, SupervisedRun, Supervision};
 use crate::procfs;
 use crate::sys::{self, ChildEnd};
-use crate::tree::{Member, Members, Names, Roots, SweepResult};
+use crate::tree::{Member, Members, Names, Roots, SignalReport, SignalTree};
 
 impl Launcher {
     /// Puts a run that we look after back into its place, or ends it.
@@ -41,7 +41,7 @@ impl Launcher {
     pub(super) fn with_keeper(
         &mut self,
         key: RunKey,
-        act: impl FnOnce(&mut Keeper, u64, &mut dyn FnMut(i32) -> (SweepResult, Names)),
+        act: impl FnOnce(&mut Keeper, u64, &mut SignalTree<'_>),
     ) {
         let not_orphans = self.not_orphans();
         let Some(run) = self.runs.get_mut(&key) else {
@@ -64,7 +64,7 @@ impl Launcher {
             known,
             ..
         } = &mut *ours;
-        let mut tree = |signal| -> (SweepResult, Names) {
+        let mut tree = |signal| -> (SignalReport, Names) {
             let roots = roots(run, *leader, *is_parent, known, &not_orphans);
             let members = Members::list(Roots::These(&roots));
             *known = members.as_slice().to_vec();

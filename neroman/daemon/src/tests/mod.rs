@@ -41,7 +41,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use crate::service::{CurveCache, Man, WalkRest};
 use mum::FakeMum;
 use nero_home::clock::Clock;
-use nero_home::keep::Keep;
+use nero_home::keep::Databases;
 use nero_home::ledger::{Audience, Ledger, LedgerThread, Listener};
 use nero_link::config_file::ConfigFile;
 use nero_link::connect::{Connect, NodeConnector};
@@ -121,7 +121,7 @@ impl Rig {
     fn at(clock: Clock, base: tempfile::TempDir, fakes: Arc<Fakes>) -> Self {
         let home = Home::below(&base.path().canonicalize().unwrap().join("home"));
         nero_model::paths::make_private(&home.data).unwrap();
-        let (keep, state) = Keep::open(&home, clock.now_ms()).unwrap();
+        let (keep, state) = Databases::open(&home, clock.now_ms()).unwrap();
         state.check_invariants();
         let deployment = keep.deployment();
         let inboxes = Arc::new(Inboxes::default());

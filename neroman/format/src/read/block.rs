@@ -18,7 +18,7 @@ pub(crate) const PROBE_EXAMPLE: &str =
 
 /// A field as the nearest block gives it.
 #[derive(Debug, Clone)]
-pub(crate) struct Given {
+pub(crate) struct Setting {
     /// The key as it was written.
     pub(crate) key: String,
     pub(crate) key_mark: Mark,
@@ -38,7 +38,7 @@ pub(crate) struct NamedEntry {
 /// Everything that holds in a block.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scope {
-    pub(crate) fields: BTreeMap<Field, Given>,
+    pub(crate) fields: BTreeMap<Field, Setting>,
     pub(crate) params: Vec<NamedEntry>,
     pub(crate) env: Vec<NamedEntry>,
     pub(crate) data: Vec<NamedEntry>,
@@ -47,7 +47,7 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    pub(crate) fn get(&self, field: Field) -> Option<&Given> {
+    pub(crate) fn get(&self, field: Field) -> Option<&Setting> {
         self.fields.get(&field)
     }
 }
@@ -209,7 +209,7 @@ fn replace(reader: &mut Reader<'_>, entry: &Entry, field: Field, scope: &mut Sco
         scope.fields.remove(&field);
         return;
     }
-    let given = Given {
+    let given = Setting {
         key: entry.key.clone(),
         key_mark: entry.key_mark,
         value: Rc::clone(&entry.value),

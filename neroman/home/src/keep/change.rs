@@ -12,7 +12,7 @@ use nero_life::notices::PostChange;
 
 /// Highest numbers that the database has given away.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Given {
+pub(super) struct HighestNumbers {
     pub(super) experiment: u64,
     pub(super) source: u64,
     pub(super) rule: u64,
@@ -21,7 +21,7 @@ pub(super) struct Given {
 pub(super) fn write_change(
     tx: &mut Tx<'_>,
     change: &Change,
-    given: &mut Given,
+    given: &mut HighestNumbers,
     fresh: &mut HashMap<RunId, RunKey>,
 ) -> Result<(), StoreError> {
     match change {

@@ -23,7 +23,7 @@ use nero_life::state::State;
 use nero_life::with_points;
 
 pub(crate) use batch::{Batch, RunFolded};
-use change::{Given, write_change};
+use change::{HighestNumbers, write_change};
 pub use load::LoadError;
 use load::{described, in_parallel, read, stored_run};
 pub use rows::unhex;
@@ -58,7 +58,7 @@ impl From<StoreError> for WriteFailure {
 
 /// Both databases, and which run has which key in them.
 #[derive(Debug)]
-pub struct Keep {
+pub struct Databases {
     store: Store,
     home: Home,
     keys: HashMap<RunId, RunKey>,
@@ -66,7 +66,7 @@ pub struct Keep {
     /// begin at zero.
     series: HashMap<RunKey, HashMap<SegmentId, Position>>,
     /// Highest numbers that the database has assigned.
-    given: Given,
+    given: HighestNumbers,
     tenure: u64,
 }
 
@@ -94,7 +94,7 @@ const RESTORED: &str = "restored";
 /// The ledgers with which the nodes answered last.
 const LEDGERS: &str = "ledgers";
 
-impl Keep {
+impl Databases {
     /// Whether a check is owed: the databases were too large to be checked at
     /// once after an unclean end.
     pub fn check_owed(&self) -> bool {
@@ -141,7 +141,7 @@ impl Keep {
             home: home.clone(),
             keys: HashMap::with_capacity(loaded.runs.len()),
             series,
-            given: Given::default(),
+            given: HighestNumbers::default(),
         };
         let mut state = keep.load(loaded)?;
         if keep.delete_removed(&state, now_ms)? {
@@ -560,7 +560,7 @@ mod tests {
     fn a_removed_experiment_is_deleted_after_30_days_and_its_number_stays_given() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::below(folder.path());
-        let (mut keep, mut state) = Keep::open(&home, 0).unwrap();
+        let (mut keep, mut state) = Databases::open(&home, 0).unwrap();
         let mut batch = Batch::default();
         for change in [
             experiment(1, None, true),
@@ -575,7 +575,7 @@ mod tests {
         keep.write(&state, &batch).unwrap();
         drop(keep);
         let known = |now_ms| {
-            let (_, state) = Keep::open(&home, now_ms).unwrap();
+            let (_, state) = Databases::open(&home, now_ms).unwrap();
             let ids: Vec<u64> = state.experiments.iter().map(|one| one.id.0).collect();
             (ids, state.highest)
         };
@@ -588,7 +588,7 @@ mod tests {
     fn equal_parts_of_experiments_are_held_once_after_opening() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::below(folder.path());
-        let (mut keep, mut state) = Keep::open(&home, 0).unwrap();
+        let (mut keep, mut state) = Databases::open(&home, 0).unwrap();
         let mut batch = Batch::default();
         for id in [1, 2] {
             let change = experiment(id, None, false);
@@ -597,7 +597,7 @@ mod tests {
         }
         keep.write(&state, &batch).unwrap();
         drop(keep);
-        let (_, state) = Keep::open(&home, 0).unwrap();
+        let (_, state) = Databases::open(&home, 0).unwrap();
         let of = |id| &state.experiment(ExperimentId(id)).unwrap().definition;
         assert!(std::ptr::eq(&*of(1).scheduling, &*of(2).scheduling));
         assert_ne!(of(1).collections, of(2).collections);

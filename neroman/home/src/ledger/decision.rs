@@ -21,7 +21,7 @@ impl<T> Decision<T> {
     }
 }
 
-/// What an input means that does not fit its run any more.
+/// What to do with an input that no longer fits its run.
 #[derive(Clone, Copy, Debug)]
 pub enum LatePolicy {
     /// The run went on meanwhile, for this reason, and the input is ignored.

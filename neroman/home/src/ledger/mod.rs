@@ -35,7 +35,7 @@ use tokio::time::Instant;
 use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::folding::{OwnedPart, PartsOutcome, PendingFolds};
-use crate::keep::Keep;
+use crate::keep::Databases;
 pub use decision::{Decision, LatePolicy};
 use delivery::Outbox;
 use durable::CommitCounts;
@@ -104,7 +104,7 @@ impl Ledger {
     /// # Errors
     /// When the thread cannot be made.
     pub fn start(
-        keep: Keep,
+        keep: Databases,
         state: State,
         clock: Clock,
         listener: Listener,

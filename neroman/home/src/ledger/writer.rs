@@ -13,7 +13,7 @@ use super::{Bell, NoRoom, WantsNotice};
 use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::folding::{OwnedPart, PartsOutcome, PendingFolds};
-use crate::keep::{Batch, Keep, WriteFailure};
+use crate::keep::{Batch, Databases, WriteFailure};
 use crate::spec;
 use nero_life::change::Change;
 use nero_life::notices::{self, FoundNotice};
@@ -29,7 +29,7 @@ const BATCH_MAX: usize = 4096;
 type EncodedReply = Result<Vec<u8>, Failure>;
 
 pub(super) struct Writer {
-    pub(super) keep: Keep,
+    pub(super) keep: Databases,
     pub(super) state: State,
     pub(super) folding: PendingFolds,
     /// What runs wait for in `state`, and in the batch that is being carried out.
@@ -546,7 +546,7 @@ mod tests {
 
     /// A writer over a home with one run, which is retried.
     fn writer(home: &Home) -> Writer {
-        let (mut keep, mut state) = Keep::open(home, 0).unwrap();
+        let (mut keep, mut state) = Databases::open(home, 0).unwrap();
         let spec = v1::RunSpec {
             token: RunToken::random().to_vec(),
             experiment: 1,

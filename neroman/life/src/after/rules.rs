@@ -110,7 +110,7 @@ impl InapplicableRules {
     pub fn notes(&self) -> Vec<String> {
         let off = self.found.iter().map(|((text, place, why), (_, ids))| {
             let (ids, at) = (named(ids), at(place));
-            format!("rule `{text}` is off in {ids}: {why}; its other rules stand{at}")
+            format!("rule `{text}` is off in {ids}: {why}; the other rules there stay in force{at}")
         });
         let doubted = self.doubted.iter();
         let doubted = doubted.map(|((text, place, why), (doubt, ids))| {

@@ -13,7 +13,7 @@ use crate::facts::made::RunRecord;
 use crate::facts::reason::WaitReason;
 use crate::facts::stage::{HandOverStage, Stage, TAKE_OVER, Verdict};
 
-/// All of a run that changes, apart from its journal and its rules.
+/// The stored row of a run, without its journal and its rules.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct StoredRun {
     #[serde(flatten)]

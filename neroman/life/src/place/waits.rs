@@ -16,7 +16,7 @@ use crate::fold::state::State;
 use crate::step::input::Input;
 use crate::step::{fits, step};
 
-/// What waiting runs wait for. It follows from the state: a new one finds the same.
+/// An index of the groups that waiting runs wait for. Derived from the state alone.
 #[derive(Clone, Debug, Default)]
 pub struct WaitIndex {
     /// Whether all waiting runs were looked at.

@@ -14,7 +14,7 @@ use nero_format::{AppliedEdit, Definition, EditMistake, LoadedSource, Place};
 use nero_model::ExperimentId;
 
 pub(crate) use self::known::origin_of;
-use self::known::{Known, across, recognised};
+use self::known::{MatchedSource, across, recognised};
 use super::differences::differences;
 use super::edits::{self, EditedOnes};
 use super::impossible::impossible;
@@ -31,7 +31,7 @@ const NAMED_MAX: usize = 10;
 
 /// A source that was read, with the stamp of its file.
 #[derive(Clone, Debug)]
-pub struct Read {
+pub struct StampedSource {
     pub loaded: LoadedSource,
     pub stamp: Stamp,
     /// The stamp of the YAML file beside a table.
@@ -92,7 +92,7 @@ pub struct MergeOutcome {
 /// place, with all its experiments.
 pub fn merge(
     state: &State,
-    sources: &[Read],
+    sources: &[StampedSource],
     missing: &HashSet<u64>,
     now: &Moment,
 ) -> MergeOutcome {
@@ -352,7 +352,7 @@ impl MergeOutcome {
     }
 
     /// Records the origin of a source, and where it moved.
-    fn record_origin(&mut self, one: &Known<'_>, now_ms: i64) {
+    fn record_origin(&mut self, one: &MatchedSource<'_>, now_ms: i64) {
         let origin = Origin {
             id: one.id,
             source: one.read.loaded.source.clone(),
@@ -372,7 +372,7 @@ impl MergeOutcome {
     /// Keeps the experiments that their sources have no more, and their copies.
     fn leave_unpaired(
         &mut self,
-        known: &[Known<'_>],
+        known: &[MatchedSource<'_>],
         copies: &HashMap<ExperimentId, Vec<&Experiment>>,
     ) {
         let paired: HashSet<ExperimentId> = known
@@ -444,7 +444,7 @@ impl MergeOutcome {
     }
 
     /// Notes that another source, which this one may have been, is missing.
-    fn note_missing(&mut self, state: &State, new: &Known<'_>, missing: &HashSet<u64>) {
+    fn note_missing(&mut self, state: &State, new: &MatchedSource<'_>, missing: &HashSet<u64>) {
         let folder = &new.read.loaded.source.folder;
         let may_be = |origin: &&Arc<Origin>| {
             let before = &origin.source.folder;

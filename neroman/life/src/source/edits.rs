@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use nero_format::{AppliedEdit, Edit, Edits, Override};
 use nero_model::ExperimentId;
 
-use super::add::{self, Read};
+use super::add::{self, StampedSource};
 use super::identity;
 use crate::fold::experiment::Experiment;
 use crate::fold::state::State;
@@ -51,7 +51,7 @@ impl PendingEdits {
     }
 
     /// An experiment that none of these sources describes any more.
-    pub fn missed(&self, reads: &[Read]) -> Option<ExperimentId> {
+    pub fn missed(&self, reads: &[StampedSource]) -> Option<ExperimentId> {
         let edited = reads.iter().flat_map(|read| &read.loaded.edited);
         if self.copy.is_some() {
             let mut new = edited.filter(|one| one.edit.experiment.is_none());
@@ -111,7 +111,12 @@ pub fn any(state: &State, pending: &PendingEdits) -> bool {
 }
 
 /// The edits for the definitions of a source that was read without them.
-pub fn edits(state: &State, read: &Read, missing: &HashSet<u64>, pending: &PendingEdits) -> Edits {
+pub fn edits(
+    state: &State,
+    read: &StampedSource,
+    missing: &HashSet<u64>,
+    pending: &PendingEdits,
+) -> Edits {
     let mut edits = Edits::new();
     let Some(origin) = add::origin_of(state, read, missing, &HashSet::new()) else {
         return edits;
@@ -141,7 +146,7 @@ pub(crate) struct EditedOnes<'a> {
 }
 
 impl<'a> EditedOnes<'a> {
-    pub(crate) fn of(read: &'a Read) -> Self {
+    pub(crate) fn of(read: &'a StampedSource) -> Self {
         let all = || read.loaded.edited.iter();
         let known = all().filter_map(|one| Some((one.edit.experiment?, one)));
         Self {

@@ -12,7 +12,7 @@ use crate::facts::stage::Verdict;
 use crate::fold::change::{Change, dispatch_changed};
 use crate::fold::run::Run;
 
-/// Result for one run.
+/// What becomes of a run whose node a person declared gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossOutcome {
     /// It was never started and goes to another node.

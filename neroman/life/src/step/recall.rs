@@ -16,7 +16,7 @@ use crate::facts::stage::{HandOverStage, Stage};
 use crate::fold::change::{Change, dispatch_changed};
 use crate::fold::run::Run;
 
-/// The node's answer.
+/// The node's answer to a recall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecallAnswer {
     /// The node has nothing of the run, and will not get it.

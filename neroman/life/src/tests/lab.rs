@@ -18,7 +18,7 @@ use crate::place::batch;
 use crate::place::start::{self, Plan, StartOptions};
 use crate::place::waits::WaitIndex;
 use crate::source::abort::{self, CancelOutcome};
-use crate::source::add::{self, MergeOutcome, Read};
+use crate::source::add::{self, MergeOutcome, StampedSource};
 use crate::step::input::Input;
 
 pub(crate) fn definition(name: &str, lr: &str) -> Definition {
@@ -41,8 +41,8 @@ pub(crate) fn definition(name: &str, lr: &str) -> Definition {
     }
 }
 
-pub(crate) fn source(path: &str, definitions: Vec<Definition>) -> Read {
-    Read {
+pub(crate) fn source(path: &str, definitions: Vec<Definition>) -> StampedSource {
+    StampedSource {
         loaded: LoadedSource {
             source: Source::new(
                 SourceKind::Folder,

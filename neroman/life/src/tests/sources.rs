@@ -12,7 +12,7 @@ use crate::fold::change::{Change, ExperimentRecord};
 use crate::fold::experiment::Stamp;
 use crate::fold::run::Results;
 use crate::place::start::StartOptions;
-use crate::source::add::{self, DiffKind, MergeOutcome, Read};
+use crate::source::add::{self, DiffKind, MergeOutcome, StampedSource};
 use crate::source::edits::{self, PendingEdits};
 use crate::source::pick::Rows;
 
@@ -62,7 +62,7 @@ impl Desk {
         merged
     }
 
-    fn loaded(&self, folder: &str, edits: Edits) -> Read {
+    fn loaded(&self, folder: &str, edits: Edits) -> StampedSource {
         let loaded = nero_format::read_source_edited(
             &self.folder(folder),
             &nero_format::Defaults::default(),
@@ -75,7 +75,7 @@ impl Desk {
             inode,
             ..Stamp::default()
         };
-        Read {
+        StampedSource {
             loaded,
             stamp,
             companion: Stamp::default(),

@@ -351,20 +351,20 @@ impl Driver {
         // All open runs are looked at anew: this session knows nothing of an
         // earlier connection.
         self.inbox.look_at_all();
-        let hearer = now::progress_hearer(self.tell.clone());
+        let on_progress = now::progress_callback(self.tell.clone());
         let fetcher = results::Fetcher::new(
             self.settings.name.clone(),
             self.settings.results.clone(),
             self.ledger.clone(),
             client.clone(),
-            hearer.clone(),
+            on_progress.clone(),
         );
         let hand_over = HandOver::new(
             self.settings.clone(),
             Arc::clone(&self.inbox),
             self.ledger.clone(),
             client.clone(),
-            hearer,
+            on_progress,
         );
         let (closed_tx, closed_rx) = tokio::sync::mpsc::channel(16);
         let (_, gate) = hand_over.queue();

@@ -21,7 +21,7 @@ use super::Settings;
 use super::inbox::Inbox;
 use super::resume::CheckpointState;
 use super::stage::{MissingBlobs, StageError, Stager};
-use crate::transfer::Hearer;
+use crate::transfer::ProgressCallback;
 use nero_home::failure::Failure;
 use nero_home::ledger::{LatePolicy, Ledger};
 use nero_home::spec;
@@ -91,7 +91,7 @@ impl HandOver {
         inbox: Arc<Inbox>,
         ledger: Ledger,
         client: MumClient<Channel>,
-        hearer: Hearer,
+        on_progress: ProgressCallback,
     ) -> Self {
         let (store, node) = (settings.store.clone(), settings.name.clone());
         #[expect(
@@ -100,7 +100,7 @@ impl HandOver {
         )]
         let (tx, rx) = mpsc::unbounded_channel();
         Self {
-            stager: Stager::new(store, node, client.clone(), hearer),
+            stager: Stager::new(store, node, client.clone(), on_progress),
             settings,
             inbox,
             ledger,

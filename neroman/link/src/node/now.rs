@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tonic::transport::Channel;
 
 use super::contacts::Contact;
-use crate::transfer::Hearer;
+use crate::transfer::ProgressCallback;
 use nero_home::clock::Clock;
 use nero_home::failure::Failure;
 use nero_life::now::{Moment, PresentTime, Tick};
@@ -293,7 +293,7 @@ impl NodeStates {
 }
 
 /// Shows transfers beside the state of a node.
-pub(super) fn progress_hearer(tell: StatePublisher) -> Hearer {
+pub(super) fn progress_callback(tell: StatePublisher) -> ProgressCallback {
     Arc::new(move |progress| {
         // Progress wakes no task that waits for news of the node.
         tell.quietly(|now| now.transfer.clone_from(&progress));

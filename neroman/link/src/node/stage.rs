@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
-use crate::transfer::{Hearer, RunningTransfer};
+use crate::transfer::{ProgressCallback, RunningTransfer};
 use nero_home::failure::{Failure, connection_lost};
 
 /// Bytes of one part of a blob.
@@ -91,7 +91,7 @@ pub(super) struct Stager {
     store: PathBuf,
     node: String,
     client: MumClient<Channel>,
-    hearer: Hearer,
+    on_progress: ProgressCallback,
     /// Trees that were complete on the node, and the time of that answer.
     there: HashMap<Vec<u8>, Instant>,
 }
@@ -101,13 +101,13 @@ impl Stager {
         store: PathBuf,
         node: String,
         client: MumClient<Channel>,
-        hearer: Hearer,
+        on_progress: ProgressCallback,
     ) -> Self {
         Self {
             store,
             node,
             client,
-            hearer,
+            on_progress,
             there: HashMap::new(),
         }
     }
@@ -115,7 +115,7 @@ impl Stager {
     /// A second stager of the same connection, which has asked nothing yet.
     pub(super) fn another(&self) -> Self {
         let (store, node) = (self.store.clone(), self.node.clone());
-        Self::new(store, node, self.client.clone(), self.hearer.clone())
+        Self::new(store, node, self.client.clone(), self.on_progress.clone())
     }
 
     /// Whether the node reported the tree as complete; an empty hash always
@@ -193,7 +193,7 @@ impl Stager {
         let (tx, rx) = mpsc::channel(AHEAD);
         let (bytes, files) = (lacking.bytes(), lacking.blobs.len() as u64);
         let moving = RunningTransfer::new(
-            self.hearer.clone(),
+            self.on_progress.clone(),
             &self.node,
             "sending files",
             bytes,

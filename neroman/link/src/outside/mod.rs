@@ -98,9 +98,9 @@ pub fn options(node: &nero_config::Node) -> AgentOptions {
     }
 }
 
-/// A frozen folder.
+/// A frozen folder, by the hash of its tree.
 #[derive(Clone, Debug, Default)]
-pub struct Frozen {
+pub struct FrozenFolder {
     /// BLAKE3 of the encoded tree; empty: no files.
     pub tree: Vec<u8>,
     pub git: String,
@@ -230,7 +230,7 @@ impl Freezer {
     ///
     /// # Errors
     /// When a file cannot be read, or the folder is too large without `big`.
-    pub fn freeze(&self, wanted: &FolderToFreeze, big: bool) -> Result<Frozen, Failure> {
+    pub fn freeze(&self, wanted: &FolderToFreeze, big: bool) -> Result<FrozenFolder, Failure> {
         // The cache of a freeze that panicked is still true.
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         let what = self.without_written(wanted, &mut cache);
@@ -243,7 +243,7 @@ impl Freezer {
                     None => failure,
                 }
             })?;
-        Ok(Frozen {
+        Ok(FrozenFolder {
             tree: frozen.tree_hash.to_vec(),
             git: frozen.git.unwrap_or_default(),
             survey: Survey {

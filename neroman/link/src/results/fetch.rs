@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tonic::transport::Channel;
 
 use super::folder::Folder;
-use super::known::Known;
+use super::known::FileStamps;
 use super::notes::Notes;
 use super::receive::{self, StreamResult};
 use super::request::{FileRequest, UnnamedFiles};
@@ -56,7 +56,7 @@ pub struct Outcome {
 /// The folder and the records, locked while files come.
 struct LockedFolder {
     folder: Folder,
-    known: Known,
+    known: FileStamps,
 }
 
 impl LockedFolder {
@@ -192,7 +192,7 @@ async fn hold(folder: &Path, known: &Path) -> Result<LockedFolder, Trouble> {
     blocking(move || {
         Ok(LockedFolder {
             folder: Folder::open(&folder).map_err(|error| Trouble::unwritten(&folder, &error))?,
-            known: Known::open(&known).map_err(|error| Trouble::unwritten(&known, &error))?,
+            known: FileStamps::open(&known).map_err(|error| Trouble::unwritten(&known, &error))?,
         })
     })
     .await?
@@ -225,7 +225,7 @@ async fn take(
     let mut changed = Vec::new();
     let mut wanted = choice.wanted;
     let mut moving = RunningTransfer::new(
-        way.hearer.clone(),
+        way.on_progress.clone(),
         &way.whose.node,
         "fetching results",
         choice.bytes,

@@ -21,7 +21,7 @@ use super::wanted::{RunOnNode, UnfetchedFile};
 use super::way::{self, Way};
 use super::{FetchKind, missed, place};
 use crate::outside::FolderToFreeze;
-use crate::transfer::Hearer;
+use crate::transfer::ProgressCallback;
 use nero_home::failure::Failure;
 use nero_home::ledger::{LatePolicy, Ledger};
 use nero_life::input::Input;
@@ -99,7 +99,7 @@ impl FetchJob {
         places: &Places,
         ledger: &Ledger,
         client: MumClient<Channel>,
-        hearer: Hearer,
+        on_progress: ProgressCallback,
         id: RunId,
         only_look: bool,
     ) -> Result<Option<Self>, Trouble> {
@@ -149,7 +149,7 @@ impl FetchJob {
             },
             folder,
             known: places.known.join(id.to_string()),
-            hearer,
+            on_progress,
             min_free,
         };
         let newest = run.journal.newest();

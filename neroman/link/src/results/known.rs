@@ -62,7 +62,7 @@ enum RecordLine {
 
 /// The record of one run's files, and the lock.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct FileStamps {
     place: PathBuf,
     file: File,
     boot: String,
@@ -70,7 +70,7 @@ pub(super) struct Known {
     begun: HashMap<String, Stamp>,
 }
 
-impl Known {
+impl FileStamps {
     /// Opens the records about a run. Blocks until no other task has them open.
     pub(super) fn open(place: &Path) -> io::Result<Self> {
         if let Some(folder) = place.parent() {
@@ -240,7 +240,7 @@ mod tests {
     fn written_entries_are_known_again_wherever_the_file_was_cut() {
         let base = tempfile::tempdir().unwrap();
         let place = base.path().join("fetched/1.1");
-        let mut known = Known::open(&place).unwrap();
+        let mut known = FileStamps::open(&place).unwrap();
         known.begin("a\n\"b", STAMP).unwrap();
         known.begin("c", STAMP).unwrap();
         known.keep("c", STAMP).unwrap();
@@ -248,14 +248,14 @@ mod tests {
         let whole = fs::read(&place).unwrap();
         for cut in 0..whole.len() {
             fs::write(&place, &whole[..cut]).unwrap();
-            let mut known = Known::open(&place).unwrap();
+            let mut known = FileStamps::open(&place).unwrap();
             known.keep("later", STAMP).unwrap();
             drop(known);
-            let known = Known::open(&place).unwrap();
+            let known = FileStamps::open(&place).unwrap();
             assert_eq!(known.kept_as("later"), Some(STAMP), "cut at {cut}");
         }
         fs::write(&place, &whole).unwrap();
-        let known = Known::open(&place).unwrap();
+        let known = FileStamps::open(&place).unwrap();
         assert_eq!(known.begun_as("a\n\"b"), Some(STAMP));
         assert_eq!(
             (known.begun_as("c"), known.kept_as("c")),
@@ -271,7 +271,7 @@ mod tests {
         let place = base.path().join("f");
         let line = r#"{"begun":{"path":"x","size":5,"modified_ms":1,"inode":9,"boot":"00"}}"#;
         fs::write(&place, format!("{line}\n{{\"later\":1}}\n")).unwrap();
-        let known = Known::open(&place).unwrap();
+        let known = FileStamps::open(&place).unwrap();
         assert_eq!(known.begun_as("x"), Some(Stamp::default()));
         assert_eq!(known.halves(), ["x"]);
     }
@@ -280,11 +280,11 @@ mod tests {
     fn the_record_of_known_files_has_one_holder_at_a_time() {
         let base = tempfile::tempdir().unwrap();
         let place = base.path().join("f");
-        let first = Known::open(&place).unwrap();
+        let first = FileStamps::open(&place).unwrap();
         let (told, hear) = std::sync::mpsc::channel();
         let other = place.clone();
         let waiting = std::thread::spawn(move || {
-            let known = Known::open(&other).unwrap();
+            let known = FileStamps::open(&other).unwrap();
             told.send(known.kept_as("x")).unwrap();
         });
         assert!(hear.try_recv().is_err());

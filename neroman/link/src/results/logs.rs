@@ -9,7 +9,7 @@ use nero_model::paths::run::{STDERR, STDOUT};
 use nero_wire::v1;
 
 use super::folder::Folder;
-use super::known::{Known, Stamp};
+use super::known::{FileStamps, Stamp};
 use super::receive;
 use super::trouble::Trouble;
 use super::way::{SILENCE, Way, blocking, silent};
@@ -170,7 +170,7 @@ async fn whole(way: &Way, log: LogToFetch) -> Result<u64, Trouble> {
     let (folder, known, from) = blocking(move || {
         let failed = |error| Trouble::unwritten(&folder.join(log.name()), &error);
         let mut folder = Folder::open(&folder).map_err(failed)?;
-        let known = Known::open(&place).map_err(failed)?;
+        let known = FileStamps::open(&place).map_err(failed)?;
         let again = log.ended && log.bytes.is_some() && known.begun_as(log.key()) == Some(stamp);
         let there = folder.part_bytes(Path::new(log.name()));
         let from = if again && there < stamp.size {
@@ -193,7 +193,7 @@ async fn whole(way: &Way, log: LogToFetch) -> Result<u64, Trouble> {
     };
     let mut parts = open(way, log, request).await?;
     let moving = RunningTransfer::new(
-        way.hearer.clone(),
+        way.on_progress.clone(),
         &way.whose.node,
         &format!("fetching {}", log.name()),
         stamp.size.saturating_sub(from),
@@ -245,7 +245,7 @@ async fn pump(
 /// The state of the disk's thread while a log comes.
 struct LogWrite {
     folder: Folder,
-    known: Known,
+    known: FileStamps,
     log: LogToFetch,
     stamp: Stamp,
     from: u64,

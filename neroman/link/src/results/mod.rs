@@ -35,7 +35,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tonic::transport::Channel;
 
-use crate::transfer::Hearer;
+use crate::transfer::ProgressCallback;
 use nero_home::ledger::{LatePolicy, Ledger};
 use nero_life::input::Input;
 use nero_life::needs;
@@ -62,7 +62,7 @@ pub(crate) struct Fetcher {
     places: Places,
     ledger: Ledger,
     client: MumClient<Channel>,
-    hearer: Hearer,
+    on_progress: ProgressCallback,
     tx: mpsc::UnboundedSender<RunId>,
     rx: mpsc::UnboundedReceiver<RunId>,
 }
@@ -90,7 +90,7 @@ impl Fetcher {
         places: Places,
         ledger: Ledger,
         client: MumClient<Channel>,
-        hearer: Hearer,
+        on_progress: ProgressCallback,
     ) -> Self {
         #[expect(
             clippy::disallowed_methods,
@@ -102,7 +102,7 @@ impl Fetcher {
             places,
             ledger,
             client,
-            hearer,
+            on_progress,
             tx,
             rx,
         }
@@ -130,7 +130,7 @@ impl Fetcher {
                     self.places.clone(),
                     self.ledger.clone(),
                     self.client.clone(),
-                    self.hearer.clone(),
+                    self.on_progress.clone(),
                     run,
                     kind,
                 ));
@@ -274,7 +274,7 @@ async fn turn(
     places: Places,
     ledger: Ledger,
     client: MumClient<Channel>,
-    hearer: Hearer,
+    on_progress: ProgressCallback,
     run: RunId,
     kind: FetchKind,
 ) -> Turn {
@@ -283,7 +283,7 @@ async fn turn(
         if kind == FetchKind::Live && !job::has_live(&ledger, run).await? {
             return Ok(FetchProgress::Nothing);
         }
-        let job = FetchJob::prepare(&places, &ledger, client, hearer, run, false).await?;
+        let job = FetchJob::prepare(&places, &ledger, client, on_progress, run, false).await?;
         match (job, kind) {
             (None, _) => Ok(FetchProgress::Nothing),
             (Some(job), FetchKind::Live) => {

@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use super::folder::Folder;
-use super::known::{Known, Stamp};
+use super::known::{FileStamps, Stamp};
 use super::notes::Notes;
 use super::trouble::{MAKE_ROOM, Trouble};
 use super::wanted::FileToFetch;
@@ -48,7 +48,7 @@ struct FileWrite {
 /// next try.
 pub(super) fn receive(
     folder: &mut Folder,
-    known: &mut Known,
+    known: &mut FileStamps,
     wanted: &[FileToFetch],
     parts: impl Iterator<Item = v1::FilePart>,
     moving: &mut RunningTransfer,
@@ -76,7 +76,7 @@ pub(super) fn receive(
 
 struct Receiver<'a> {
     folder: &'a mut Folder,
-    known: &'a mut Known,
+    known: &'a mut FileStamps,
     wanted: &'a [FileToFetch],
     moving: &'a mut RunningTransfer,
     /// Bytes that stay free on the disk.
@@ -221,7 +221,7 @@ impl Receiver<'_> {
     fn note_known(
         &mut self,
         want: &FileToFetch,
-        note: impl FnOnce(&mut Known) -> std::io::Result<()>,
+        note: impl FnOnce(&mut FileStamps) -> std::io::Result<()>,
     ) -> Result<(), Trouble> {
         note(self.known).map_err(|error| unwritten(self.folder, want, &error))
     }

@@ -9,7 +9,7 @@ use nero_model::safe::Safe;
 use nero_wire::v1;
 
 use super::folder::{Folder, earlier_path, link_target, safe_path};
-use super::known::{Known, Stamp};
+use super::known::{FileStamps, Stamp};
 use super::names::{LinkTargets, Names};
 use super::notes::Notes;
 use super::request::{FileRequest, Glob, UnnamedFiles};
@@ -80,7 +80,7 @@ pub(super) fn choose(
     ask: &FileRequest,
     whose: &RunOnNode,
     folder: &mut Folder,
-    known: &Known,
+    known: &FileStamps,
     room: u64,
 ) -> Choice {
     let mut choice = Choice::of_list(list, ask, whose);
@@ -344,7 +344,7 @@ fn grown(size: u64) -> u64 {
         .max(size.saturating_add(GROWN_BYTES_MAX))
 }
 
-fn is_here(name: &str, path: &Path, stamp: Stamp, folder: &mut Folder, known: &Known) -> bool {
+fn is_here(name: &str, path: &Path, stamp: Stamp, folder: &mut Folder, known: &FileStamps) -> bool {
     let same = folder.there(path) == Some((stamp.size, stamp.modified_ms));
     // A file that is not remembered came in a try that was killed before it
     // could write that down, or long ago.
@@ -352,7 +352,7 @@ fn is_here(name: &str, path: &Path, stamp: Stamp, folder: &mut Folder, known: &K
     same && known_as.is_none_or(|kept| kept == stamp)
 }
 
-fn half(name: &str, path: &Path, stamp: Stamp, folder: &mut Folder, known: &Known) -> u64 {
+fn half(name: &str, path: &Path, stamp: Stamp, folder: &mut Folder, known: &FileStamps) -> u64 {
     if known.begun_as(name) != Some(stamp) {
         return 0;
     }

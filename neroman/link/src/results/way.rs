@@ -9,7 +9,7 @@ use tonic::transport::Channel;
 
 use super::trouble::Trouble;
 use super::wanted::RunOnNode;
-use crate::transfer::Hearer;
+use crate::transfer::ProgressCallback;
 use nero_home::failure::Failure;
 
 /// How long a stream may stay silent.
@@ -26,7 +26,7 @@ pub(super) struct Way {
     pub(super) folder: PathBuf,
     /// The file that records what came already.
     pub(super) known: PathBuf,
-    pub(super) hearer: Hearer,
+    pub(super) on_progress: ProgressCallback,
     /// Bytes that stay free on the disk of the results.
     pub(super) min_free: u64,
 }

@@ -48,9 +48,9 @@ pub struct FileSelection {
     pub left_out: Vec<PathBuf>,
 }
 
-/// A frozen folder.
+/// The tree of a folder, whose files lie in the store.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Frozen {
+pub(crate) struct FolderSnapshot {
     /// BLAKE3 of the encoded tree, which lies in the store under it.
     pub tree_hash: [u8; 32],
     /// By path.
@@ -79,16 +79,16 @@ pub(crate) fn freeze(
     store: &Path,
     cache: &mut Cache,
     big: bool,
-) -> Result<Frozen, SnapshotError> {
+) -> Result<FolderSnapshot, SnapshotError> {
     let found = walk::walk(folder, wanted)?;
     if !big {
         walk::check_size(folder, &found)?;
     }
     let mut keeper = keep::Keeper::new(store)?;
-    let mut frozen = Frozen {
+    let mut frozen = FolderSnapshot {
         left_out: left_out::find(folder, wanted, &found),
         notes: found.notes,
-        ..Frozen::default()
+        ..FolderSnapshot::default()
     };
     frozen.tree = tree(folder, wanted, found.files, |path| keeper.keep(path, cache))?;
     for entry in frozen

@@ -38,11 +38,15 @@ impl SourceFolder {
         fs::write(&path, content).unwrap();
     }
 
-    fn freeze(&mut self, wanted: &FileSelection) -> Frozen {
+    fn freeze(&mut self, wanted: &FileSelection) -> FolderSnapshot {
         self.try_freeze(wanted, false).unwrap()
     }
 
-    fn try_freeze(&mut self, wanted: &FileSelection, big: bool) -> Result<Frozen, SnapshotError> {
+    fn try_freeze(
+        &mut self,
+        wanted: &FileSelection,
+        big: bool,
+    ) -> Result<FolderSnapshot, SnapshotError> {
         freeze(&self.folder, wanted, &self.store, &mut self.cache, big)
     }
 
@@ -67,7 +71,7 @@ impl SourceFolder {
     }
 }
 
-fn paths(frozen: &Frozen) -> Vec<String> {
+fn paths(frozen: &FolderSnapshot) -> Vec<String> {
     frozen
         .tree
         .entries

@@ -1,4 +1,4 @@
-//! BookCells, and columns that fit them.
+//! Cells of a workbook, and columns that fit them.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

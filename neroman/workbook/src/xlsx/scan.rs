@@ -293,7 +293,7 @@ impl<'a, 'b> Scanner<'a, 'b> {
         Ok(())
     }
 
-    /// WantedCells rows before this one are not there.
+    /// Records the wanted rows before this one as missing.
     fn missing_rows(&mut self, before: u32, at: usize) {
         while let Some(row) = self.wanted_rows.pop_if(|row| *row < before) {
             self.layout.rows.insert(row, RowPlace::Missing(at));

@@ -20,7 +20,7 @@ fn after(sheet: &str, first_row: u32, cells: &[CellChange]) -> String {
 
 #[test]
 fn only_the_wanted_cells_of_a_real_book_differ() {
-    // TargetSheet, number of its part, cells: below a header of one or two rows.
+    // File, sheet, first row of the cells: below a header of one or two rows.
     for (name, sheet, first) in [
         ("openpyxl.xlsx", "Experiments", 2),
         ("xlsxwriter.xlsx", "Plan", 1),

@@ -15,7 +15,7 @@ use nero_wire::v1::follow_event::Event;
 use nero_wire::v1::{CaughtUp, FollowRequest, RunPosition, RunRef};
 use tokio::sync::{mpsc, oneshot};
 
-use super::recover::CutRemnant;
+use super::recover::PowerCutTrace;
 use super::{Agent, AgentHandle, Driver, Setup, WorkResult};
 use crate::config;
 use crate::ledger::LedgerRun;
@@ -296,7 +296,7 @@ impl<D: Driver> Agent<D> {
         let submitted = self.driver.has(&token);
         let cancelled = newest_cancel(&self.setup.paths.run(id)) > 0;
         let to_start = !submitted && !cancelled;
-        if to_start && self.left_by_a_cut(token, id) == CutRemnant::Nothing {
+        if to_start && self.left_by_a_cut(token, id) == PowerCutTrace::Nothing {
             return match self.give_back_at_start(token, id) {
                 Ok(()) => AdoptionResult::Unknown,
                 Err(error) => AdoptionResult::NotNow(in_full(&error)),

@@ -17,7 +17,7 @@ use super::calls::{
 };
 use super::{FollowStream, PlacementResult};
 use crate::launch::bare;
-use crate::letters::ToldEnds;
+use crate::letters::NotifiedEnds;
 
 /// A message to the agent.
 #[derive(Debug)]
@@ -122,7 +122,7 @@ pub enum WorkResult<O> {
     /// The order of letters that holds from here on; none: the one before.
     Ordered(Option<Box<RelayOrder>>),
     /// Letters were sent, or not.
-    Told(ToldEnds),
+    Told(NotifiedEnds),
     /// Followers have more to get.
     FollowRoom,
     /// Work of the driver.

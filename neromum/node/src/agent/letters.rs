@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::calls::OrderAnswer;
 use super::{Agent, CallRefusal, Driver, WorkResult};
-use crate::letters::{EndedRun, LetterDesk, ToldEnds};
+use crate::letters::{EndedRun, LetterDesk, NotifiedEnds};
 use crate::runs::{segments, spec};
 
 /// Runs that end within this time are in one letter.
@@ -146,7 +146,7 @@ impl<D: Driver> Agent<D> {
             Some((*token, entry.id, entry.incarnation))
         });
         let runs: Vec<_> = ids.collect();
-        self.off_reactor(WorkResult::Told(ToldEnds::default()), move || {
+        self.off_reactor(WorkResult::Told(NotifiedEnds::default()), move || {
             let read = |(token, id, incarnation): &(RunToken, _, u32)| {
                 let spec = spec::read(&setup.paths, *id, *token).ok();
                 let start = segments::folder(&setup.paths.run(*id), *incarnation);
@@ -167,7 +167,7 @@ impl<D: Driver> Agent<D> {
         }
     }
 
-    pub(super) fn take_told_ends(&mut self, told: ToldEnds) {
+    pub(super) fn record_notified_ends(&mut self, told: NotifiedEnds) {
         let letters = &mut self.letters;
         letters.is_busy = false;
         letters.gathered = None;

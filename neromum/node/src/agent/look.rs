@@ -327,7 +327,7 @@ impl<D: Driver> Agent<D> {
         let stops = files.and_then(|files| files.last()).filter(|_| is_sure);
         let was_cut = match stops.map(|file| &file.what) {
             Some(FileFault::Missing { .. }) => {
-                self.left_by_a_cut(token, entry.id) == super::recover::CutRemnant::Something
+                self.left_by_a_cut(token, entry.id) == super::recover::PowerCutTrace::Something
             }
             _ => {
                 let is_over = self.origin(&token, entry).0 == decide::Origin::Over;

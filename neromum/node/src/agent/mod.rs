@@ -328,7 +328,7 @@ impl<D: Driver> Agent<D> {
             WorkResult::SettlerGone => self.settler_gone(),
             WorkResult::Looked(found) => self.looked_again(&found),
             WorkResult::Ordered(order) => self.ordered(order),
-            WorkResult::Told(told) => self.take_told_ends(told),
+            WorkResult::Told(told) => self.record_notified_ends(told),
             WorkResult::FollowRoom => self.followers.room(0),
             WorkResult::Driver(done) => D::done(self, done),
         }

@@ -36,7 +36,8 @@ impl<D: Driver> Agent<D> {
         for (token, kept) in runs {
             let began = kept.exited.is_some() || kept.taken_away.is_some() || kept.cancel > 0;
             let submitted = self.driver.has(&token);
-            if !began && !submitted && self.left_by_a_cut(token, kept.id) == CutRemnant::Nothing {
+            if !began && !submitted && self.left_by_a_cut(token, kept.id) == PowerCutTrace::Nothing
+            {
                 match self.give_back_at_start(token, kept.id) {
                     Ok(()) => continue,
                     Err(error) => tracing::error!(run = %kept.id, ?error, "it waits here again"),
@@ -151,7 +152,7 @@ impl<D: Driver> Agent<D> {
             self.ring(token);
         }
         self.restore_end(token, kept.exited, incarnation);
-        if incarnation == 0 && self.left_by_a_cut(token, kept.id) == CutRemnant::Something {
+        if incarnation == 0 && self.left_by_a_cut(token, kept.id) == PowerCutTrace::Something {
             self.say_lost_at_start(token, lost::Reason::Rebooted);
         }
         if !has_folder && !may_pass {
@@ -221,9 +222,9 @@ impl<D: Driver> Agent<D> {
     /// Leftovers of a run that was accepted before the machine was booted and
     /// has no claim: the power cut may have taken the claim's name, with the job
     /// at work.
-    pub(super) fn left_by_a_cut(&self, token: RunToken, id: RunId) -> CutRemnant {
+    pub(super) fn left_by_a_cut(&self, token: RunToken, id: RunId) -> PowerCutTrace {
         let Ok(spec) = spec::read(&self.setup.paths, id, token) else {
-            return CutRemnant::NoCut;
+            return PowerCutTrace::NoCut;
         };
         let taken_over_at = <[u8; 16]>::try_from(&*spec.boot_id).ok();
         let was_cut = match taken_over_at {
@@ -236,17 +237,17 @@ impl<D: Driver> Agent<D> {
             None => self.setup.first_since_boot,
         };
         if !was_cut {
-            return CutRemnant::NoCut;
+            return PowerCutTrace::NoCut;
         }
         let run_dir = self.run_dir(id);
         let work = staging::work_folder(&run_dir, 1);
         match segments::newest(&run_dir) {
-            Ok(0) if taken_over_at.is_none() => CutRemnant::NoCut,
-            Ok(0) if !work.exists() => CutRemnant::Nothing,
+            Ok(0) if taken_over_at.is_none() => PowerCutTrace::NoCut,
+            Ok(0) if !work.exists() => PowerCutTrace::Nothing,
             Ok(0 | 1) if !segments::folder(&run_dir, 1).join(names::CLAIM).exists() => {
-                CutRemnant::Something
+                PowerCutTrace::Something
             }
-            Ok(_) | Err(_) => CutRemnant::NoCut,
+            Ok(_) | Err(_) => PowerCutTrace::NoCut,
         }
     }
 
@@ -350,9 +351,9 @@ pub fn remove_submission(folder: &Path) {
     }
 }
 
-/// See [`Agent::left_by_a_cut`].
+/// What a power cut may have left of a start that has no claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CutRemnant {
+pub(super) enum PowerCutTrace {
     /// There was no power cut since, so the claim, or its absence, is certain.
     NoCut,
     /// Only the files of the hand-over.

@@ -27,9 +27,9 @@ const CLAIMS_MAX: usize = 10_000;
 #[derive(Clone, Debug)]
 pub struct LetterDesk(PathBuf);
 
-/// What came of a round of letters.
+/// The result of one round of letters.
 #[derive(Debug, Default)]
-pub struct ToldEnds {
+pub struct NotifiedEnds {
     /// Runs of which every recipient was told, or that nobody wants to hear of.
     pub done: Vec<RunToken>,
     /// A letter could not be sent: the rest is tried again.
@@ -130,8 +130,8 @@ impl LetterDesk {
         order: &RelayOrder,
         ended: &[EndedRun],
         away: std::time::Duration,
-    ) -> ToldEnds {
-        let mut told = ToldEnds::default();
+    ) -> NotifiedEnds {
+        let mut told = NotifiedEnds::default();
         let mut claimed: HashSet<(String, Vec<u8>)> = HashSet::new();
         for (path, claim) in self.claims() {
             let is_sent = claim.is_sent || send(&path, claim.clone()).is_ok();

@@ -29,7 +29,7 @@ const USER_CHARS_MAX: usize = 64;
 #[derive(Clone, Default)]
 pub struct Base {
     vars: Vec<Var>,
-    /// AllocationHosts of the allocation; none elsewhere.
+    /// The hosts of the allocation; empty outside one.
     hosts: AllocationHosts,
     /// Whether these are of an allocation, whose batch script had the lines of `setup`.
     pub of_allocation: bool,

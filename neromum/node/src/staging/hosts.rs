@@ -1,5 +1,5 @@
-//! Runs over several hosts: what their jobs are told of the hosts, and the program that
-//! starts them there.
+//! Runs over several hosts: the variables that name the hosts to a job, and the launcher
+//! that starts its processes on them.
 
 use std::net::TcpListener;
 
@@ -9,7 +9,7 @@ use nero_wire::v1::RunSpec;
 /// Ports for `MASTER_PORT`, below those that kernels give to outgoing connections.
 const PORTS: std::ops::Range<u16> = 20_000..30_000;
 
-/// AllocationHosts of an allocation.
+/// The hosts of an allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllocationHosts {
     /// Their names, this one first.
@@ -76,7 +76,7 @@ pub fn is_step(spec: &RunSpec) -> bool {
         .is_some_and(|word| word == SRUN[0])
 }
 
-/// The others would wait for a process that died.
+/// `srun` ends the other processes when one fails; they would wait for it without end.
 const SRUN: &[&str] = &["srun", "--kill-on-bad-exit=1"];
 
 /// `torchrun`, by itself on one host, else one on each of them.

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use regex::bytes::Regex;
 
-use crate::job::{JobName, Known, Queue, QueueRow, Record, State};
+use crate::job::{JobKey, JobName, Queue, QueueRow, Record, State};
 use crate::order::{Order, OrderError};
 use crate::site::AccountingAccess;
 use crate::{Call, CallOutput, Kind, Site, SubmissionResult, Unreadable, Warden};
@@ -272,7 +272,7 @@ impl Warden for Generic {
         vec![call(&self.list, |name| with_user(name, |_| None))]
     }
 
-    fn read_queue(&self, said: &[CallOutput], known: &[Known<'_>]) -> Result<Queue, Unreadable> {
+    fn read_queue(&self, said: &[CallOutput], known: &[JobKey<'_>]) -> Result<Queue, Unreadable> {
         match said {
             [said] => queue::read(self, said, known),
             _ => Err(Unreadable::odd(self.program(), "an answer is missing")),

@@ -3,7 +3,7 @@
 use regex::bytes::Captures;
 
 use super::{Generic, Recipe, call};
-use crate::job::{JobId, JobName, Known, Queue, QueueRow, Reason, SchedulerEnd, State, Tasks};
+use crate::job::{JobId, JobKey, JobName, Queue, QueueRow, Reason, SchedulerEnd, State, Tasks};
 use crate::{Call, CallOutput, End, Unreadable, Word};
 
 /// Shortest beginning of a name that is taken for it where a scheduler cuts names:
@@ -49,7 +49,7 @@ pub(super) fn states(recipe: &Recipe) -> Vec<(String, State)> {
 pub(super) fn read(
     warden: &Generic,
     said: &CallOutput,
-    known: &[Known<'_>],
+    known: &[JobKey<'_>],
 ) -> Result<Queue, Unreadable> {
     let mut queue = Queue {
         is_nameless: !warden.row.has_name,
@@ -120,9 +120,9 @@ pub(super) fn unread(warden: &Generic, said: &CallOutput) -> Vec<String> {
 }
 
 /// Notes a line that no pattern reads, when it may be a row of ours.
-fn hide(line: &str, known: &[Known<'_>], queue: &mut Queue) {
+fn hide(line: &str, known: &[JobKey<'_>], queue: &mut Queue) {
     let words = || line.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
-    let is_about = |one: &&Known<'_>| {
+    let is_about = |one: &&JobKey<'_>| {
         let is_name = |word: &str| word.len() > PREFIX.len() && one.name.as_str().starts_with(word);
         let is_job = |word: &str| one.job.is_some() && JobId::read(word) == one.job;
         words().any(|word| is_name(word) || is_job(word))
@@ -134,7 +134,7 @@ fn hide(line: &str, known: &[Known<'_>], queue: &mut Queue) {
     queue.unreadable += usize::from(is_other);
 }
 
-fn take(warden: &Generic, row: &Captures<'_>, known: &[Known<'_>], queue: &mut Queue) {
+fn take(warden: &Generic, row: &Captures<'_>, known: &[JobKey<'_>], queue: &mut Queue) {
     let part = |group: &str| text_of(row.name(group)?.as_bytes());
     let state = state(warden, part("state").unwrap_or_default());
     let job = part("id").and_then(JobId::read);
@@ -184,7 +184,7 @@ enum RowOwner {
 }
 
 /// A name may be cut; where none is shown, the id tells.
-fn whose(name: Option<&str>, job: Option<JobId>, known: &[Known<'_>]) -> RowOwner {
+fn whose(name: Option<&str>, job: Option<JobId>, known: &[JobKey<'_>]) -> RowOwner {
     let by_id = known.iter().find(|one| job.is_some() && one.job == job);
     let Some(shown) = name else {
         return by_id.map_or(RowOwner::Foreign, |one| RowOwner::Ours(one.name.clone()));

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::adopted::{AdoptedJobRef, AdoptedJobState, FoundJob, JobRef, NotFound};
-use crate::job::{JobId, JobName, Known, Queue, QueueRow, Record};
+use crate::job::{JobId, JobKey, JobName, Queue, QueueRow, Record};
 use crate::order::{Order, OrderError};
 use crate::{Call, CallOutput, GpusPer, Kind, Site, SubmissionResult, Unreadable, Warden};
 
@@ -81,7 +81,7 @@ impl Warden for Oge {
         vec![queue::call()]
     }
 
-    fn read_queue(&self, said: &[CallOutput], _: &[Known<'_>]) -> Result<Queue, Unreadable> {
+    fn read_queue(&self, said: &[CallOutput], _: &[JobKey<'_>]) -> Result<Queue, Unreadable> {
         match said {
             [said] => queue::read(said),
             _ => Err(Unreadable::odd("qstat", "an answer is missing")),

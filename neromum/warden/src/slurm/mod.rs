@@ -11,7 +11,7 @@ pub mod time;
 use std::borrow::Cow;
 
 use crate::adopted::{AdoptedJobRef, AdoptedJobState, FoundJob, JobRef, NotFound};
-use crate::job::{JobName, Known, Queue, QueueRow, Record};
+use crate::job::{JobKey, JobName, Queue, QueueRow, Record};
 use crate::order::{Order, OrderError};
 use crate::{Call, CallOutput, Kind, Site, SubmissionResult, Unreadable, Warden};
 
@@ -91,7 +91,7 @@ impl Warden for Slurm {
         }
     }
 
-    fn read_queue(&self, said: &[CallOutput], known: &[Known<'_>]) -> Result<Queue, Unreadable> {
+    fn read_queue(&self, said: &[CallOutput], known: &[JobKey<'_>]) -> Result<Queue, Unreadable> {
         match (self.is_plain, said) {
             (true, said) => {
                 let names: Vec<&JobName> = known.iter().map(|one| one.name).collect();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use nero_warden::generic::{Generic, Recipe, RecipeError, WordValue};
 use nero_warden::{
-    CallOutput, End, Fields, Job, JobId, JobName, Known, Order, OrderError, Queue, QueueRow,
+    CallOutput, End, Fields, Job, JobId, JobKey, JobName, Order, OrderError, Queue, QueueRow,
     Reason, Resources, SchedulerEnd, State, SubmissionResult, Tasks, Warden, Word,
 };
 
@@ -79,7 +79,7 @@ fn said(code: i32, out: &str, err: &str) -> CallOutput {
     }
 }
 
-fn queue(warden: &Generic, out: &str, known: &[Known<'_>]) -> Queue {
+fn queue(warden: &Generic, out: &str, known: &[JobKey<'_>]) -> Queue {
     warden.read_queue(&[said(0, out, "")], known).unwrap()
 }
 
@@ -260,7 +260,7 @@ fn rows_with_names_that_are_cut_are_told_apart() {
         JobName::of(ID).unwrap(),
         JobName::of(&"q".repeat(26)).unwrap(),
     );
-    let known = [&name, &other].map(|name| Known { name, job: None });
+    let known = [&name, &other].map(|name| JobKey { name, job: None });
     let pbs = named("pbs");
     let queue = queue(&pbs, PBS, &known);
     let row = |job, tasks: Option<u32>, state| QueueRow {
@@ -281,7 +281,7 @@ fn rows_with_names_that_are_cut_are_told_apart() {
     assert_eq!(told.len(), 4, "{told:?}");
     // Two submissions that begin alike cannot be told apart by a cut name.
     let twin = JobName::of("abcdefghijklmnopqrstuvwxy2").unwrap();
-    let known = [&name, &twin].map(|name| Known { name, job: None });
+    let known = [&name, &twin].map(|name| JobKey { name, job: None });
     let queue = self::queue(&pbs, PBS, &known);
     assert_eq!(queue.ours, []);
     assert!(queue.hides(&name) && queue.hides(&twin));
@@ -295,7 +295,7 @@ fn the_list_of_slurms_own_qstat_is_read_and_foreign_jobs_are_counted() {
         of("runabcdefghijklmnopqrstuvw"),
     );
     let ended = of("codeabcdefghijklmnopqrstuv");
-    let known = [&held, &runs, &ended].map(|name| Known { name, job: None });
+    let known = [&held, &runs, &ended].map(|name| JobKey { name, job: None });
     let torque = named("slurm-torque");
     let told = recorded("slurm-torque-22.05", "queue");
     let queue = torque.read_queue(&[told], &known).unwrap();
@@ -323,7 +323,7 @@ fn where_no_names_are_shown_the_number_tells() {
     assert!(!jobman.shows_names());
     let name = JobName::of(ID).unwrap();
     let job = Some(JobId(7));
-    let known = [Known { name: &name, job }];
+    let known = [JobKey { name: &name, job }];
     let queue = queue(
         &jobman,
         "6 running\n7 thinking\x07hard\n7?\n8 running\n",

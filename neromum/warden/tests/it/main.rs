@@ -10,11 +10,11 @@ mod submit;
 
 use std::path::PathBuf;
 
-use nero_warden::{CallOutput, End, JobName, Known};
+use nero_warden::{CallOutput, End, JobKey, JobName};
 
 /// Submissions of which no number is known.
-pub fn known<'a>(names: &[&'a JobName]) -> Vec<Known<'a>> {
-    let each = names.iter().map(|name| Known { name, job: None });
+pub fn known<'a>(names: &[&'a JobName]) -> Vec<JobKey<'a>> {
+    let each = names.iter().map(|name| JobKey { name, job: None });
     each.collect()
 }
 

@@ -8,7 +8,7 @@ use nero_views::text;
 use crate::fault::{Fault, Stop, code};
 use crate::line;
 use crate::names;
-use crate::read::{Read, read};
+use crate::read::{ParsedStep, read};
 use crate::say::{Screen, VerbOutput, page};
 use crate::steps::Step;
 
@@ -239,8 +239,8 @@ fn of(topic: &str) -> Result<String, Fault> {
         words: vec!["--help".into()],
     };
     match read(&step)? {
-        Read::Help(text) => Ok(text),
-        Read::Do(_) => Ok(overview(Screen::find().width)),
+        ParsedStep::Help(text) => Ok(text),
+        ParsedStep::Do(_) => Ok(overview(Screen::find().width)),
     }
 }
 

@@ -125,7 +125,7 @@ impl OwnSshd {
         )
     }
 
-    /// What the head is told of this machine.
+    /// The description of this machine that the head receives when the machine joins.
     fn offer(&self, args: &NodeJoin, socket: &str, has_served: bool) -> Value {
         json!({
             "name": args.name.clone().unwrap_or_else(host_name),

@@ -6,7 +6,7 @@ use nero_wire::v1;
 use crate::mail;
 use crate::service::Man;
 use crate::service::change::ChangeRequest as _;
-use crate::service::views::deliveries::way_name;
+use crate::service::views::deliveries::delivery_way_name;
 use nero_home::failure::Failure;
 use nero_home::ledger::Decision;
 
@@ -55,7 +55,7 @@ fn delivery(one: &Delivery) -> v1::MailDelivery {
         DeliveryState::GivenUp { at_ms, why } => ("given up", why, *at_ms),
     };
     v1::MailDelivery {
-        way: way_name(one.way).to_owned(),
+        way: delivery_way_name(one.way).to_owned(),
         to: one.to.clone(),
         subject: one.subject.clone(),
         made_ms: one.made_ms,

@@ -15,7 +15,7 @@ use crate::service::files::code;
 use crate::service::{Man, blocking};
 use nero_home::failure::Failure;
 use nero_home::ledger::{self, Decision};
-use nero_life::add::{DiffKind, ExperimentDiff, MergeOutcome, Read};
+use nero_life::add::{DiffKind, ExperimentDiff, MergeOutcome, StampedSource};
 use nero_life::state::State;
 
 impl Man {
@@ -163,7 +163,7 @@ fn first_of(folder: &Path) -> PathBuf {
 }
 
 /// What the sources and their comparison with what is known draw attention to.
-pub(crate) fn notes(reads: &[Read], merged: &MergeOutcome) -> Vec<String> {
+pub(crate) fn notes(reads: &[StampedSource], merged: &MergeOutcome) -> Vec<String> {
     let of_files = reads.iter().flat_map(|read| &read.loaded.notes);
     let of_files = of_files.map(|note| match &note.place {
         Some(place) => format!("{place}: {}", note.text),
@@ -173,12 +173,12 @@ pub(crate) fn notes(reads: &[Read], merged: &MergeOutcome) -> Vec<String> {
 }
 
 pub(crate) fn reply(
-    reads: &[Read],
+    reads: &[StampedSource],
     merged: &MergeOutcome,
     folders: &[v1::FolderTaken],
 ) -> v1::AddReply {
     v1::AddReply {
-        experiments: merged.seen.iter().map(reply_line).collect(),
+        experiments: merged.seen.iter().map(reply_entry).collect(),
         notes: notes(reads, merged),
         range: merged.range(),
         folders: folders.to_vec(),
@@ -186,7 +186,7 @@ pub(crate) fn reply(
     }
 }
 
-fn reply_line(seen: &ExperimentDiff) -> One {
+fn reply_entry(seen: &ExperimentDiff) -> One {
     let what = match seen.what {
         DiffKind::Added => WireWhat::Added,
         DiffKind::Changed => WireWhat::Changed,

@@ -24,7 +24,7 @@ use crate::service::nodes::state::resolved;
 use crate::service::{Man, blocking};
 use nero_home::failure::Failure;
 use nero_home::ledger::{self, Decision};
-use nero_life::add::{self, DiffKind, MergeOutcome, Read};
+use nero_life::add::{self, DiffKind, MergeOutcome, StampedSource};
 use nero_life::experiment::Stamp;
 use nero_life::state::State;
 
@@ -35,7 +35,7 @@ const NAMES_MAX: u32 = 1000;
 
 /// A file with the rows in it.
 struct RowsFile {
-    read: Read,
+    read: StampedSource,
     /// The line of each row that was given.
     lines: Vec<u32>,
 }
@@ -109,7 +109,7 @@ fn known(state: &State, id: u64) -> String {
 }
 
 /// The experiments of the rows that were given, in their order.
-fn ids(reads: &[Read], lines: &[u32], merged: &MergeOutcome) -> Vec<ExperimentId> {
+fn ids(reads: &[StampedSource], lines: &[u32], merged: &MergeOutcome) -> Vec<ExperimentId> {
     let definitions = reads.iter().flat_map(|read| &read.loaded.definitions);
     let mut of_line: HashMap<u32, Vec<ExperimentId>> = HashMap::new();
     // What was seen begins with the definitions.
@@ -153,7 +153,7 @@ fn keep(
         Failure::usage("the rows have a mistake; none is added").report(errors.to_string())
     })?;
     if dry_run {
-        let read = Read {
+        let read = StampedSource {
             stamp: Stamp::default(),
             companion: Stamp::default(),
             loaded,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nero_format::{NUMBER_MAX, NUMBERS_HEADER, NumberColumn, TableOptions};
-use nero_life::add::Read;
+use nero_life::add::StampedSource;
 use nero_life::change::Change;
 use nero_life::state::State;
 use nero_model::safe::Safe;
@@ -33,7 +33,7 @@ pub(crate) struct UnnumberedTable {
 }
 
 /// The tables with rows that have no number.
-pub(crate) fn unnumbered(reads: &[Read]) -> Vec<UnnumberedTable> {
+pub(crate) fn unnumbered(reads: &[StampedSource]) -> Vec<UnnumberedTable> {
     let found = reads.iter().filter_map(|read| {
         let definitions = read.loaded.definitions.iter();
         let rows = definitions.filter(|one| one.number.is_none());

@@ -1,4 +1,4 @@
-//! `RuleAdd`, `RuleRemove`.
+//! The calls `RuleAdd` and `RuleRemove` change the standing rules of experiments and live runs.
 
 use nero_expr::{Expr, ParseContext};
 use nero_format::RuleAction;

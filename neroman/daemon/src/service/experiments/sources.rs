@@ -17,7 +17,7 @@ use super::tables;
 use crate::service::{Man, blocking};
 use nero_home::failure::Failure;
 use nero_home::ledger::Decision;
-use nero_life::add::{self, MergeOutcome, Read};
+use nero_life::add::{self, MergeOutcome, StampedSource};
 use nero_life::edits::{self, PendingEdits};
 use nero_life::experiment::{Origin, Stamp};
 use nero_life::now::Moment;
@@ -119,7 +119,7 @@ fn read(
     wanted: &SourceToRead,
     defaults: &Defaults,
     changes: &ByHandChanges<'_>,
-) -> Result<Read, FormatErrors> {
+) -> Result<StampedSource, FormatErrors> {
     let first = read_with(wanted, defaults, Edits::new())?;
     let edits = changes.of(&first);
     if edits.is_empty() {
@@ -133,7 +133,7 @@ fn read_with(
     wanted: &SourceToRead,
     defaults: &Defaults,
     edits: Edits,
-) -> Result<Read, FormatErrors> {
+) -> Result<StampedSource, FormatErrors> {
     let path = &wanted.path;
     let began = Instant::now();
     loop {
@@ -143,7 +143,7 @@ fn read_with(
         let quiet = before.is_some() && before == after;
         match loaded {
             Ok(loaded) if quiet => {
-                return Ok(Read {
+                return Ok(StampedSource {
                     stamp: stamp(&loaded.source.file).unwrap_or_default(),
                     companion: after.map(|after| after.companion).unwrap_or_default(),
                     loaded,
@@ -220,7 +220,7 @@ impl<'a> ByHandChanges<'a> {
         }
     }
 
-    fn of(&self, read: &Read) -> Edits {
+    fn of(&self, read: &StampedSource) -> Edits {
         let missing = self.missing.as_ref();
         missing.map_or_else(Edits::new, |missing| {
             edits::edits(self.state, read, missing, self.pending)
@@ -236,7 +236,7 @@ pub(crate) fn read_paths(
     state: &State,
     sources: &[SourceToRead],
     config: &Path,
-) -> Result<Vec<Read>, Failure> {
+) -> Result<Vec<StampedSource>, Failure> {
     read_pending(state, sources, config, &PendingEdits::default())
 }
 
@@ -256,7 +256,7 @@ pub(crate) fn read_pending(
     sources: &[SourceToRead],
     config: &Path,
     pending: &PendingEdits,
-) -> Result<Vec<Read>, Failure> {
+) -> Result<Vec<StampedSource>, Failure> {
     read_each(state, sources, &defaults(config)?, pending)
 }
 
@@ -265,7 +265,7 @@ fn read_each(
     sources: &[SourceToRead],
     defaults: &Defaults,
     pending: &PendingEdits,
-) -> Result<Vec<Read>, Failure> {
+) -> Result<Vec<StampedSource>, Failure> {
     let changes = ByHandChanges::new(state, pending);
     let mut found = Vec::new();
     let mut report = String::new();
@@ -302,7 +302,7 @@ pub(crate) fn read_changed(
     origins: &[Arc<Origin>],
     config: &Path,
     pending: &PendingEdits,
-) -> Result<Vec<Read>, Failure> {
+) -> Result<Vec<StampedSource>, Failure> {
     let defaults = defaults(config)?;
     let is_asked: HashSet<u64> = pending
         .of
@@ -328,7 +328,7 @@ pub(crate) fn read_changed(
 
 /// Sources that were read, to be compared with what is known.
 pub(crate) struct SourceReadings {
-    pub reads: Vec<Read>,
+    pub reads: Vec<StampedSource>,
     /// Sources whose files do not exist any more.
     missing: HashSet<u64>,
     at: Moment,
@@ -336,7 +336,7 @@ pub(crate) struct SourceReadings {
 
 impl SourceReadings {
     /// Looks for sources that are gone, unless nothing was read. Blocks.
-    pub(crate) fn of(state: &State, reads: Vec<Read>, at: Moment) -> Self {
+    pub(crate) fn of(state: &State, reads: Vec<StampedSource>, at: Moment) -> Self {
         let missing = if reads.is_empty() {
             HashSet::new()
         } else {

@@ -18,7 +18,7 @@ use nero_life::run::Run;
 use nero_life::state::State;
 use nero_link::connect::mum_client;
 use nero_link::results::{FetchJob, Places, RequestedFiles, Trouble};
-use nero_link::transfer::Hearer;
+use nero_link::transfer::ProgressCallback;
 
 /// How long a node may take to be reached.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -117,10 +117,10 @@ impl Man {
                 return went;
             }
         };
-        let hearer = progress_hearer(sink.clone());
+        let progress = progress_callback(sink.clone());
         for run in runs {
             match self
-                .fetch_one(client.clone(), hearer.clone(), run, asked, dry_run)
+                .fetch_one(client.clone(), progress.clone(), run, asked, dry_run)
                 .await
             {
                 Ok(one) => {
@@ -150,13 +150,13 @@ impl Man {
     async fn fetch_one(
         &self,
         client: MumClient<Channel>,
-        hearer: Hearer,
+        progress: ProgressCallback,
         run: RunId,
         asked: &RequestedFiles,
         dry_run: bool,
     ) -> Result<One, Trouble> {
         let places = Places::of(&self.home);
-        let job = FetchJob::prepare(&places, &self.ledger, client, hearer, run, dry_run).await?;
+        let job = FetchJob::prepare(&places, &self.ledger, client, progress, run, dry_run).await?;
         let Some(job) = job else {
             return Err(Failure::failed(format!("there is no run {run}")).into());
         };
@@ -222,7 +222,7 @@ fn not_done(run: RunId, why: String) -> One {
 }
 
 /// Sends the progress of transfers; a slow client misses some of it.
-fn progress_hearer(sink: Sink<v1::FetchEvent>) -> Hearer {
+fn progress_callback(sink: Sink<v1::FetchEvent>) -> ProgressCallback {
     Arc::new(move |progress| {
         if let Some(progress) = progress {
             let event = Some(Event::Progress(progress));

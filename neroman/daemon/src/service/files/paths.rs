@@ -28,7 +28,7 @@ impl Man {
             let paths = chosen
                 .iter()
                 .filter_map(|chosen| {
-                    reply_line(&state, chosen, request.work, |run| {
+                    reply_entry(&state, chosen, request.work, |run| {
                         work(&roots, &deployment, run)
                     })
                 })
@@ -57,7 +57,7 @@ impl Man {
     }
 }
 
-fn reply_line(
+fn reply_entry(
     state: &State,
     chosen: &ChosenRun,
     work: bool,

@@ -1,5 +1,5 @@
-//! `Abort`: cancel requests. It reaches live and queued runs only, and gives up
-//! those that their node does not know any more.
+//! The call `Abort` records cancel requests for live and queued runs. It gives up a run that
+//! its node no longer knows.
 
 use std::time::Duration;
 
@@ -84,14 +84,13 @@ impl Man {
                 }
                 let name = run.node().unwrap_or_default();
                 let far = nodes.of(name).filter(|node| node.out_of_reach());
-                one.why = match far {
-                    _ if is_told => format!("{name} was told, and cannot see whether it ends"),
-                    Some(_) => format!("{name} is out of reach; it is told when it answers"),
-                    None => format!("{name} has not confirmed it yet; it is asked again"),
+                let why = match far {
+                    _ if is_told => "has received the abort, but cannot tell whether the run ended",
+                    Some(_) => "is out of reach; the abort is sent when it answers",
+                    None => "has not confirmed the abort yet; it is sent again",
                 };
-                if let Some(file) = file {
-                    one.why = format!("{}: {file}", one.why);
-                }
+                let file = file.map(|file| format!(": {file}")).unwrap_or_default();
+                one.why = format!("{name} {why}{file}");
                 waits |= far.is_none();
             }
             !waits

@@ -77,7 +77,7 @@ impl Man {
             let run = chosen.of(experiment)?;
             let is_held =
                 run.phase().is_live() && (run.hold_cause().is_some() || run.awaits_nodes());
-            is_held.then(|| (run.made.id, reply_line(experiment, Some(run))))
+            is_held.then(|| (run.made.id, reply_entry(experiment, Some(run))))
         });
         let (held, ones): (Vec<RunId>, Vec<One>) = held.unzip();
         if !dry_run && !held.is_empty() {
@@ -182,7 +182,7 @@ fn id(one: &One) -> RunId {
 }
 
 /// An experiment with its run, as long as nothing is in the way.
-fn reply_line(experiment: &Experiment, run: Option<&Run>) -> One {
+fn reply_entry(experiment: &Experiment, run: Option<&Run>) -> One {
     let mut one = One {
         experiment: experiment.id.0,
         name: experiment.definition.name.clone(),
@@ -223,7 +223,7 @@ fn sorted(state: &State, chosen: &[ChosenRun], resume: bool) -> (Vec<One>, Vec<(
             continue;
         };
         let run = chosen.of(experiment);
-        let mut one = reply_line(experiment, run);
+        let mut one = reply_entry(experiment, run);
         let why = run.map_or(Some("defined".to_owned()), |run| skip(run, resume));
         match (why, run.and_then(Run::node)) {
             (None, Some(node)) => runs.push((node.to_owned(), one)),

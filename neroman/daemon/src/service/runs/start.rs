@@ -30,7 +30,7 @@ use crate::service::nodes::state::resolved;
 use crate::service::select::Selection;
 use crate::service::{Man, blocking};
 use nero_home::failure::Failure;
-use nero_life::add::{self, Read};
+use nero_life::add::{self, StampedSource};
 use nero_life::change::Change;
 use nero_life::experiment::{Experiment, Origin};
 use nero_life::now::Moment;
@@ -39,7 +39,7 @@ use nero_life::rules;
 use nero_life::run::RunDemands;
 use nero_life::start::{self, Plan, Skip, StartOptions};
 use nero_life::state::State;
-use nero_link::outside::{FolderToFreeze, Freezer, Frozen};
+use nero_link::outside::{FolderToFreeze, Freezer, FrozenFolder};
 
 /// How often a command is tried again when definitions change meanwhile.
 const TRIES: usize = 3;
@@ -51,7 +51,7 @@ struct FrozenSources {
     /// mean the same as long as it stands.
     highest: u64,
     picked: Vec<ExperimentId>,
-    frozen: HashMap<FolderToFreeze, Frozen>,
+    frozen: HashMap<FolderToFreeze, FrozenFolder>,
     folders: Vec<v1::FolderTaken>,
     /// The specs of the newest runs, where new ones are made of them.
     specs: HashMap<RunId, v1::RunSpec>,
@@ -345,7 +345,7 @@ fn prepare(
 }
 
 /// The sources that the command names, and those that may have changed.
-fn read_sources(state: &State, asked: &RequestedStart) -> Result<Vec<Read>, Failure> {
+fn read_sources(state: &State, asked: &RequestedStart) -> Result<Vec<StampedSource>, Failure> {
     let paths = SourceToRead::all_again(state, &asked.paths);
     let mut reads = sources::read_paths(state, &paths, &asked.config)?;
     let is_read = !asked.as_added && !asked.wanted.same_code;
@@ -487,7 +487,7 @@ fn dry(
     }
     let experiments = plans
         .iter()
-        .filter_map(|plan| reply_line(&prospect, plan))
+        .filter_map(|plan| reply_entry(&prospect, plan))
         .collect();
     let mut notes = prepared.notes.clone();
     notes.extend(off.notes());
@@ -512,7 +512,7 @@ fn look_at_rules(state: &State, experiment: &Experiment, off: &mut rules::Inappl
     }
 }
 
-fn reply_line(state: &State, plan: &Plan) -> Option<One> {
+fn reply_entry(state: &State, plan: &Plan) -> Option<One> {
     let (id, run, skipped) = match plan {
         Plan::Run { id, .. } => (id.experiment, id.number, None),
         Plan::Skip { id, why } => (*id, 0, Some(why)),

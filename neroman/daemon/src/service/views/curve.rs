@@ -25,7 +25,7 @@ impl CurveExpr {
     /// Reads an expression; `None` for a text that can only be a name.
     ///
     /// # Errors
-    /// When it is none that a curve can have.
+    /// When the expression has a mistake, or a fact that a curve cannot use.
     pub(crate) fn read(text: &str, context: &ParseContext) -> Result<Option<Self>, Failure> {
         // Where no run printed a metric of a name, the reply has a note about it.
         if !nero_views::columns::is_expression(text) {
@@ -37,7 +37,7 @@ impl CurveExpr {
         if let Some(fact) = moving {
             return Err(
                 Failure::usage(format!("not built yet: `{}` in a curve", fact.as_str()))
-                    .hint("metrics, parameters and numbers are there"),
+                    .hint("a curve can use metrics, parameters and numbers"),
             );
         }
         Ok(Some(Self {
@@ -49,7 +49,7 @@ impl CurveExpr {
     /// Its points in a run that has these series.
     ///
     /// # Errors
-    /// When a name means nothing in this run.
+    /// When a name has no meaning in this run, or a value is not a number.
     pub(crate) fn points(
         &self,
         sight: Sight<'_>,
@@ -83,7 +83,8 @@ impl CurveExpr {
                 // A metric that has not come yet.
                 Value::Unknown => continue,
                 Value::Text(_) | Value::Time(_) => {
-                    return Err(Failure::usage(format!("`{}` is no number", self.text)));
+                    let why = "is not a number, so it cannot be drawn as a curve";
+                    return Err(Failure::usage(format!("`{}` {why}", self.text)));
                 }
             };
             let times = step.iter().map(|(_, point)| point.time_ms);

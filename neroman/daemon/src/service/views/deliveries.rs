@@ -7,8 +7,8 @@ use super::view::Sight;
 /// `status` tells of refused deliveries for so long.
 const TELL_MS: i64 = 24 * 3600 * 1000;
 
-/// The name of a way.
-pub(crate) fn way_name(way: DeliveryWay) -> &'static str {
+/// The name of a delivery way.
+pub(crate) fn delivery_way_name(way: DeliveryWay) -> &'static str {
     match way {
         DeliveryWay::Mail => "mail",
         DeliveryWay::Webhook => "webhook",
@@ -26,7 +26,7 @@ pub(crate) fn notes(post: &Post, sight: &Sight<'_>, now_ms: i64) -> Vec<String> 
     ] {
         let of_way = || post.deliveries.values().filter(move |one| one.way == way);
         let waiting = of_way().filter(|one| !one.state.is_over());
-        let (name, count) = (way_name(way), waiting.count());
+        let (name, count) = (delivery_way_name(way), waiting.count());
         let wait = match count {
             1 => "waits",
             _ => "wait",

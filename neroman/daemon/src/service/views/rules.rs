@@ -1,4 +1,4 @@
-//! `RuleList`: rules as they are shown.
+//! The call `RuleList` lists the rules of experiments, and how often each fired.
 
 use nero_expr::{Expr, Fact, NameKind, NameRef, ParseContext, RulePlace};
 use nero_model::names::same_loosely;

@@ -17,7 +17,7 @@ use self::pyformat::{Template, TemplateError};
 use self::script::Script;
 use self::steps::StepScript;
 use self::style::Style;
-use crate::read::block::{Given, Scope};
+use crate::read::block::{Scope, Setting};
 use crate::read::fields::Field;
 use crate::read::names::Names;
 use crate::read::params::Axis;
@@ -86,7 +86,7 @@ pub(crate) fn read(
     let native = scope.get(Field::Command);
     let prefix = scope.get(Field::RunCommandPrefix);
     let is_original = prefix.is_some() || scope.get(Field::MainCodeFile).is_some();
-    let replaces = |command: &Given| prefix.is_some_and(|p| p.depth > command.depth);
+    let replaces = |command: &Setting| prefix.is_some_and(|p| p.depth > command.depth);
     if let Some(command) = whole_command(reader, scope, names) {
         return command;
     }
@@ -170,7 +170,7 @@ fn whole_command(reader: &mut Reader<'_>, scope: &Scope, names: &Names<'_>) -> O
 fn from_command(
     reader: &mut Reader<'_>,
     names: &Names<'_>,
-    given: &Given,
+    given: &Setting,
     splits: bool,
 ) -> Command {
     let before = reader.count();

@@ -6,7 +6,7 @@
 use super::pyformat::NameKind;
 use super::render;
 use crate::definition::Param;
-use crate::read::block::Given;
+use crate::read::block::Setting;
 use crate::read::names::Names;
 use crate::read::reader::Reader;
 use nero_model::safe::quoted;
@@ -30,7 +30,7 @@ enum ScriptPiece {
 }
 
 /// Reads the field.
-pub(crate) fn read(reader: &mut Reader<'_>, names: &Names<'_>, given: &Given) -> Option<Script> {
+pub(crate) fn read(reader: &mut Reader<'_>, names: &Names<'_>, given: &Setting) -> Option<Script> {
     read_at(reader, names, &given.key, &given.value)
 }
 

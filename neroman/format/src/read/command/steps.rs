@@ -7,7 +7,7 @@
 
 use super::script::{self, Script};
 use crate::definition::Param;
-use crate::read::block::Given;
+use crate::read::block::Setting;
 use crate::read::names::Names;
 use crate::read::reader::Reader;
 use nero_yaml::Kind;
@@ -82,7 +82,7 @@ pub(crate) struct StepScript {
 pub(crate) fn read(
     reader: &mut Reader<'_>,
     names: &Names<'_>,
-    given: &Given,
+    given: &Setting,
 ) -> Option<Vec<StepScript>> {
     let Kind::List(items) = &given.value.kind else {
         reader.wrong(given.value.mark, "`steps` takes a list", EXAMPLE);

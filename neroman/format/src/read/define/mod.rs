@@ -4,7 +4,7 @@
 mod variables;
 
 use crate::definition::{Definition, NotBuilt, OutputBuffering, RenderDef, Resources, SharedPart};
-use crate::read::block::{Given, Scope};
+use crate::read::block::{Scope, Setting};
 use crate::read::command::style::{self, Style};
 use crate::read::command::{self, Command, render};
 use crate::read::directives::one_text;
@@ -242,7 +242,7 @@ fn required_files(reader: &mut Reader<'_>, scope: &Scope) -> Vec<String> {
     paths
 }
 
-fn must_exist(reader: &mut Reader<'_>, given: &Given, path: &str, mark: Mark, as_file: bool) {
+fn must_exist(reader: &mut Reader<'_>, given: &Setting, path: &str, mark: Mark, as_file: bool) {
     match reader.path_kind(path) {
         PathKind::File { .. } => {}
         PathKind::Folder if !as_file => {}
@@ -344,7 +344,7 @@ fn buffering(reader: &mut Reader<'_>, scope: &Scope) -> OutputBuffering {
 /// Fields that are understood and not built, in the order of the file. Those
 /// without which a run would be another one keep it from starting.
 fn later(reader: &mut Reader<'_>, scope: &Scope, not_built: &mut Vec<NotBuilt>) {
-    let mut found: Vec<(Field, &Given)> = scope.fields.iter().map(|(f, g)| (*f, g)).collect();
+    let mut found: Vec<(Field, &Setting)> = scope.fields.iter().map(|(f, g)| (*f, g)).collect();
     found.sort_by_key(|(_, given)| given.key_mark);
     for (field, given) in found {
         match field {

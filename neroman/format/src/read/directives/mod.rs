@@ -1,5 +1,5 @@
-//! The options of a scheduler in a text, as `#SBATCH` lines of a script have them, in our words:
-//! fields of an experiment, resources, options that are passed on, and notes about the rest.
+//! Scheduler options in a text, such as the `#SBATCH` lines of a script, become fields of an
+//! experiment, resources, options that are passed on, and notes about the rest.
 
 pub(crate) mod engine;
 pub(crate) mod one_text;
@@ -32,7 +32,7 @@ impl Dialect {
     }
 }
 
-/// What a script asks for, in our words; each with the option that it comes from.
+/// Requests of a script as fields of an experiment; each with the option that it comes from.
 #[derive(Debug, Default)]
 pub(crate) struct ScriptRequest {
     /// Fields of the experiment.

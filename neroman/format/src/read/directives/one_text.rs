@@ -7,7 +7,7 @@ use nero_warden::slurm::check_options;
 use nero_yaml::{Entry, Kind, Node};
 
 use super::{Dialect, ScriptRequest, ScriptValue, directives, slurm};
-use crate::read::block::{Given, Scope};
+use crate::read::block::{Scope, Setting};
 use crate::read::fields::{self, Field};
 use crate::read::reader::Reader;
 
@@ -51,11 +51,11 @@ fn resource<'a>(scope: &'a Scope, word: &str) -> Option<&'a str> {
     entry.value.scalar()
 }
 
-fn put(reader: &mut Reader<'_>, scope: &Scope, args: &Given, wanted: ScriptRequest) -> Scope {
+fn put(reader: &mut Reader<'_>, scope: &Scope, args: &Setting, wanted: ScriptRequest) -> Scope {
     let mark = args.value.mark;
     let mut spread = scope.clone();
     let mut taken = Vec::new();
-    let given = |word: &str, value: Rc<Node>| Given {
+    let given = |word: &str, value: Rc<Node>| Setting {
         key: word.to_owned(),
         key_mark: mark,
         value,

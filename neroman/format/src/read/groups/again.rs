@@ -1,7 +1,7 @@
 //! What follows the end of a run by itself: `retry`, `on_error` and `on_timeout`.
 
 use crate::definition::{AfterError, ErrorHandler, FollowUp, Resources, Retry, RetryOn};
-use crate::read::block::{Given, Scope};
+use crate::read::block::{Scope, Setting};
 use crate::read::fields::Field;
 use crate::read::reader::Reader;
 use nero_expr::Pattern;
@@ -65,7 +65,7 @@ pub(crate) fn read(
 }
 
 /// The handlers of `on_error`, and as items of `retry` those that a run does not finish by.
-fn handlers(reader: &mut Reader<'_>, given: &Given) -> (Vec<ErrorHandler>, Vec<Retry>) {
+fn handlers(reader: &mut Reader<'_>, given: &Setting) -> (Vec<ErrorHandler>, Vec<Retry>) {
     let items: Vec<&Node> = match &given.value.kind {
         Kind::List(items) => items.iter().map(|item| &**item).collect(),
         Kind::Map(_) | Kind::Scalar { .. } => vec![&given.value],
@@ -174,7 +174,7 @@ fn response(reader: &mut Reader<'_>, value: &Node) -> Vec<String> {
 }
 
 /// One item, or a list of them.
-fn retries(reader: &mut Reader<'_>, given: &Given) -> Vec<Retry> {
+fn retries(reader: &mut Reader<'_>, given: &Setting) -> Vec<Retry> {
     match &given.value.kind {
         Kind::List(items) => {
             if items.len() > RETRIES_MAX {
@@ -206,7 +206,7 @@ fn retries(reader: &mut Reader<'_>, given: &Given) -> Vec<Retry> {
 }
 
 /// `retry: {on: [node_failure, out_of_memory], max: 2, memory: x2}`, or `retry: 2`.
-fn retry(reader: &mut Reader<'_>, given: &Given, value: &Node) -> Retry {
+fn retry(reader: &mut Reader<'_>, given: &Setting, value: &Node) -> Retry {
     const KEYS: &[&str] = &["on", "exit", "stderr", "max", "memory", "time", "after"];
     let mut retry = Retry::default();
     if let Kind::Scalar { .. } = value.kind {
@@ -357,7 +357,7 @@ fn factor(reader: &mut Reader<'_>, key: &str, value: &Node) -> Option<f64> {
 }
 
 /// Refuses a factor without effect.
-fn check_factors(reader: &mut Reader<'_>, given: &Given, retry: &Retry, resources: &Resources) {
+fn check_factors(reader: &mut Reader<'_>, given: &Setting, retry: &Retry, resources: &Resources) {
     let factors = [
         (
             "memory",

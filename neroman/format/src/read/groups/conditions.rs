@@ -6,14 +6,14 @@
 
 use super::expression::{ParsedAction, checked};
 use crate::definition::{RuleAction, RuleDef, Value};
-use crate::read::block::Given;
+use crate::read::block::Setting;
 use crate::read::reader::Reader;
 use crate::read::scalar::typed;
 use nero_model::safe::quoted;
 use nero_yaml::{Entry, Node};
 
 /// The rules of a `conditions` map.
-pub(crate) fn read(reader: &mut Reader<'_>, given: &Given, rules: &mut Vec<RuleDef>) {
+pub(crate) fn read(reader: &mut Reader<'_>, given: &Setting, rules: &mut Vec<RuleDef>) {
     let example = "conditions: {high_loss: {variablename: loss, killvalue: 3, comparator: gt, when: immediately, action: kill}}";
     for entry in reader.map(&given.key, &given.value, example) {
         if let Some(rule) = condition(reader, entry) {

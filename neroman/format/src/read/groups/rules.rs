@@ -8,7 +8,7 @@ use super::conditions;
 use super::expression::{ParsedAction, checked};
 use crate::definition::problem::in_quotes;
 use crate::definition::{NotBuilt, RuleAction, RuleDef};
-use crate::read::block::{Given, Scope};
+use crate::read::block::{Scope, Setting};
 use crate::read::fields::Field;
 use crate::read::reader::Reader;
 use nero_expr::ACTIONS;
@@ -27,7 +27,7 @@ pub(crate) fn read(
     scope: &Scope,
     not_built: &mut Vec<NotBuilt>,
 ) -> Vec<RuleDef> {
-    let mut given: Vec<(Field, &Given)> = [Field::Conditions, Field::Rules]
+    let mut given: Vec<(Field, &Setting)> = [Field::Conditions, Field::Rules]
         .into_iter()
         .filter_map(|field| scope.get(field).map(|given| (field, given)))
         .collect();

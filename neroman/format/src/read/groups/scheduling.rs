@@ -7,7 +7,7 @@ pub(crate) mod values;
 
 use self::values::{QSUB, SBATCH, SubmitOptions, constraint, count, name, options, setup};
 use crate::definition::{Container, NodeResources, OnNode, OnNodes, SchedulerOptions};
-use crate::read::block::{Given, Scope};
+use crate::read::block::{Scope, Setting};
 use crate::read::fields::Field;
 use crate::read::reader::Reader;
 use nero_model::safe::quoted;
@@ -144,7 +144,7 @@ fn field<T>(
     let Some(given) = scope.get(of) else {
         return OnNodes::default();
     };
-    let Given {
+    let Setting {
         key,
         key_mark,
         value,

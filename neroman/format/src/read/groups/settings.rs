@@ -6,7 +6,7 @@ use super::scheduling::on_nodes;
 use super::scheduling::values::{WHOLE_GPU, count, gpus, name};
 use crate::definition::problem::printable;
 use crate::definition::{MetricReading, Monitor, NotBuilt, Resources, SchedulerOptions, Strays};
-use crate::read::block::{Given, Scope};
+use crate::read::block::{Scope, Setting};
 use crate::read::command;
 use crate::read::fields::{self, Field, RESOURCES};
 use crate::read::reader::Reader;
@@ -206,7 +206,7 @@ pub(crate) fn progress(
 /// Reports a mistake in the expression of a field; what is not built yet is none.
 pub(crate) fn refused(
     reader: &mut Reader<'_>,
-    given: &Given,
+    given: &Setting,
     error: ExprError,
     not_built: &mut Vec<NotBuilt>,
 ) {

@@ -42,7 +42,7 @@ fn mistake(cell: &CellValue) -> Option<(String, &'static str)> {
             "open the file in a spreadsheet program, which computes it, and save it",
         )),
         CellValue::Number(text) if is_cut(text) => Some((
-            format!("of the whole number {text} the file does not have all digits"),
+            format!("the file has only the first digits of the whole number {text}"),
             "keep such a number as text: begin the cell with an apostrophe",
         )),
         CellValue::Text(_) | CellValue::Number(_) | CellValue::Bool(_) | CellValue::Date(_) => None,

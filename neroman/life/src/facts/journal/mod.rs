@@ -223,7 +223,8 @@ impl Journal {
             ));
         }
         if self.overflows {
-            texts.push("its node tells more of it than is kept: points may be missing".to_owned());
+            let more = "more segments or metric names than neroman keeps";
+            texts.push(format!("this run has {more}: points may be missing"));
         }
         texts
     }

@@ -7,7 +7,7 @@ use nero_model::ExperimentId;
 use nero_model::safe::quoted;
 
 use crate::fold::state::State;
-use crate::source::add::{Known, MergeOutcome};
+use crate::source::add::{MatchedSource, MergeOutcome};
 
 /// The collection and the name of a definition: no two experiments have the same.
 fn full_name(definition: &Definition) -> (&str, &str) {
@@ -17,7 +17,7 @@ fn full_name(definition: &Definition) -> (&str, &str) {
 impl MergeOutcome {
     /// Refuses definitions that take the name of a copy, and a new copy that takes the name of
     /// a new definition.
-    pub(super) fn refuse_names_of_copies(&mut self, state: &State, known: &[Known<'_>]) {
+    pub(super) fn refuse_names_of_copies(&mut self, state: &State, known: &[MatchedSource<'_>]) {
         let mut new_names: HashMap<(&str, &str), &Definition> = HashMap::new();
         for one in known {
             for (definition, old) in one.read.loaded.definitions.iter().zip(&one.pairs) {

@@ -8,12 +8,12 @@ use nero_model::ExperimentId;
 use crate::fold::experiment::{Experiment, Origin};
 use crate::fold::state::State;
 use crate::fold::taken_over;
-use crate::source::add::Read;
+use crate::source::add::StampedSource;
 use crate::source::identity;
 
 /// A source that was read, with the part of the state that it matches.
-pub(super) struct Known<'a> {
-    pub(super) read: &'a Read,
+pub(super) struct MatchedSource<'a> {
+    pub(super) read: &'a StampedSource,
     pub(super) id: u64,
     pub(super) before: Option<&'a Arc<Origin>>,
     /// Its experiments before this reading.
@@ -25,9 +25,9 @@ pub(super) struct Known<'a> {
 /// The known source of each of these, and the experiment of each definition.
 pub(super) fn recognised<'a>(
     state: &'a State,
-    sources: &'a [Read],
+    sources: &'a [StampedSource],
     missing: &HashSet<u64>,
-) -> Vec<Known<'a>> {
+) -> Vec<MatchedSource<'a>> {
     let mut next_origin = state.origins.last_key_value().map_or(1, |(id, _)| id + 1);
     let mut claimed: HashSet<u64> = HashSet::new();
     let mut known = Vec::new();
@@ -47,7 +47,7 @@ pub(super) fn recognised<'a>(
             }
             None => Vec::new(),
         };
-        known.push(Known {
+        known.push(MatchedSource {
             pairs: identity::pair(&old, &read.loaded.definitions),
             read,
             id,
@@ -61,14 +61,14 @@ pub(super) fn recognised<'a>(
 /// The source as which a source was read before, if it was.
 pub(crate) fn origin_of<'a>(
     state: &'a State,
-    read: &Read,
+    read: &StampedSource,
     missing: &HashSet<u64>,
     claimed: &HashSet<u64>,
 ) -> Option<&'a Arc<Origin>> {
     known_origin(state, read).or_else(|| moved_from(state, read, missing, claimed))
 }
 
-fn known_origin<'a>(state: &'a State, read: &Read) -> Option<&'a Arc<Origin>> {
+fn known_origin<'a>(state: &'a State, read: &StampedSource) -> Option<&'a Arc<Origin>> {
     let source = &read.loaded.source;
     state.origin_at(&source.path).or_else(|| {
         state
@@ -83,7 +83,7 @@ fn known_origin<'a>(state: &'a State, read: &Read) -> Option<&'a Arc<Origin>> {
 /// then the same folder's name, then the most in common.
 fn moved_from<'a>(
     state: &'a State,
-    read: &Read,
+    read: &StampedSource,
     missing: &HashSet<u64>,
     claimed: &HashSet<u64>,
 ) -> Option<&'a Arc<Origin>> {
@@ -120,17 +120,17 @@ fn moved_from<'a>(
 /// Finds the experiments of definitions that are new to their source, among those
 /// that another source has lost: a file of the same folder, a source that is
 /// missing, or a take-over without a source.
-pub(super) fn across<'a>(state: &'a State, known: &mut [Known<'a>], missing: &HashSet<u64>) {
+pub(super) fn across<'a>(state: &'a State, all: &mut [MatchedSource<'a>], missing: &HashSet<u64>) {
     let mut paired: HashSet<ExperimentId> = HashSet::new();
     let mut leaving: HashSet<ExperimentId> = HashSet::new();
-    for one in &*known {
+    for one in &*all {
         paired.extend(one.pairs.iter().flatten().map(|old| old.id));
     }
-    for one in &*known {
+    for one in &*all {
         let left = one.old.iter().filter(|old| !paired.contains(&old.id));
         leaving.extend(left.map(|old| old.id));
     }
-    for one in known {
+    for one in all {
         let source = &one.read.loaded.source;
         for (definition, pair) in one.read.loaded.definitions.iter().zip(&mut one.pairs) {
             if pair.is_some() {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use nero_model::{RunId, RunToken};
 use nero_node_core::capacity::Needs;
 use nero_node_core::decide::Decision;
-use nero_node_core::{CancelStep, Stage};
+use nero_node_core::{CancelDecision, Stage};
 
 use super::cards::request;
 use super::folder::{Folder, Remains, SpecName};
@@ -391,9 +391,9 @@ impl Node {
         }
         Ok(match self.agent().core.cancel(token) {
             None => Outcome::Unknown,
-            Some(CancelStep::NeverStarts) => Outcome::NeverStarted,
-            Some(CancelStep::Ended) => Outcome::Ended,
-            Some(CancelStep::Ask) => {
+            Some(CancelDecision::NeverStarts) => Outcome::NeverStarted,
+            Some(CancelDecision::Ended) => Outcome::Ended,
+            Some(CancelDecision::Ask) => {
                 if !is_made {
                     self.write_cancel(token)?;
                 }

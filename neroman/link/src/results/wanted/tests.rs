@@ -14,7 +14,7 @@ fn entry(path: &str, size: u64, globs: &[u32]) -> v1::FileEntry {
 fn chosen(files: Vec<v1::FileEntry>, live: bool) -> (Vec<String>, Choice) {
     let base = tempfile::tempdir().unwrap();
     let mut folder = Folder::open(base.path()).unwrap();
-    let known = Known::open(&base.path().join("known/1")).unwrap();
+    let known = FileStamps::open(&base.path().join("known/1")).unwrap();
     let glob = |path: &str, most| Glob {
         path: path.to_owned(),
         is_output: true,
@@ -46,7 +46,7 @@ fn chosen(files: Vec<v1::FileEntry>, live: bool) -> (Vec<String>, Choice) {
 fn the_target_of_a_named_link_comes_along() {
     let base = tempfile::tempdir().unwrap();
     let mut folder = Folder::open(base.path()).unwrap();
-    let known = Known::open(&base.path().join("known/1")).unwrap();
+    let known = FileStamps::open(&base.path().join("known/1")).unwrap();
     let ask = FileRequest {
         globs: vec![Glob {
             path: "ckpt/last.ckpt".to_owned(),
@@ -170,7 +170,7 @@ fn names_that_lead_elsewhere_or_are_taken_do_not_come() {
 fn of_files_that_no_output_names_the_small_ones_come_and_what_has_no_room_is_named() {
     let base = tempfile::tempdir().unwrap();
     let mut folder = Folder::open(base.path()).unwrap();
-    let known = Known::open(&base.path().join("known/1")).unwrap();
+    let known = FileStamps::open(&base.path().join("known/1")).unwrap();
     let made = |path: &str, size| v1::FileEntry {
         made: true,
         ..entry(path, size, &[])
@@ -219,7 +219,7 @@ fn a_file_at_home_under_another_name_gets_its_own_and_is_not_fetched_again() {
     let file = std::fs::File::options().write(true).open(&earlier).unwrap();
     file.set_modified(time).unwrap();
     let mut folder = Folder::open(base.path()).unwrap();
-    let known = Known::open(&base.path().join("known/1")).unwrap();
+    let known = FileStamps::open(&base.path().join("known/1")).unwrap();
     let list = v1::ListFilesReply {
         files: vec![entry("a b.txt", 4, &[0])],
         ..v1::ListFilesReply::default()
@@ -246,7 +246,7 @@ fn a_file_at_home_under_another_name_gets_its_own_and_is_not_fetched_again() {
 fn equal_files_stay_and_halves_go_on() {
     let base = tempfile::tempdir().unwrap();
     let mut folder = Folder::open(base.path()).unwrap();
-    let mut known = Known::open(&base.path().join("known/1")).unwrap();
+    let mut known = FileStamps::open(&base.path().join("known/1")).unwrap();
     let stamp = |inode| Stamp {
         size: 4,
         modified_ms: 2000,

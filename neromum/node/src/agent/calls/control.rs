@@ -11,7 +11,7 @@ use nero_journal::{Clocks, WriteError};
 use nero_model::paths::run as names;
 use nero_model::process::{Life, ProcessHandle};
 use nero_model::{ProcessId, RequestId, RunToken};
-use nero_node_core::{CancelStep, Stage};
+use nero_node_core::{CancelDecision, Stage};
 use nero_wire::v1::cancel_reply::One;
 use nero_wire::v1::{self, CancelReply, RuleSet, WatcherCommand};
 use prost::Message as _;
@@ -134,13 +134,13 @@ impl<D: Driver> Agent<D> {
         let cancelled = self.cancel_before_looking(token, cancel)?;
         Ok(match self.core.cancel(token) {
             None => Outcome::UnknownRun,
-            Some(CancelStep::NeverStarts) => Outcome::NeverStarted,
-            Some(CancelStep::Ended) => Outcome::Ended,
-            Some(CancelStep::Ask) if cancelled => {
+            Some(CancelDecision::NeverStarts) => Outcome::NeverStarted,
+            Some(CancelDecision::Ended) => Outcome::Ended,
+            Some(CancelDecision::Ask) if cancelled => {
                 self.ring(token);
                 Outcome::Asked
             }
-            Some(CancelStep::Ask) => {
+            Some(CancelDecision::Ask) => {
                 self.ask_for_the_end(token, cancel)?;
                 Outcome::Asked
             }

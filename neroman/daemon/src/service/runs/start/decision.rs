@@ -14,11 +14,11 @@ use nero_wire::v1;
 use prost::Message as _;
 
 use super::made::made;
-use super::{FrozenSources, InStart, RequestedStart, order, planned, reply_line, same_code};
+use super::{FrozenSources, InStart, RequestedStart, order, planned, reply_entry, same_code};
 use nero_home::failure::Failure;
 use nero_home::ledger::{self, Decision};
 use nero_home::spec;
-use nero_link::outside::{FolderToFreeze, Frozen};
+use nero_link::outside::{FolderToFreeze, FrozenFolder};
 
 /// What is decided so far.
 struct NewRuns<'a> {
@@ -51,7 +51,7 @@ pub(super) fn decide(
     let (work, changes, plans) = planned(state, prepared, asked)?;
     let experiments = plans
         .iter()
-        .filter_map(|plan| reply_line(&work, plan))
+        .filter_map(|plan| reply_entry(&work, plan))
         .collect();
     let batch = order::first_run(&work, asked.pilot, &plans);
     let mut new = NewRuns {
@@ -191,7 +191,7 @@ fn placed_run(
     asked: &RequestedStart,
     experiment: &Experiment,
     id: RunId,
-    frozen: &Frozen,
+    frozen: &FrozenFolder,
     now_ms: i64,
 ) -> Result<(RunRecord, Option<String>), Failure> {
     let mut placed = asked.places.of(experiment)?;

@@ -6,7 +6,7 @@ use nero_life::run::{RunDemands, RunRecord};
 use nero_model::{RunId, RunToken, ids::hex};
 
 use super::RunPlace;
-use nero_link::outside::Frozen;
+use nero_link::outside::FrozenFolder;
 
 /// The demands of an experiment's run on its node.
 pub(super) fn takes(definition: &Definition) -> RunDemands {
@@ -36,7 +36,7 @@ pub(super) fn takes(definition: &Definition) -> RunDemands {
 pub(super) fn made(
     experiment: &Experiment,
     id: RunId,
-    frozen: &Frozen,
+    frozen: &FrozenFolder,
     placed: RunPlace,
     now_ms: i64,
     results_max_bytes: u64,

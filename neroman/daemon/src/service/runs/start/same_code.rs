@@ -1,4 +1,4 @@
-//! `restart --same-code`: a run of the parameters and the code of the newest one.
+//! `restart --same-code`: a run with the parameters and the code of the newest run.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,10 @@ use nero_life::experiment::Experiment;
 use nero_life::run::{RunDemands, RunRecord};
 
 impl Man {
-    /// What the newest runs of these experiments were made of.
+    /// The specs of the newest runs of these experiments.
     ///
     /// # Errors
-    /// When that is not kept any more.
+    /// When the code of one of these runs is not kept any more.
     pub(super) async fn newest_specs(
         &self,
         picked: &[ExperimentId],
@@ -72,8 +72,8 @@ impl Places {
     }
 }
 
-/// A run that is made of what the newest one was made of: its constant part, its node if
-/// that is decided, its spec.
+/// Makes a run with the spec of the newest one. Returns its record, its node if that is
+/// decided, and its encoded spec.
 pub(super) fn run(
     asked: &RequestedStart,
     prepared: &FrozenSources,

@@ -42,7 +42,8 @@ fn segments_without_end_are_not_kept_and_the_end_of_the_run_is() {
     assert_eq!(kept.segments.len(), SEGMENTS_MAX + 2);
     assert_eq!(judge(&Dispatch::default(), kept).phase, Phase::Finished);
     assert_eq!(kept.metrics["loss"].count, SEGMENTS_MAX as u64 + 1);
-    let told = "its node tells more of it than is kept: points may be missing";
+    let told =
+        "this run has more segments or metric names than neroman keeps: points may be missing";
     assert_eq!(kept.warnings(), [told]);
 }
 

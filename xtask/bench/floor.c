@@ -1,7 +1,8 @@
 /* The physical limit to measure against, and the jobs that are timed.
  *
- *   floor loop N PARALLEL       N times fork, new session, exec /bin/true,
- *                               PARALLEL at a time; nothing else
+ *   floor loop N PARALLEL [DIR] N times fork, new session, exec /bin/true,
+ *                               PARALLEL at a time; with DIR each makes as many inodes
+ *                               there first as a run has; nothing else
  *   floor stamp FILE MS         writes the monotonic clock (ns) first thing,
  *                               waits MS, writes it again last thing
  *   floor lines N MS            prints the monotonic clock N times, MS apart
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -46,10 +48,34 @@ static void start(void) {
     _exit(127);
 }
 
-static int loop(long count, long parallel) {
+/* Five folders and six files with a second name, as of a run with one start. */
+static void inodes(const char *folder, long number) {
+    static const char *const folders[] = {"", "/1", "/1/control", "/1/work", "/1/1"};
+    static const char *const files[] = {"/1/spec",   "/1/params.json", "/1/work/neronet.yaml",
+                                        "/1/1/claim", "/1/1/shim.seg",  "/1/1/log"};
+    char path[4096], spare[4096];
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        snprintf(path, sizeof path, "%s/%ld%s", folder, number, folders[i]);
+        mkdir(path, 0700);
+    }
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(path, sizeof path, "%s/%ld%s", folder, number, files[i]);
+        int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+        if (fd >= 0 && write(fd, path, 200) == 200)
+            close(fd);
+    }
+    snprintf(path, sizeof path, "%s/%ld/1/spec", folder, number);
+    snprintf(spare, sizeof spare, "%s/%ld/1/spare", folder, number);
+    if (link(path, spare) < 0)
+        perror(spare);
+}
+
+static int loop(long count, long parallel, const char *folder) {
     long started = 0, running = 0;
     while (started < count || running > 0) {
         while (started < count && running < parallel) {
+            if (folder)
+                inodes(folder, started);
             start();
             started++;
             running++;
@@ -104,8 +130,8 @@ int main(int argc, char **argv) {
         return metrics(atol(argv[2]), atol(argv[3]));
     if (argc == 4 && !strcmp(argv[1], "flood"))
         return flood(atol(argv[2]), argv[3]);
-    if (argc == 4 && !strcmp(argv[1], "loop"))
-        return loop(atol(argv[2]), atol(argv[3]));
+    if ((argc == 4 || argc == 5) && !strcmp(argv[1], "loop"))
+        return loop(atol(argv[2]), atol(argv[3]), argv[4]);
     if (argc == 4 && !strcmp(argv[1], "stamp"))
         return stamp(argv[2], atol(argv[3]));
     if (argc == 4 && (!strcmp(argv[1], "lines") || !strcmp(argv[1], "clock"))) {
@@ -116,6 +142,6 @@ int main(int argc, char **argv) {
         }
         return 0;
     }
-    fprintf(stderr, "usage: floor loop N PARALLEL | stamp FILE MS | lines|clock N MS | metrics RATE SECONDS | flood LINES FILE\n");
+    fprintf(stderr, "usage: floor loop N PARALLEL [DIR] | stamp FILE MS | lines|clock N MS | metrics RATE SECONDS | flood LINES FILE\n");
     return 2;
 }

@@ -81,7 +81,7 @@ enum Task {
         /// How long runs come and go, and connections break
         #[arg(long, default_value_t = 60)]
         minutes: u64,
-        /// Only what has this in its name: `experiments`, `queue`, `nodes`, `printing`, `points`,
+        /// Only what has this in its name: `experiments`, `finished`, `queue`, `nodes`, `printing`, `points`,
         /// `hour`
         #[arg(long, default_value = "")]
         only: String,

@@ -7,6 +7,7 @@ use std::process::Command;
 use crate::steps::{Steps, execute};
 
 /// Where the measured programs lie.
+#[derive(Clone)]
 pub struct Programs {
     folder: PathBuf,
     scratch: PathBuf,
@@ -40,6 +41,17 @@ impl Programs {
         let folder = self.scratch.join(name);
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         Ok(folder)
+    }
+
+    /// The same programs, with homes in the memory of this machine; `None` where it has no such
+    /// file system.
+    pub fn on_tmpfs(&self) -> Option<Self> {
+        let memory = Path::new("/dev/shm");
+        let scratch = memory.join(format!("neronet-bench-{}", std::process::id()));
+        memory.is_dir().then(|| Self {
+            scratch,
+            ..self.clone()
+        })
     }
 
     /// Removes every home, at the very end.

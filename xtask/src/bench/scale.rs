@@ -20,6 +20,7 @@ type Measure = fn(&Programs, Duration) -> Result<Vec<Row>, String>;
 /// Every row: its name and how it is measured.
 pub const ALL: &[(&str, Measure)] = &[
     ("experiments", experiments),
+    ("finished", finished),
     ("queue", queue),
     ("nodes", nodes),
     ("printing", printing),
@@ -66,6 +67,27 @@ fn experiments(programs: &Programs, _: Duration) -> Result<Vec<Row>, String> {
             median(selector) * 1e3
         ),
         "1 s; 1 s; 50 ms; 400 MB",
+    ))
+}
+
+/// What an experiment takes whose one run has finished.
+fn finished(programs: &Programs, _: Duration) -> Result<Vec<Row>, String> {
+    const RUNS: usize = 20_000;
+    let stage = large(programs, "finished", RUNS, "echo loss 3")?;
+    let empty = mib(stage.daemon()?)?;
+    stage.ok(&["start", "all"])?;
+    stage.ok(&["wait", "all"])?;
+    let live = mib(stage.daemon()?)?;
+    kill(&stage, "neroman daemon")?;
+    let again = stage.ok(&["status", "1"])?.1;
+    let read = mib(stage.daemon()?)?;
+    Ok(row(
+        "20 000 experiments with a finished run each",
+        format!(
+            "{empty:.0} MiB without runs, {live:.0} behind them, {read:.0} read anew in {:.2} s",
+            again.as_secs_f64()
+        ),
+        "90 MiB",
     ))
 }
 

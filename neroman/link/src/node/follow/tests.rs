@@ -57,7 +57,7 @@ fn a_run_that_lies_there_and_cannot_be_read_is_not_forgotten() {
     let (mut state, token) = on_beta();
     let id = state.by_token(&RunToken::from_slice(&token).unwrap());
     let claimed = Journal {
-        incarnations: [(1, Box::default())].into(),
+        incarnations: [(1, Box::default())].into_iter().collect(),
         ..Journal::default()
     };
     state.apply(&Change::Journal {

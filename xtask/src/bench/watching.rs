@@ -84,7 +84,6 @@ pub fn flood(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>, S
         Ok(nanoseconds / 1e9)
     };
     let (mut alone, mut beside, mut folded) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut bytes, mut cpu) = (0, Vec::new());
     for _ in 0..rounds {
         let log =
             fs::File::create(stage.folder().join("log")).map_err(|error| error.to_string())?;
@@ -99,26 +98,14 @@ pub fn flood(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>, S
             return Err(format!("the job ended with {status}"));
         }
         alone.push(seconds()?);
-        let log = fs::metadata(stage.folder().join("log"));
-        bytes = log.map_err(|error| error.to_string())?.len();
-        let (began, before) = (Instant::now(), stage.cpu());
+        let began = Instant::now();
         stage.ok(&["restart", "c/f"])?;
         stage.ok(&["wait", "c/f"])?;
         folded.push(POINTS as f64 / began.elapsed().as_secs_f64());
         beside.push(seconds()?);
-        // The launcher has waited for the watcher, and the watcher for nobody: what the job took
-        // is among it.
-        cpu.push(stage.cpu() - before - seconds()?);
     }
     let (alone, beside) = (median(alone), median(beside));
-    let per_mb = median(cpu) / (bytes as f64 / 1e6) * 1e3;
-    let kept = Row {
-        what: "CPU from print until kept",
-        ours: format!("{per_mb:.0} ms/MB"),
-        beside: format!("{:.0} MB of nine points a line", bytes as f64 / 1e6),
-        goal: "35 ms/MB",
-    };
-    let points = Row {
+    Ok(vec![Row {
         what: "4.5 million points as fast as they come",
         ours: format!(
             "{:.1} million points/s folded, from start to end; the job takes {:+.0} %",
@@ -127,8 +114,7 @@ pub fn flood(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>, S
         ),
         beside: format!("{alone:.2} s the job alone, into a file"),
         goal: "1 million points/s, 5 %",
-    };
-    Ok(vec![points, kept])
+    }])
 }
 
 /// A rule over all metrics of a run with ten million points, as it would have acted.

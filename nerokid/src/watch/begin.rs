@@ -44,7 +44,7 @@ pub(super) const BLOCK_BYTES: usize = 64 * 1024;
 /// The first sample is taken soon, so that short runs have one.
 const FIRST_SAMPLE_MS: u64 = 1_000;
 
-/// A start of which this process is the one watcher, and what was recorded of it before.
+/// A start that this process alone watches, by its lock, and what earlier watchers recorded of it.
 struct LockedStart {
     lock: File,
     life: Life,

@@ -47,7 +47,7 @@ impl RequestKind {
         }
     }
 
-    /// The same as far as the file system tells: what it does not tell is not there.
+    /// Number of the newest request before the first one that is missing or cannot be looked at.
     pub fn newest_known(self, run_dir: &Path) -> u32 {
         let is_there = |number: &u32| self.path(run_dir, *number).symlink_metadata().is_ok();
         (1..).take_while(is_there).last().unwrap_or(0)

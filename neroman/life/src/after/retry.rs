@@ -26,7 +26,7 @@ use crate::fold::state::State;
 /// What follows the end of a run.
 #[derive(Debug)]
 pub enum Next {
-    /// A new run, without its spec: it is that of the run before, for the new [`RunRecord`].
+    /// A new run. The caller makes its spec: a copy of the earlier run's with the new [`RunRecord`].
     Run { new: Box<NewRun>, event: Change },
     /// No run follows although one could: recorded with the reason.
     None(Vec<Change>),

@@ -1,5 +1,5 @@
-//! A map for few entries: a sorted vector. A leaf of a `BTreeMap` has eleven places, of which
-//! most runs use one, and there are hundreds of thousands of runs.
+//! A sorted vector with the calls of a map, for few entries. A leaf of a `BTreeMap` has room for
+//! eleven; most runs have one or two, and a home has hundreds of thousands of runs.
 
 use std::borrow::Borrow;
 use std::fmt;

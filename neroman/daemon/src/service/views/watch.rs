@@ -97,7 +97,7 @@ struct SentList {
 }
 
 impl SentList {
-    /// The events that make this list the one that was chosen now, and that list.
+    /// The events that a client needs whose list is this one, and its list behind them.
     fn news(
         self,
         chosen: Vec<ChosenRun>,

@@ -14,7 +14,7 @@ use crate::read::text::cell_mark;
 /// Most columns that one remark names.
 const NAMED_MAX: usize = 8;
 
-/// Tells of sheets beside the one that is read.
+/// A remark where a workbook has several sheets, and none was chosen.
 fn on_other_sheets(reader: &mut Reader<'_>, table: &Table<'_>) {
     let sheet = table.sheet;
     if let (Some(name), None, true) = (&sheet.name, &table.layout.sheet, sheet.sheets.len() > 1) {
@@ -66,7 +66,7 @@ pub(super) fn on_table(reader: &mut Reader<'_>, table: &Table<'_>) {
     on_nameless(reader, table);
 }
 
-/// Tells of columns without a name that have cells.
+/// A remark on columns that have cells and no name.
 fn on_nameless(reader: &mut Reader<'_>, table: &Table<'_>) {
     let named = table.header.columns.iter().map(|column| column.number);
     let mut known: HashSet<u32> = named.collect();
@@ -234,7 +234,7 @@ fn on_no_rows(reader: &mut Reader<'_>, table: &Table<'_>, left_out: &SkippedRows
     }
 }
 
-/// Tells of parameters that the command has no place for.
+/// A remark on parameters that the command has no place for.
 fn on_unused(reader: &mut Reader<'_>) {
     let unused = std::mem::take(&mut reader.unused);
     if unused.is_empty() {

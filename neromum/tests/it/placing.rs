@@ -531,3 +531,30 @@ async fn every_report_of_a_run_names_the_hand_over_that_it_concerns() {
         "{told:?}"
     );
 }
+
+#[tokio::test]
+async fn many_runs_of_one_request_are_answered_in_its_order_though_threads_make_their_folders() {
+    let mut node = Node::with(&["--cpus", "1"]);
+    let mut mum = node.start().await;
+    let mut specs: Vec<RunSpec> = (1..=150)
+        .map(|number| node.sh(number, "sleep 60"))
+        .collect();
+    // All are of one experiment, so that the threads share its folder.
+    for (number, spec) in (1..).zip(&mut specs) {
+        (spec.experiment, spec.number) = (1, number);
+    }
+    specs[100].resources.as_mut().unwrap().cpus = 64.0;
+    let reply = mum.hand_over(specs.clone()).await;
+    let never = specs.remove(100);
+    let tokens = |specs: &[RunSpec]| specs.iter().map(|spec| spec.token.clone()).collect();
+    let expected: Vec<Vec<u8>> = tokens(&specs);
+    assert_eq!(reply.accepted, expected);
+    assert_eq!(reply.refused.len(), 1);
+    assert_eq!(reply.refused[0].token, never.token);
+    for spec in &specs {
+        let path = node.run_dir(spec).join("spec");
+        let kept: RunSpec = frame::read(FrameKind::Spec, &path).unwrap();
+        assert_eq!(kept.token, spec.token);
+    }
+    assert!(!node.run_dir(&never).exists());
+}

@@ -38,7 +38,7 @@ pub struct Life {
     /// When its scheduler ends the task, on the wall clock; 0: not told.
     pub granted_until_ms: i64,
     /// Bytes of the claim, or of a segment of launcher or neromum, were changed:
-    /// what is not in here may have been recorded all the same.
+    /// an absent fact proves nothing.
     pub is_damaged: bool,
 }
 

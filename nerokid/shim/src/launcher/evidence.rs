@@ -34,7 +34,7 @@ pub struct Evidence {
     /// How many cancel requests were carried out.
     pub cancels: u32,
     /// Bytes of the claim, or of a launcher's segment, were changed after they
-    /// were written: what is not in here may have been recorded all the same.
+    /// were written: an absent fact proves nothing.
     pub is_damaged: bool,
 }
 

@@ -39,6 +39,8 @@ pub fn obey(paths: &NodePaths) -> io::Result<()> {
     let nodes = paths.deployment().join("mum");
     let going = own.join("going");
     fs::create_dir_all(&going)?;
+    // An earlier agent may have died here. Its folders would be in the way of those that move now.
+    remove::empty(&going)?;
     if others(&nodes, &[&own])?.is_empty() {
         for path in others(paths.deployment(), &[&nodes])? {
             fs::rename(&path, going.join(path.file_name().unwrap_or_default()))?;
@@ -80,6 +82,10 @@ mod tests {
         for paths in &nodes {
             fs::create_dir_all(paths.mum().join("images")).unwrap();
             fs::create_dir_all(paths.store()).unwrap();
+            // What an agent has left that was killed while it removed its files.
+            for moved in ["programs/build", "store/pack"] {
+                fs::create_dir_all(paths.mum().join("going").join(moved)).unwrap();
+            }
         }
         fs::create_dir_all(nodes[0].bin().join("build")).unwrap();
         obey(&nodes[0]).unwrap();

@@ -220,9 +220,17 @@ fn held_runs_are_told_first_and_by_one_digest() {
     };
     let folder = tempfile::tempdir().unwrap();
     let server = MailServer::start(folder.path());
-    let home = told(&server, "secret", "{events: [crashed], digest: 1h}");
-    let fields = "  command: sh -c 'echo no such file {i} >&2; exit 3'\n  parameters: {i: !!python/tuple [0, 20]}\n  resources: {cpus: 1}\n";
-    start(&home, "many", fields);
+    let home = Home::new();
+    let notify = "{events: [crashed], digest: 1h}\nnodes: {local: {cpus: 1}}";
+    home.configure(&config(&server, "secret", notify));
+    // The sixth waits for its end, so that the others surely wait for its CPU.
+    let go = home.path().join("go").display().to_string();
+    let script = "if [ {i} = 5 ]; then while ! [ -e GO ]; do sleep 0.02; done; exit 0; fi; echo no such file {i} >&2; exit 3";
+    let fields = format!(
+        "  command: sh -c '{}'\n  parameters: {{i: !!python/tuple [0, 20]}}\n  resources: {{cpus: 1}}\n",
+        script.replace("GO", &go)
+    );
+    start(&home, "many", &fields);
     let first_line = |mail: &CaughtMail| {
         let text = text(mail).replace("=\r\n", "").replace("\r\n", " ");
         text.contains("wait for you: the first 5 of its start crashed as ")
@@ -237,6 +245,8 @@ fn held_runs_are_told_first_and_by_one_digest() {
         }
     });
     until_told(&home, 1);
+    std::fs::write(&go, "").unwrap();
+    home.until_settled(6);
     let next_hour = |hour: i64| {
         clock.set(hour * 3700).unwrap();
         // The daemon looks at its clock at the next change.

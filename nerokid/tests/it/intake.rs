@@ -153,22 +153,51 @@ proptest! {
         bytes in log(),
         lives in proptest::collection::vec((1..200usize, 0..4usize), 0..12),
     ) {
-        let mut whole = Vec::new();
-        let mut one = fresh();
-        feed(&mut one, Log::Stdout, &bytes, 0, &mut whole);
-        one.flush(&mut whole);
-
-        let mut segments: Vec<Vec<Record>> = Vec::new();
-        for (reads, flushes) in lives {
-            let mut records = live(&segments, &bytes, reads);
-            // It dies with its last records unwritten.
-            records.truncate(flushes);
-            segments.push(records);
-        }
-        segments.push(live(&segments, &bytes, bytes.len()));
-        let all: Vec<Point> = segments.iter().flat_map(|records| points(records)).collect();
-        prop_assert_eq!(all, points(&whole));
+        let all = points_of_lives(&bytes, &lives);
+        prop_assert_eq!(all, points_of_one_life(&bytes));
     }
+}
+
+/// Logs in which a table follows another one that may go on, and a watcher dies at every byte.
+#[test]
+fn a_table_behind_another_goes_on_wherever_a_watcher_dies() {
+    for log in [
+        "a,b\n1,2\na,b\nstep energy temp\n{\"n\": 0}\n3 0 -1.5\n4 0 -2.5\n",
+        "a,b\n1,2\nc,d\nof the\n\n3 4\n",
+        "loss time of\n1 2 3\nstep a b\nloss the time\n4 5 6\nstep a b\n7 8 9\n",
+        "a,b\n1,2\nstep\tof\n\nsome words of it\n3,4\n",
+    ] {
+        let whole = points_of_one_life(log.as_bytes());
+        for reads in 1..log.len() {
+            let all = points_of_lives(log.as_bytes(), &[(reads, usize::MAX)]);
+            assert_eq!(all, whole, "{reads} bytes of {log:?} were read");
+        }
+    }
+}
+
+/// The points of a log that one watcher reads to its end.
+fn points_of_one_life(bytes: &[u8]) -> Vec<Point> {
+    let mut records = Vec::new();
+    let mut intake = fresh();
+    feed(&mut intake, Log::Stdout, bytes, 0, &mut records);
+    intake.flush(&mut records);
+    points(&records)
+}
+
+/// The points of a log of which each watcher reads so many bytes and dies with so many records
+/// written; the last one reads the rest.
+fn points_of_lives(bytes: &[u8], lives: &[(usize, usize)]) -> Vec<Point> {
+    let mut segments: Vec<Vec<Record>> = Vec::new();
+    for (reads, written) in lives {
+        let mut records = live(&segments, bytes, *reads);
+        records.truncate(*written);
+        segments.push(records);
+    }
+    segments.push(live(&segments, bytes, bytes.len()));
+    segments
+        .iter()
+        .flat_map(|records| points(records))
+        .collect()
 }
 
 /// Records of a watcher that begins after `segments` and reads the next `reads`

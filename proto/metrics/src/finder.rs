@@ -150,21 +150,24 @@ impl Finder {
         scope: Scope,
         tables: [Option<(&[u8], TableStage)>; 2],
     ) -> Context {
-        let mut read = Context {
-            scope,
-            ..Context::default()
-        };
-        for (text, stage) in tables.into_iter().flatten() {
+        let [former, table] = tables.map(|known| {
+            let (text, stage) = known?;
+            let mut read = Context {
+                table: Table::before_its_names(),
+                scope,
+                ..Context::default()
+            };
             for line in text.split(|byte| matches!(byte, b'\n' | b'\r')) {
                 self.find(line, &mut read);
                 if [stage, TableStage::None].contains(&read.stage()) {
                     break;
                 }
             }
-        }
+            (read.stage() == stage).then_some(read.table)
+        });
         Context {
             step,
-            table: read.table,
+            table: table.map_or_else(Table::default, |table| table.behind(former)),
             outer,
             scope,
             ..Context::default()

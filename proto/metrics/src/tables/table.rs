@@ -91,10 +91,28 @@ pub struct Table {
     former: Option<TableLayout>,
     /// Whether the present line brought the former table back.
     is_restored: bool,
+    /// Whether the next line is known to hold the names, so that it is no remark.
+    begins_with_names: bool,
     cells: Vec<Cell>,
 }
 
 impl Table {
+    /// A table of which the next line is the line of names.
+    pub fn before_its_names() -> Self {
+        Self {
+            begins_with_names: true,
+            ..Self::default()
+        }
+    }
+
+    /// The same table, behind another one whose rows may go on.
+    pub fn behind(self, former: Option<Self>) -> Self {
+        Self {
+            former: former.map(|table| table.layout),
+            ..self
+        }
+    }
+
     /// Whether there is a table before it, whose rows may go on.
     pub fn has_former(&self) -> bool {
         self.former.is_some()
@@ -129,7 +147,7 @@ impl Table {
     /// whether it does.
     pub fn other(&mut self, line: &[u8]) -> bool {
         if let Some(cut) = cut_of_header(line)
-            && !self.layout.is_remark(line, cut)
+            && (std::mem::take(&mut self.begins_with_names) || !self.layout.is_remark(line, cut))
         {
             if matches!(self.layout.stage, TableStage::Rows(_)) {
                 self.former = Some(std::mem::take(&mut self.layout));

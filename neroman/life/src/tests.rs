@@ -259,7 +259,7 @@ fn no_step_of_the_clock_changes_the_time_that_a_scheduler_leaves_a_run() {
             boot: "there".to_owned(),
             ms: 70_000,
         }),
-        granted: Some(granted),
+        granted: Some(Box::new(granted)),
         ..Incarnation::default()
     };
     lab.say(run(1, 1), live);
@@ -304,13 +304,13 @@ fn a_lost_run_ended_at_its_last_sign_and_not_when_its_node_looked() {
     lab.start(&[1], StartOptions::default());
     let lost = Incarnation {
         started_ms: Some(1_000),
-        lost: Some(crate::facts::journal::Lost {
+        lost: Some(Box::new(crate::facts::journal::Lost {
             key: Key::default(),
             // The machine was rebooted, which was noticed a night later.
             reason: 1,
             detail: String::new(),
             at_ms: 40_000_000,
-        }),
+        })),
         ..Incarnation::default()
     };
     lab.say(run(1, 1), lost);
@@ -327,7 +327,7 @@ fn a_lost_run_ended_at_its_last_sign_and_not_when_its_node_looked() {
         "nothing was heard after its start"
     );
     let mut journal = (*lab.state.run(run(1, 1)).unwrap().journal).clone();
-    journal.sample = Some(crate::facts::journal::Sample {
+    journal.sample = Some(Box::new(crate::facts::journal::Sample {
         key: (1, Key::default()),
         at_ms: 88_000,
         tick: None,
@@ -341,7 +341,7 @@ fn a_lost_run_ended_at_its_last_sign_and_not_when_its_node_looked() {
         gpumem_bytes: None,
         gpu_power_w: None,
         gpu_temperature_c: None,
-    });
+    }));
     assert_eq!(journal.last_sign_ms(40_000_000), 88_000);
     assert_eq!(journal.last_sign_ms(50_000), 50_000, "never after the look");
     let dispatch = lab.state.run(run(1, 1)).unwrap().dispatch.clone();
@@ -394,12 +394,12 @@ fn a_lost_run_keeps_its_experiment_from_starting_also_behind_one_that_was_taken_
 fn lost(reason: i32) -> Incarnation {
     Incarnation {
         started_ms: Some(1),
-        lost: Some(crate::facts::journal::Lost {
+        lost: Some(Box::new(crate::facts::journal::Lost {
             key: Key::default(),
             reason,
             detail: String::new(),
             at_ms: 2,
-        }),
+        })),
         ..Incarnation::default()
     }
 }

@@ -602,12 +602,12 @@ mod tests {
         let (mut work, mut batch) = (writer.state.clone(), Batch::default());
         let lost = Incarnation {
             started_ms: Some(1),
-            lost: Some(Lost {
+            lost: Some(Box::new(Lost {
                 key: Key::default(),
                 reason: lost::Reason::Rebooted.into(),
                 detail: String::new(),
                 at_ms: 2,
-            }),
+            })),
             ..Incarnation::default()
         };
         let mut journal = Journal::default();

@@ -117,16 +117,16 @@ pub fn acted(state: &State, command: &LocalCommand, ran: &CommandEnd) -> Vec<Cha
         }
         CommandOf::Step { incarnation, step } => {
             event = Some(line(format!("local step {step}")));
-            dispatch.stepped = Some(StepEnd {
+            dispatch.stepped = Some(Box::new(StepEnd {
                 of: (incarnation, step),
                 ran: ran.clone(),
                 delivered: false,
-            });
+            }));
         }
         CommandOf::Response { incarnation, .. } => {
             event = Some(line("response by `on_error`".to_owned()));
             let ran = ran.clone();
-            dispatch.responded = Some(ResponseEnd { incarnation, ran });
+            dispatch.responded = Some(Box::new(ResponseEnd { incarnation, ran }));
         }
     });
     change.into_iter().chain(event).collect()

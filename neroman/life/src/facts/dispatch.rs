@@ -110,7 +110,7 @@ pub struct Dispatch {
     #[serde(skip_serializing_if = "WaitReason::is_unknown")]
     pub(crate) why: WaitReason,
     #[serde(rename = "wish", skip_serializing_if = "Option::is_none")]
-    pub(crate) cancel: Option<Cancel>,
+    pub(crate) cancel: Option<Box<Cancel>>,
     /// How many of its records its node has sent; stored as the stage is.
     #[serde(skip)]
     pub(crate) sent: RecordsSent,
@@ -207,10 +207,10 @@ pub struct Dispatch {
     pub(crate) acted: BTreeMap<u64, ActionEnd>,
     /// The end of the newest step of its job that this machine executed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) stepped: Option<StepEnd>,
+    pub(crate) stepped: Option<Box<StepEnd>>,
     /// The end of the command by which `on_error` answered its newest error.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) responded: Option<ResponseEnd>,
+    pub(crate) responded: Option<Box<ResponseEnd>>,
     /// What people were to be told of it.
     #[serde(skip_serializing_if = "NoticeFacts::is_nothing")]
     pub(crate) noticed: NoticeFacts,

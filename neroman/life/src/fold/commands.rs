@@ -23,7 +23,7 @@ impl Run {
         let (newest, _) = self.journal.newest()?;
         let is_over = self.phase().is_end() && !self.in_doubt();
         let is_wanted = asked.of.0 == newest && self.cancel().is_none() && !is_over;
-        let ended = self.dispatch.stepped.as_ref().map(|one| one.of);
+        let ended = self.dispatch.stepped.as_deref().map(|one| one.of);
         (is_wanted && ended < Some(asked.of)).then_some(asked)
     }
 
@@ -38,7 +38,7 @@ impl Run {
                 "{step}, unless it was executed before the run was taken over"
             ));
         }
-        match self.dispatch.stepped.as_ref() {
+        match self.dispatch.stepped.as_deref() {
             Some(ended) if ended.of == asked.of && ended.delivered => None,
             Some(ended) if ended.of == asked.of => {
                 Some(format!("its node, to be told the end of {step}"))
@@ -49,7 +49,7 @@ impl Run {
 
     /// The end of a step that its node is to be told.
     pub fn step_to_tell(&self) -> Option<&StepEnd> {
-        let stepped = self.dispatch.stepped.as_ref();
+        let stepped = self.dispatch.stepped.as_deref();
         stepped.filter(|stepped| !stepped.delivered)
     }
 

@@ -85,7 +85,7 @@ impl Run {
 
     /// The request that it ends.
     pub fn cancel(&self) -> Option<&Cancel> {
-        self.dispatch.cancel.as_ref()
+        self.dispatch.cancel.as_deref()
     }
 
     /// When its folder on the node was deleted.

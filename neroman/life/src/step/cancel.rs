@@ -54,16 +54,16 @@ pub(crate) fn cancel(run: &Run, cancel: &Cancel) -> StepResult {
         }
         CancelOutcome::Skipped(_) => return Err(LateInput),
         CancelOutcome::TakenAway => dispatch_changed(run, |dispatch| {
-            dispatch.cancel = Some(cancel.clone());
+            dispatch.cancel = Some(Box::new(cancel.clone()));
             dispatch.stage.end(Verdict::TakenAway {
                 who: cancel.author.clone(),
                 at_ms: cancel.asked_ms,
             });
             dispatch.stage.close();
         }),
-        CancelOutcome::Asked => {
-            dispatch_changed(run, |dispatch| dispatch.cancel = Some(cancel.clone()))
-        }
+        CancelOutcome::Asked => dispatch_changed(run, |dispatch| {
+            dispatch.cancel = Some(Box::new(cancel.clone()))
+        }),
     };
     Ok(change.into_iter().collect())
 }
@@ -96,7 +96,7 @@ pub(crate) fn answered(
         // A run on the node that has not ended by its records may still be on its
         // way into the queue: the request is sent again once more is known.
         let arrived = answer != Answer::Ended;
-        let same = |cancel: &&mut Cancel| arrived && asked_ms == Some(cancel.asked_ms);
+        let same = |cancel: &&mut Box<Cancel>| arrived && asked_ms == Some(cancel.asked_ms);
         if let Some(cancel) = dispatch.cancel.as_mut().filter(same) {
             cancel.delivered = true;
         }

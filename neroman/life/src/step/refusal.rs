@@ -218,14 +218,14 @@ mod tests {
     #[test]
     fn a_run_that_is_being_cancelled_is_aborted_when_its_node_refuses_it() {
         let mut run = placed("lab", "h1");
-        run.dispatch.cancel = Some(Cancel {
+        run.dispatch.cancel = Some(Box::new(Cancel {
             asked_ms: 3,
             author: "me".to_owned(),
             grace_ms: 0,
             signal: 0,
             delivered: false,
             rule: None,
-        });
+        }));
         for only_here in [true, false] {
             let (run, _) = after(run.clone(), only_here);
             assert_eq!(run.phase(), Phase::Aborted, "{only_here}");

@@ -132,12 +132,12 @@ fn one_run_at_a_time_has_a_lock_on_each_node_until_its_end_is_evident() {
     lab.say(run(1, 1), running());
     assert_eq!(may_have(&lab, run(2, 1), 9), waits);
     let lost = Incarnation {
-        lost: Some(crate::facts::journal::Lost {
+        lost: Some(Box::new(crate::facts::journal::Lost {
             key: Key::default(),
             reason: nero_journal::v1::lost::Reason::FolderGone.into(),
             detail: String::new(),
             at_ms: 7,
-        }),
+        })),
         ..running()
     };
     let mut silent = lab.clone();

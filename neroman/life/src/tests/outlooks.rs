@@ -27,12 +27,12 @@ fn finished(run_ms: u64) -> Incarnation {
 
 fn progress(lab: &mut Lab, id: RunId, done: f64, ran_ms: u64, left_ms: u64) {
     let mut journal = (*lab.state.run(id).unwrap().journal).clone();
-    journal.progress = Some(Progress {
+    journal.progress = Some(Box::new(Progress {
         key: (1, Key::default()),
         done,
         ran_ms,
         left_ms: Some(left_ms),
-    });
+    }));
     let journal = Arc::new(journal);
     lab.take(vec![Change::Journal { run: id, journal }]);
 }
@@ -124,12 +124,12 @@ fn a_paused_run_has_no_end_in_sight() {
     progress(&mut lab, run(1, 1), 0.5, 0, 600_000);
     assert_eq!(told(&lab, 5), "0 of 2 done, about 20 min left");
     let paused = Incarnation {
-        paused: Some(StartPause {
+        paused: Some(Box::new(StartPause {
             key: Key::default(),
             request: 1,
             at_ms: 5,
             at: None,
-        }),
+        })),
         ..running()
     };
     lab.say(run(1, 1), paused);

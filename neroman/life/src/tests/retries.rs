@@ -99,12 +99,12 @@ fn stopped(cause: StopCause, rule: u64) -> Incarnation {
     let mut one = ended(143);
     let mut key = one.exit.as_ref().unwrap().key;
     key.offset -= 1;
-    one.stop = Some(Stop {
+    one.stop = Some(Box::new(Stop {
         key,
         cause: cause as i32,
         rule,
         at_ms: 5,
-    });
+    }));
     one
 }
 
@@ -217,12 +217,12 @@ fn a_known_exit_code_stands_when_nothing_more_can_be_known_of_the_tree() {
         let mut one = ended(0);
         one.gone = None;
         one.exit.as_mut().unwrap().code_unknown = code_unknown;
-        one.lost = Some(Lost {
+        one.lost = Some(Box::new(Lost {
             key: Key::default(),
             reason: reason as i32,
             detail: String::new(),
             at_ms: 7,
-        });
+        }));
         lab.say(id, one);
         lab.phase(id)
     };
@@ -237,12 +237,12 @@ fn what_is_not_named_and_what_people_and_rules_ended_is_not_run_again() {
     let every = retrying(&RetryOn::ALL, 3);
     let lost = |reason: lost::Reason| {
         let mut one = running();
-        one.lost = Some(Lost {
+        one.lost = Some(Box::new(Lost {
             key: Key::default(),
             reason: reason as i32,
             detail: String::new(),
             at_ms: 7,
-        });
+        }));
         one
     };
     let ends = [
@@ -388,12 +388,12 @@ fn a_run_that_a_rule_restarted_on_its_node_goes_anywhere_at_its_next_retry() {
         assert_eq!((&*made.node, lab.last().node()), ("box", Some("box")));
     }
     let mut lost = running();
-    lost.lost = Some(Lost {
+    lost.lost = Some(Box::new(Lost {
         key: Key::default(),
         reason: lost::Reason::Rebooted as i32,
         detail: String::new(),
         at_ms: 7,
-    });
+    }));
     lab.say(id, lost);
     lab.follow(id).unwrap();
     assert!(lab.last().unplaced());
@@ -579,7 +579,7 @@ fn nothing_follows_an_error_before_its_response_has_ended() {
         let (mut lab, id) = Lab::with_again(&again);
         lab.say(id, ended(code));
         lab.dispatch(id, |dispatch| {
-            dispatch.cancel = Some(lab::cancel("ada", 40));
+            dispatch.cancel = Some(Box::new(lab::cancel("ada", 40)));
         });
         assert_eq!(lab.phase(id), Phase::Crashed, "nothing was mended");
         assert!(lab.state.unacted.is_empty() && lab.follow(id).is_none());

@@ -340,7 +340,7 @@ fn a_step_of_an_earlier_start_or_of_a_run_that_is_to_end_is_not_wanted() {
     ask(&mut lab, id, (2, 1));
     assert_eq!(lab.state.unacted.len(), 1);
     lab.dispatch(id, |dispatch| {
-        dispatch.cancel = Some(lab::cancel("ada", 40));
+        dispatch.cancel = Some(Box::new(lab::cancel("ada", 40)));
     });
     assert!(lab.state.unacted.is_empty());
 }

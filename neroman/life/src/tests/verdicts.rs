@@ -450,7 +450,7 @@ fn an_abort_that_the_scheduler_carries_out_is_the_persons() {
         ..lab::cancel(author, 9)
     };
     let mut start = ended(0);
-    start.stop = Some(crate::facts::journal::Stop {
+    start.stop = Some(Box::new(crate::facts::journal::Stop {
         key: Key {
             rank: 0,
             made_ns: 0,
@@ -459,8 +459,8 @@ fn an_abort_that_the_scheduler_carries_out_is_the_persons() {
         cause: StopCause::Warden.into(),
         rule: 0,
         at_ms: 5,
-    });
-    start.task_over = Some(crate::facts::journal::TaskOver {
+    }));
+    start.task_over = Some(Box::new(crate::facts::journal::TaskOver {
         key: Key {
             rank: 0,
             made_ns: 0,
@@ -469,8 +469,8 @@ fn an_abort_that_the_scheduler_carries_out_is_the_persons() {
         how: task_over::How::Cancelled.into(),
         scheduler: "SLURM".to_owned(),
         escalated: false,
-    });
-    for cancel in [None, Some(asked("ada"))] {
+    }));
+    for cancel in [None, Some(Box::new(asked("ada")))] {
         let mut run = offered();
         run.dispatch.cancel.clone_from(&cancel);
         folds(&mut run, [start.clone()]);

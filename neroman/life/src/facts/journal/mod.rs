@@ -54,10 +54,10 @@ pub struct Journal {
     pub metrics: SortedMap<String, Metric>,
     /// The newest measurement.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub sample: Option<Sample>,
+    pub sample: Option<Box<Sample>>,
     /// The newest progress.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub progress: Option<Progress>,
+    pub progress: Option<Box<Progress>>,
     /// By id of the rule.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub rules: BTreeMap<u64, RuleFacts>,
@@ -152,7 +152,7 @@ impl Journal {
     /// The progress of the newest start.
     pub fn progress(&self) -> Option<&Progress> {
         let (number, _) = self.newest()?;
-        let known = self.progress.as_ref();
+        let known = self.progress.as_deref();
         known.filter(|progress| progress.key.0 == number)
     }
 

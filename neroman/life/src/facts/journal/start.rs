@@ -22,32 +22,32 @@ pub struct Incarnation {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub not_started: Option<NotStarted>,
+    pub not_started: Option<Box<NotStarted>>,
     /// The first stop.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stop: Option<Stop>,
+    pub stop: Option<Box<Stop>>,
     /// The newest pause.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub paused: Option<StartPause>,
+    pub paused: Option<Box<StartPause>>,
     /// The newest end of a pause: its request, and the time of all pauses until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumed: Option<(u32, u64)>,
     /// The newest remark on what keeps the end from being recorded: the main process is gone, and
     /// the runtime of its container does not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub end_hold: Option<EndHold>,
+    pub end_hold: Option<Box<EndHold>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gone: Option<TreeEnd>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub lost: Option<Lost>,
+    pub lost: Option<Box<Lost>>,
     /// What its scheduler gave it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub granted: Option<SchedulerGrant>,
+    pub granted: Option<Box<SchedulerGrant>>,
     /// How its scheduler ended its task.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub task_over: Option<TaskOver>,
+    pub task_over: Option<Box<TaskOver>>,
     /// How often a launcher took over.
     pub taken_over: u32,
 }
@@ -104,14 +104,14 @@ pub struct EndHold {
 impl Incarnation {
     /// Why its end is not recorded, although its main process is gone.
     pub fn end_hold(&self) -> Option<&EndHold> {
-        self.end_hold.as_ref().filter(|_| self.exit.is_none())
+        self.end_hold.as_deref().filter(|_| self.exit.is_none())
     }
 
     /// The pause in force.
     pub fn pause(&self) -> Option<&StartPause> {
         let (ended, _) = self.resumed.unwrap_or_default();
         let is_over = self.exit.is_some() || self.gone.is_some();
-        let present = self.paused.as_ref().filter(|_| !is_over);
+        let present = self.paused.as_deref().filter(|_| !is_over);
         present.filter(|pause| pause.request > ended)
     }
 

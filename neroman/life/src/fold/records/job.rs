@@ -36,24 +36,24 @@ pub(super) fn apply(
         JobRecord::JobNotStarted(not) => {
             let not = not.decode()?;
             if start.not_started.as_ref().is_none_or(|old| key < old.key) {
-                start.not_started = Some(NotStarted {
+                start.not_started = Some(Box::new(NotStarted {
                     key,
                     stage: not.stage,
                     errno: not.errno,
                     program: short_text(&not.program),
                     at_ms,
-                });
+                }));
             }
         }
         JobRecord::StopAsked(asked) => {
             let asked = asked.decode()?;
             if start.stop.as_ref().is_none_or(|old| key < old.key) {
-                start.stop = Some(Stop {
+                start.stop = Some(Box::new(Stop {
                     key,
                     cause: asked.cause,
                     rule: asked.rule,
                     at_ms,
-                });
+                }));
             }
         }
         JobRecord::Paused(paused) => pause(start, place, paused.decode()?.request),
@@ -68,24 +68,24 @@ pub(super) fn apply(
         JobRecord::Lost(lost) => {
             let lost = lost.decode()?;
             if start.lost.as_ref().is_none_or(|old| key < old.key) {
-                start.lost = Some(Lost {
+                start.lost = Some(Box::new(Lost {
                     key,
                     reason: lost.reason,
                     detail: text(lost.detail),
                     at_ms,
-                });
+                }));
             }
         }
-        JobRecord::Granted(given) => start.granted = Some(granted(given.decode()?)),
+        JobRecord::Granted(given) => start.granted = Some(Box::new(granted(given.decode()?))),
         JobRecord::TaskOver(over) => {
             let over = over.decode()?;
             if start.task_over.as_ref().is_none_or(|old| key < old.key) {
-                start.task_over = Some(TaskOver {
+                start.task_over = Some(Box::new(TaskOver {
                     key,
                     how: over.how,
                     scheduler: text(over.scheduler),
                     escalated: over.escalated,
-                });
+                }));
             }
         }
         // A signal changes nothing.
@@ -97,14 +97,14 @@ pub(super) fn apply(
 /// A pause of the job; of one that was recorded twice, the first record counts.
 fn pause(start: &mut Incarnation, place: &RecordPlace<'_>, request: u32) {
     let key = place.key;
-    let newer = |old: &StartPause| (request, old.key) > (old.request, key);
+    let newer = |old: &Box<StartPause>| (request, old.key) > (old.request, key);
     if start.paused.as_ref().is_none_or(newer) {
-        start.paused = Some(StartPause {
+        start.paused = Some(Box::new(StartPause {
             key,
             request,
             at_ms: place.at_ms,
             at: place.tick(),
-        });
+        }));
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) fn apply(
 fn sample(journal: &mut Journal, place: &RecordPlace<'_>, sample: &v1::Sample) {
     let key = place.of_run();
     if journal.sample.as_ref().is_none_or(|old| old.key < key) {
-        journal.sample = Some(Sample {
+        journal.sample = Some(Box::new(Sample {
             key,
             at_ms: place.at_ms,
             tick: place.tick(),
@@ -65,7 +65,7 @@ fn sample(journal: &mut Journal, place: &RecordPlace<'_>, sample: &v1::Sample) {
             gpumem_bytes: sample.gpumem_bytes,
             gpu_power_w: sample.gpu_power_w.filter(|power| power.is_finite()),
             gpu_temperature_c: (sample.gpu_temperature_c).filter(|degrees| degrees.is_finite()),
-        });
+        }));
     }
 }
 
@@ -73,12 +73,12 @@ fn progress(journal: &mut Journal, place: &RecordPlace<'_>, progress: &v1::Progr
     let key = place.of_run();
     let newer = journal.progress.as_ref().is_none_or(|old| old.key < key);
     if newer && (0.0..=1.0).contains(&progress.done) {
-        journal.progress = Some(Progress {
+        journal.progress = Some(Box::new(Progress {
             key,
             done: progress.done,
             ran_ms: progress.ran_ms,
             left_ms: progress.left_ms,
-        });
+        }));
     }
 }
 
@@ -105,10 +105,10 @@ fn hold_end(journal: &mut Journal, place: &RecordPlace<'_>, why: &str) {
         .as_ref()
         .is_none_or(|old| old.key < place.key)
     {
-        start.end_hold = Some(EndHold {
+        start.end_hold = Some(Box::new(EndHold {
             key: place.key,
             why: text(why.to_owned()),
-        });
+        }));
     }
 }
 

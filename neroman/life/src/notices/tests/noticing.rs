@@ -128,12 +128,12 @@ fn a_loss_that_gives_way_to_an_end_is_followed_by_that_end() {
     use nero_journal::v1::lost;
     let id = run(1, 1);
     let lost = Incarnation {
-        lost: Some(crate::facts::journal::Lost {
+        lost: Some(Box::new(crate::facts::journal::Lost {
             key: Key::default(),
             reason: lost::Reason::CodeUnknown.into(),
             detail: String::new(),
             at_ms: 9,
-        }),
+        })),
         ..running()
     };
     let mut noticing = Noticing::of_batch(1);
@@ -179,7 +179,7 @@ fn a_job_that_is_silent_and_computes_nothing_has_stalled() {
     let sampled = |silent_ms, cpu_cores| {
         let mut journal = Journal::default();
         journal.incarnations.insert(1, running().into());
-        journal.sample = Some(Sample {
+        journal.sample = Some(Box::new(Sample {
             key: (1, Key::default()),
             at_ms: 50,
             tick: None,
@@ -193,7 +193,7 @@ fn a_job_that_is_silent_and_computes_nothing_has_stalled() {
             gpumem_bytes: None,
             gpu_power_w: None,
             gpu_temperature_c: None,
-        });
+        }));
         journal
     };
     noticing.says(id, running());

@@ -235,32 +235,32 @@ pub(in crate::tests) fn add(
     };
     let one: &mut Incarnation = journal.incarnations.get_or_default(start);
     let not_started = |stage: job_not_started::Stage| {
-        Some(NotStarted {
+        Some(Box::new(NotStarted {
             program: String::new(),
             key,
             stage: stage.into(),
             errno: 0,
             at_ms: 5,
-        })
+        }))
     };
     let lost = |reason: lost::Reason| {
-        Some(Lost {
+        Some(Box::new(Lost {
             key,
             reason: reason.into(),
             detail: String::new(),
             at_ms: 9,
-        })
+        }))
     };
     match record {
         Rec::Claimed => {}
         Rec::Started => one.started_ms = Some(5),
         Rec::StopAsked => {
-            one.stop = Some(Stop {
+            one.stop = Some(Box::new(Stop {
                 key,
                 cause: StopCause::Person.into(),
                 rule: 0,
                 at_ms: 6,
-            });
+            }));
         }
         Rec::Exited => {
             let code_unknown = code.is_none();

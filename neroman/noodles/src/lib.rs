@@ -1,8 +1,8 @@
 //! Specs of Training Noodles, read as the original reads them.
 //!
 //! Owns what a spec means: values of YAML 1.1, defaults and merges, groups of commands and their
-//! scripts, results of probes, error handlers; the course of its flow; and where that differs from the original on
-//! purpose ([`INTENDED`]). Called by neroman's command line. No I/O, no clock: a text goes in, and
+//! scripts, results of probes, error handlers; the course of its flow; where that differs from the original on
+//! purpose ([`INTENDED`]); and the spec in the words of `neronet.yaml`. Called by neroman's command line. No I/O, no clock: a text goes in, and
 //! a [`NoodlesSpec`] or all its mistakes come out.
 
 mod builtin;
@@ -11,6 +11,7 @@ mod command;
 mod difference;
 mod flow;
 mod handler;
+mod import;
 mod literal;
 mod metric;
 mod object;
@@ -29,6 +30,7 @@ pub use flow::{
     CommandsEnd, Flow, FlowNote, FlowResult, FlowStep, Interval, ResultMismatch, WaitReason,
 };
 pub use handler::{Action, Handler, ReturnCode};
+pub use import::{ImportedText, imported, put_block, scalar};
 pub use literal::{Literal, literal};
 pub use metric::{Comparison, Metric, Operator, Satisfaction};
 pub use object::{Item, Object, float_text, list_text};

@@ -46,11 +46,7 @@ pub async fn run(session: &mut Session, args: &Noodles) -> Result<u8, Stop> {
         let hint = "for example `neroman noodles run spec.yml`";
         return Err(fault.hint(hint).into());
     };
-    let Ok((path, only)) = target(word) else {
-        let fault = Fault::failed("there is more than one `:` in the spec's name");
-        let hint = "write SPEC:NAME,NAME; no name holds a `:`";
-        return Err(fault.hint(hint).into());
-    };
+    let (path, only) = spec_target(word)?;
     if path.is_empty() {
         let fault = Fault::failed("the name of the spec is empty");
         let hint = "for example `neroman noodles run spec.yml:Exp`";
@@ -83,6 +79,14 @@ pub async fn interrupted(session: &mut Session, run: &str) -> Result<(), Stop> {
         _ = tokio::signal::ctrl_c() => abort::abort_run(session, run).await,
         ended = wait::to_end(session, selection(&[run.to_owned()])) => ended,
     }
+}
+
+/// The path of a spec, and the names of the experiments that are meant.
+pub(super) fn spec_target(word: &str) -> Result<(&str, Option<Vec<String>>), Fault> {
+    target(word).map_err(|_| {
+        let fault = Fault::failed("there is more than one `:` in the spec's name");
+        fault.hint("write SPEC:NAME,NAME; no name holds a `:`")
+    })
 }
 
 /// The spec, or all its mistakes.

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use nero_format::Range;
 use nero_views::text;
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{AddRequest, StartReply, StartRequest};
@@ -120,8 +121,7 @@ fn values(given: &str) -> Result<Values, Fault> {
         return Err(wrong("names no parameter with its values"));
     };
     let parts: Vec<&str> = values.split(':').collect();
-    let is_range =
-        (2..=3).contains(&parts.len()) && parts.iter().all(|part| decimal(part).is_some());
+    let is_range = (2..=3).contains(&parts.len()) && parts.iter().all(|part| is_plain_number(part));
     let values = if is_range {
         range(&parts).map_err(wrong)?
     } else {
@@ -218,57 +218,22 @@ fn json(typed: TypedValue) -> String {
     }
 }
 
-/// A plain number: its digits without the point, and how many of them stand behind it.
-fn decimal(text: &str) -> Option<(i128, usize)> {
+/// Whether it is a number of a few digits and no power of ten.
+fn is_plain_number(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let (whole, behind) = digits.split_once('.').unwrap_or((digits, ""));
     let all = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-    let fits = !whole.is_empty() && digits.len() <= 18 && all(whole) && all(behind);
-    let number = fits.then(|| format!("{whole}{behind}"))?.parse::<i128>();
-    let number = number.ok()?;
-    let sign = if text.starts_with('-') { -1 } else { 1 };
-    Some((sign * number, behind.len()))
+    !whole.is_empty() && digits.len() <= 18 && all(whole) && all(behind)
 }
 
-/// The numbers from the first to before the last, computed without floats.
+/// The numbers from the first to before the last.
 fn range(parts: &[&str]) -> Result<Vec<String>, &'static str> {
-    let each: Vec<(i128, usize)> = parts.iter().filter_map(|part| decimal(part)).collect();
-    let places = each.iter().map(|(_, places)| *places).max().unwrap_or(0);
-    let scaled = |(number, own): (i128, usize)| {
-        let zeros = u32::try_from(places - own).unwrap_or(0);
-        number * 10_i128.pow(zeros)
-    };
-    let numbers: Vec<i128> = each.into_iter().map(scaled).collect();
-    let (first, last) = (numbers[0], numbers[1]);
-    let one = 10_i128.pow(u32::try_from(places).unwrap_or(0));
-    let step = numbers.get(2).copied().unwrap_or(one);
-    if step == 0 || (last - first).signum() != step.signum() {
-        return Err("is an empty range");
-    }
-    let count = (last - first + step - step.signum()) / step;
-    let count = usize::try_from(count).unwrap_or(usize::MAX);
-    if count > ROWS_MAX {
+    let step = parts.get(2).copied().unwrap_or("1");
+    let range = Range::new([parts[0], parts[1], step]).map_err(|_| "is an empty range")?;
+    if range.count() > ROWS_MAX as u128 {
         return Err("has too many values");
     }
-    let mut values = Vec::new();
-    let mut at = first;
-    for _ in 0..count {
-        let sign = if at < 0 { "-" } else { "" };
-        let digits = at.unsigned_abs();
-        let one = one.unsigned_abs();
-        let mut text = format!("{sign}{}", digits / one);
-        if places > 0 {
-            let behind = format!("{:0places$}", digits % one);
-            let behind = behind.trim_end_matches('0');
-            if !behind.is_empty() {
-                text.push('.');
-                text.push_str(behind);
-            }
-        }
-        values.push(text);
-        at += step;
-    }
-    Ok(values)
+    Ok((0..range.count()).map(|at| range.plain_text(at)).collect())
 }
 
 /// A row for each combination, the last parameter fastest.

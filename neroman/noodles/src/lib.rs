@@ -19,12 +19,13 @@ mod pattern;
 mod read;
 mod scalar;
 mod server;
+mod shown;
 mod spec;
 mod status;
 mod yaml;
 
 pub use check::{Course, Diagnostic, Severity, check, course};
-pub use command::{CommandGroup, UnknownScheme, group, script};
+pub use command::{CommandGroup, UnknownScheme, group, script, whole_script};
 pub use difference::{Departure, Difference, INTENDED, IntendedDifference, markdown};
 pub use flow::{
     CommandsEnd, Flow, FlowNote, FlowResult, FlowStep, Interval, ResultMismatch, WaitReason,
@@ -38,6 +39,7 @@ pub use pattern::{FullPattern, NoPattern, StepLimitError};
 pub use read::read;
 pub use scalar::{Plain, resolve};
 pub use server::Server;
+pub use shown::{place, spec_text};
 pub use spec::{
     Experiment, Freshness, MAIN_STAGE, MarkedName, NoodlesSpec, Remarks, Requirement, STAGES,
     TwoColonsError, UnknownKey, target,

@@ -8,13 +8,13 @@ use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nero_model::RequestId;
-use nero_noodles::{Diagnostic, NoodlesSpec, Severity, list_text};
+use nero_noodles::{Diagnostic, NoodlesSpec, Severity, list_text, place};
 use serde_json::{Value, json};
 
 use super::drive::{Drive, make_folder};
 use super::journal::FlowJournal;
 use super::log::Log;
-use super::{caller, place, understood};
+use super::{caller, understood};
 use crate::args::Noodles;
 use crate::fault::{Fault, Stop, code};
 use crate::say::table::{self, Cell, Column};

@@ -27,7 +27,6 @@ enum PictureFormat {
     Svg,
 }
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Curves) -> Result<u8, Stop> {
     let file = args.output.as_ref();
     let file = file

@@ -14,7 +14,6 @@ use crate::args::Abort;
 use crate::fault::{Stop, code};
 use crate::session::{Session, author, request, selection};
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Abort) -> Result<u8, Stop> {
     let mut asked = AbortRequest {
         request: request(),

@@ -37,7 +37,6 @@ impl PauseChange {
     }
 }
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Pause, which: PauseChange) -> Result<u8, Stop> {
     let mut asked = PauseRequest {
         selection: Some(selection(&args.picked)),

@@ -10,7 +10,6 @@ use crate::args::Remove;
 use crate::fault::{Stop, code};
 use crate::session::{Session, request, selection};
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Remove) -> Result<u8, Stop> {
     let mut asked = RemoveRequest {
         request: request(),

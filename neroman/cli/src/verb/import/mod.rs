@@ -20,7 +20,6 @@ use crate::verb::noodles::{contents, spec_target, understood};
 /// The file that experiments are described in.
 const OUTPUT: &str = "neronet.yaml";
 
-/// Runs the verb.
 pub fn run(out: &VerbOutput, args: &Import) -> Result<u8, Stop> {
     let folder = Path::new(&args.source);
     if folder.is_dir() {

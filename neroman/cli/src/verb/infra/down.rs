@@ -10,7 +10,6 @@ use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, author, exactly, request};
 use crate::verb::change::abort;
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, name: &str, purge: bool, yes: bool) -> Result<u8, Stop> {
     let known = on_node::ask(session, true).await?;
     let members = members(&known, name)?;

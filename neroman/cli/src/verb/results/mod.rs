@@ -54,7 +54,6 @@ fn file<'a>(
     Ok(file)
 }
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
     let names = args.columns.iter().flat_map(|list| columns::split(list));
     let names: Vec<String> = names.collect();

@@ -204,9 +204,6 @@ impl Client {
 
     /// Calls the daemon for a change, which it completes whether or not the
     /// client stays; else as [`Client::call`].
-    ///
-    /// # Errors
-    /// The daemon's error, or why it cannot be reached.
     pub async fn change<Q: Clone, P>(
         &mut self,
         change: Change,

@@ -42,8 +42,6 @@ pub struct Facts {
     pub boot_id: String,
     /// Free space for this user.
     pub free_bytes: Option<u64>,
-    /// Free inodes; none where the file system does not count them.
-    pub free_inodes: Option<u64>,
     /// The machine's clock minus ours, as far as the answer proves it: see
     /// [`clock_offset_ms`].
     pub clock_offset_ms: Option<i64>,
@@ -123,8 +121,6 @@ pub fn read(printed: &[u8], errors: &[u8], needed_bytes: u64) -> Result<Facts, N
         file_system: get("fs"),
         boot_id: get("boot"),
         free_bytes: free_kb.map(|kb| kb.saturating_mul(1024)),
-        // A file system that does not count inodes reports 0 of 0, or a dash.
-        free_inodes: get("free_inodes").parse().ok().filter(|free| *free > 0),
         clock_offset_ms: None,
         took_ms: 0,
         has_gzip: said.contains_key("gzip"),
@@ -184,11 +180,11 @@ mod tests {
     #[test]
     fn the_facts_of_a_node_are_read_whatever_is_missing() {
         let facts =
-            printed("arch=arm64\nroot=/h/.neronet\nfree_kb=12\nfree_inodes=-\nbuild=a234567890123456\nbuild=../x")
+            printed("arch=arm64\nroot=/h/.neronet\nfree_kb=12\nbuild=a234567890123456\nbuild=../x")
                 .unwrap();
         assert_eq!(facts.arch, "aarch64");
         assert_eq!(facts.free_bytes, Some(12 * 1024));
-        assert_eq!((facts.free_inodes, facts.has_gzip), (None, false));
+        assert!(!facts.has_gzip);
         assert_eq!(facts.builds, ["a234567890123456"]);
         for (said, ms) in [
             ("1700000000.123", Some(1_700_000_000_123)),

@@ -65,7 +65,6 @@ if [ "$os" = Linux ]; then
         usable
         nearest
         say free_kb "$(df -Pk "$near" 2>/dev/null | awk 'END { print $(NF-2) }')"
-        say free_inodes "$(df -Pi "$near" 2>/dev/null | awk 'END { print $(NF-2) }')"
         kind=$(stat -f -c %T "$near" 2>/dev/null)
         case $kind in
             '' | UNKNOWN*) kind=$(df -PT "$near" 2>/dev/null | awk 'END { print $2 }') ;;

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
-use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -195,17 +194,10 @@ fn last_words(paths: &NodePaths) -> PathBuf {
 
 /// The last lines that neromum wrote, safe to print.
 fn log(paths: &NodePaths) -> Vec<String> {
-    let tail = |path: PathBuf| -> std::io::Result<String> {
-        let mut file = std::fs::File::open(path)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(LOG_BYTES)))?;
-        let mut bytes = Vec::new();
-        file.take(LOG_BYTES).read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
     let written: Vec<String> = [paths.mum().join("log"), last_words(paths)]
         .into_iter()
-        .filter_map(|path| tail(path).ok())
+        .filter_map(|path| nero_model::tail(&path, LOG_BYTES).ok())
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
         .flat_map(|text| {
             text.lines()
                 .map(|line| Safe::line(line).to_string())

@@ -136,9 +136,6 @@ impl Session {
     }
 
     /// Calls the daemon for what it answers at once (see [`Client::call`]).
-    ///
-    /// # Errors
-    /// The daemon's error, or why it cannot be reached.
     pub async fn read<Q: Clone, P>(
         &mut self,
         request: Q,
@@ -148,9 +145,6 @@ impl Session {
     }
 
     /// As [`Client::call`].
-    ///
-    /// # Errors
-    /// The daemon's error, or why it cannot be reached.
     pub async fn call<Q: Clone, P>(
         &mut self,
         deadline: Duration,
@@ -161,9 +155,6 @@ impl Session {
     }
 
     /// As [`Client::change`], for a change that adds and starts nothing.
-    ///
-    /// # Errors
-    /// The daemon's error, or why it cannot be reached.
     pub async fn change<Q: Clone, P>(
         &mut self,
         request: Q,
@@ -210,9 +201,6 @@ impl Session {
 
     /// Makes a watch over the next calls that reports which of these nodes do
     /// not answer.
-    ///
-    /// # Errors
-    /// As [`Session::client`].
     pub async fn silence(&mut self, whose: AwaitedNodes) -> Result<Silence, Fault> {
         let out = self.out;
         Ok(self.client().await?.silence(out, whose))

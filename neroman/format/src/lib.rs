@@ -22,6 +22,7 @@ mod definition;
 mod edit;
 mod read;
 mod sources;
+mod typed;
 
 pub use definition::problem::{FormatErrors, Problem};
 pub use definition::{
@@ -54,6 +55,10 @@ pub use sources::original::{read_source, read_source_edited, read_source_in};
 pub use sources::table::{
     NUMBER_MAX, NUMBERS_HEADER, NumberColumn, ReadSheet, companion, is_table, read_table,
     read_table_edited,
+};
+pub use typed::template::{shell_word, template, with_places};
+pub use typed::values::{
+    COMBINATIONS_MAX, ParameterValues, ValuesError, parameter_rows, parameter_values,
 };
 
 /// The most experiments that one source may make.

@@ -1,5 +1,7 @@
 //! Commands in groups, and the scripts that shells read.
 
+use crate::NoodlesSpec;
+
 /// Commands in a row that run at the same place: one shell reads them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandGroup {
@@ -84,6 +86,52 @@ fn export_exact(name: &str, value: &str) -> String {
     } else {
         export(name, value)
     }
+}
+
+/// The text that the shell of a group reads. A shell of the usual kind is made to read all of it
+/// before it runs any: a command that reads standard input does not swallow the rest. Bash evaluates
+/// it, command by command with the line numbers that it would have; others would put `eval` into
+/// each of their messages, and have no quotes that hold a line break without one.
+pub fn whole_script(spec: &NoodlesSpec, script: &str) -> String {
+    let shell = spec.shell_stdin.split_whitespace().next();
+    let shell = shell.unwrap_or_default();
+    let shell = shell.rsplit('/').next().unwrap_or_default();
+    if script.ends_with('\\') {
+        return script.to_owned();
+    }
+    // What is evaluated is traced with one sign more.
+    if shell == "bash" && !is_traced(script) {
+        let mut line = String::from("eval $'");
+        for c in script.chars() {
+            match c {
+                '\n' => line.push_str("\\n"),
+                '\\' | '\'' => line.extend(['\\', c]),
+                _ => line.push(c),
+            }
+        }
+        return line + "' </dev/null\n";
+    }
+    let is_usual = ["bash", "sh", "dash", "zsh", "ksh"].contains(&shell);
+    // These would take the closing brace as theirs, or change how the lines behind them are read.
+    let words = ["<<", "shopt", "alias", "set -o"];
+    let is_open = words.iter().any(|word| script.contains(word));
+    if is_usual && !is_open {
+        format!("{{ :; {script}\n}} </dev/null\n")
+    } else {
+        script.to_owned()
+    }
+}
+
+/// Whether a script may have its shell print each command.
+fn is_traced(script: &str) -> bool {
+    let mut parts = script.split("set -").skip(1);
+    let options = |part: &str| {
+        part.split([';', '\n'])
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    parts.any(|part| options(part).contains('x'))
 }
 
 #[cfg(test)]

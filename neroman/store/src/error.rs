@@ -245,24 +245,6 @@ impl StoreError {
         })
     }
 
-    /// Whether the same call may succeed later, on the same store.
-    pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Full { .. } | Self::Busy { .. })
-    }
-
-    /// Whether the content of a file differs from what was written.
-    pub fn is_damage(&self) -> bool {
-        matches!(
-            self,
-            Self::Damaged { .. }
-                | Self::DamagedRow { .. }
-                | Self::DamagedTable { .. }
-                | Self::Foreign { .. }
-                | Self::Missing { .. }
-                | Self::Log { .. }
-        )
-    }
-
     pub(crate) fn from_sql(path: &Path, source: rusqlite::Error) -> Self {
         /// Growing the shared-memory file failed; SQLite has no error code of
         /// its own for a full disk there.

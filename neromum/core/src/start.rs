@@ -79,6 +79,10 @@ impl Core {
         run.began_ms = Some(now_ms);
         run.was_paused = false;
         let incarnation = run.next;
+        self.prepare(token, incarnation);
+    }
+
+    fn prepare(&mut self, token: RunToken, incarnation: u32) {
         let stage = Stage::Starting {
             incarnation,
             launched: false,
@@ -114,12 +118,7 @@ impl Core {
         };
         let incarnation = run.next;
         self.leave_queue(token);
-        let stage = Stage::Starting {
-            incarnation,
-            launched: false,
-        };
-        self.set_stage(token, stage);
-        self.effects.push(Effect::Prepare { token, incarnation });
+        self.prepare(token, incarnation);
     }
 
     /// Whether a run would be started now if there were no hold.

@@ -2,7 +2,6 @@
 //! outlives the connection of the caller.
 
 use std::fs::OpenOptions;
-use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -178,17 +177,10 @@ fn last_words(paths: &NodePaths) -> PathBuf {
 
 /// The last lines of neromum's log, behind its last words.
 pub fn log(paths: &NodePaths) -> String {
-    let tail = |path: PathBuf| -> std::io::Result<String> {
-        let mut file = std::fs::File::open(path)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(LOG_BYTES)))?;
-        let mut bytes = Vec::new();
-        file.take(LOG_BYTES).read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
     let texts: Vec<String> = [paths.mum().join("log"), last_words(paths)]
         .into_iter()
-        .filter_map(|path| tail(path).ok())
+        .filter_map(|path| nero_model::tail(&path, LOG_BYTES).ok())
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
         .collect();
     let lines: Vec<&str> = texts.iter().flat_map(|text| text.lines()).collect();
     match &lines[lines.len().saturating_sub(LINES)..] {

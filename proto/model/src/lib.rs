@@ -2,7 +2,7 @@
 //! units, suggestions for misspelt names, and text that is safe to print.
 //!
 //! No I/O beyond reading `/proc` for process identities, making private
-//! folders, putting a node's programs in place, the record of written files and limits of a process; no
+//! folders, putting a node's programs in place, the record of written files, the end of a file and limits of a process; no
 //! wire types.
 
 pub mod builds;
@@ -28,6 +28,7 @@ pub mod written;
 pub use holder::Holder;
 pub use home::Home;
 pub use ids::{DeploymentId, ExperimentId, LedgerId, RequestId, RunId, RunToken, SubmissionId};
+pub use paths::tail;
 pub use process::ProcessId;
 pub use state::{EndReason, Phase, StateWord, TaskEnd};
 

@@ -4,7 +4,7 @@
 //! touch only `bin/`, in which each name is the hash of the content.
 
 use std::fs::{self, DirBuilder, File};
-use std::io;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -475,6 +475,19 @@ pub fn file_name(text: &str) -> String {
         .take(48)
         .collect();
     format!("{readable}~{}", base32(&hash.as_bytes()[..5]))
+}
+
+/// The last bytes of a file, at most so many.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn tail(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(bytes_max)))?;
+    let mut bytes = Vec::new();
+    file.take(bytes_max).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]

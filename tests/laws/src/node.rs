@@ -15,8 +15,8 @@ const MARK: &str = "M4RK";
 const NOISE_BYTES: usize = 60_000;
 /// Names and words of our script's answer.
 const NAMES: &[&str] = &[
-    "arch", "libc", "host", "root", "fs", "why", "build", "other", "free_kb", "free_inodes",
-    "clock", "fault=unset\nwhy", "fault=link\nwhy", "fault=owner\nwhy", "fault=make\nwhy",
+    "arch", "libc", "host", "root", "fs", "why", "build", "other", "free_kb", "clock",
+    "fault=unset\nwhy", "fault=link\nwhy", "fault=owner\nwhy", "fault=make\nwhy",
 ];
 const NUMBERS: &[&[u8]] = &[b"99999999999999999.000", b"-7.5", b"18446744073709551615"];
 /// A program of this machine.

@@ -42,6 +42,7 @@ const ROOMS: &[(&str, &str, Arrows)] = &[
             ("read", &["definition"]),
             ("edit", &["definition", "read"]),
             ("sources", &["definition", "read", "edit"]),
+            ("typed", &["read"]),
         ],
     ),
     (

@@ -90,15 +90,19 @@ impl Client {
         if let Some(client) = Self::connect_only(home, program).await? {
             return Ok(client);
         }
-        let (man, hello) = spawn::start(home, program).await?;
-        Ok(Self {
+        let greeted = spawn::start(home, program).await?;
+        Ok(Self::of(home, program, greeted))
+    }
+
+    fn of(home: &Home, program: &Program, (man, hello): GreetedDaemon) -> Self {
+        Self {
             home: home.clone(),
             program: program.clone(),
             man,
             hello,
             lost_streams: 0,
             changing: Rc::default(),
-        })
+        }
     }
 
     /// Connects to a daemon that runs already; `None` when no daemon answers.
@@ -106,14 +110,8 @@ impl Client {
     /// # Errors
     /// When a process answers that cannot be greeted.
     pub async fn connect_only(home: &Home, program: &Program) -> Result<Option<Self>, Fault> {
-        Ok(wake::find(home).await?.map(|(man, hello)| Self {
-            home: home.clone(),
-            program: program.clone(),
-            man,
-            hello,
-            lost_streams: 0,
-            changing: Rc::default(),
-        }))
+        let greeted = wake::find(home).await?;
+        Ok(greeted.map(|greeted| Self::of(home, program, greeted)))
     }
 
     /// The daemon's greeting.
@@ -121,22 +119,10 @@ impl Client {
         &self.hello
     }
 
-    /// Whether the daemon sends lists in parts.
-    pub fn lists_in_parts(&self) -> bool {
+    /// Whether the daemon names this among its capabilities.
+    pub fn can(&self, capability: &str) -> bool {
         let mut said = self.hello.capabilities.iter();
-        said.any(|word| word == hello::LIST_PARTS)
-    }
-
-    /// Whether the daemon makes the plots of experiments.
-    pub fn makes_plots(&self) -> bool {
-        let mut said = self.hello.capabilities.iter();
-        said.any(|word| word == hello::PLOTS)
-    }
-
-    /// Whether the daemon lists every run of an experiment.
-    pub fn lists_all_runs(&self) -> bool {
-        let mut said = self.hello.capabilities.iter();
-        said.any(|word| word == hello::ALL_RUNS)
+        said.any(|word| word == capability)
     }
 
     /// Refuses what an earlier daemon would leave out without a word.
@@ -144,8 +130,7 @@ impl Client {
     /// # Errors
     /// When the daemon is of such a build.
     pub fn edits(&self, option: &str) -> Result<(), Fault> {
-        let mut said = self.hello.capabilities.iter();
-        if said.any(|word| word == hello::EDITS) {
+        if self.can(hello::EDITS) {
             Ok(())
         } else {
             Err(Fault::usage(format!(
@@ -219,9 +204,6 @@ impl Client {
 
     /// Calls the daemon for a change, which it completes whether or not the
     /// client stays; else as [`Client::call`].
-    ///
-    /// # Errors
-    /// The daemon's error, or why it cannot be reached.
     pub async fn change<Q: Clone, P>(
         &mut self,
         change: Change,

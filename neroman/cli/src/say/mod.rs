@@ -40,17 +40,11 @@ impl VerbOutput {
     }
 
     /// Writes a line that was made safe already.
-    ///
-    /// # Errors
-    /// As [`VerbOutput::text`].
     pub fn line(&self, line: &str) -> Result<(), Stop> {
         self.text(&format!("{line}\n"))
     }
 
     /// Writes text of others: as it is to a pipe, escaped to a terminal.
-    ///
-    /// # Errors
-    /// As [`VerbOutput::text`].
     pub fn raw(&self, text: &[u8]) -> Result<(), Stop> {
         if self.screen.tty {
             self.text(&Safe::lines(text).to_string())
@@ -60,9 +54,6 @@ impl VerbOutput {
     }
 
     /// Writes bytes as they are.
-    ///
-    /// # Errors
-    /// As [`VerbOutput::text`].
     pub fn bytes(&self, bytes: &[u8]) -> Result<(), Stop> {
         let mut stdout = io::stdout().lock();
         stdout
@@ -72,17 +63,11 @@ impl VerbOutput {
     }
 
     /// Writes one JSON document on a line of its own.
-    ///
-    /// # Errors
-    /// As [`VerbOutput::text`].
     pub fn json(&self, value: &Value) -> Result<(), Stop> {
         self.line(&json::print(value))
     }
 
     /// Prints a reply: its fields as a document with `--json`, else its notes and its text.
-    ///
-    /// # Errors
-    /// As [`VerbOutput::text`].
     pub fn reply(
         &self,
         notes: &[String],

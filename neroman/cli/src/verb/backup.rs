@@ -29,7 +29,6 @@ const STATE: &str = "data/state.db";
 /// The database's name in the home until everything else lies there.
 const RESTORING_DB: &str = "restoring.db";
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Backup) -> Result<u8, Stop> {
     if args.restore {
         return restore(session, args);

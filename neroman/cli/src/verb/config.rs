@@ -12,7 +12,6 @@ use crate::say::VerbOutput;
 use crate::session::{Session, home, read_config};
 use crate::verb::node;
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Args) -> Result<u8, Stop> {
     match args {
         Args::Show { origin, .. } => show(&session.out, *origin),

@@ -19,7 +19,6 @@ use crate::session::{Session, home, selection};
 /// How long a daemon may take to leave.
 const STOP_DEADLINE: Duration = Duration::from_secs(20);
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Daemon) -> Result<u8, Stop> {
     match args {
         Daemon::Run { .. } => Err(Fault::usage("`daemon run` stands alone on its line").into()),

@@ -13,7 +13,6 @@ use crate::say::Screen;
 use crate::say::table::{self, Cell, Column};
 use crate::session::{Session, zone};
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &args::Diff) -> Result<u8, Stop> {
     let one = fetch_facts(session, &args.one).await?;
     let other = fetch_facts(session, &args.other).await?;

@@ -37,7 +37,6 @@ const PART_BYTES: usize = 256 * 1024;
 /// Begin of the code of the node's folder of a home.
 const ROOT: &str = "/.neronet/";
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Export) -> Result<u8, Stop> {
     let path = Path::new(&args.output);
     if path.extension().is_none_or(|ending| ending != "zip") {

@@ -2,6 +2,7 @@
 //! neither side holds more than a few hundred of them.
 
 use nero_views::json;
+use nero_wire::hello;
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{ExperimentView, ListReply, ListRequest, Selection};
 use serde_json::json;
@@ -46,7 +47,7 @@ impl Parts {
             ..ListRequest::default()
         };
         let client = session.client().await?;
-        if !client.lists_in_parts() {
+        if !client.can(hello::LIST_PARTS) {
             return Ok(None);
         }
         loop {

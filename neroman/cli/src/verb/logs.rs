@@ -35,7 +35,6 @@ const FOLLOWED_MAX: usize = 64;
 /// Lines of each run, where several are picked and no number is given.
 const LINES_OF_EACH: u64 = 10;
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Logs) -> Result<u8, Stop> {
     let asked = LogsRequest {
         what: args.picked.join(","),

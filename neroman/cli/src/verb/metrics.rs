@@ -14,7 +14,6 @@ use crate::say::table::{self, Cell, Column};
 use crate::say::{Screen, parquet};
 use crate::session::{Session, selection};
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Metrics) -> Result<u8, Stop> {
     if let Some(what) = &args.attempt {
         return survey::run(session, args, what).await;

@@ -6,6 +6,7 @@ use nero_model::safe::Safe;
 use nero_plot::child;
 use nero_plot::{HorizontalAxis, TerminalSize, Theme, braille, svg};
 use nero_views::curves::{self, Spread, WantedCurves, clock_here};
+use nero_wire::hello;
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{ListRequest, MetricsRequest, PlotsRequest, RuleListRequest};
 
@@ -26,7 +27,6 @@ enum PictureFormat {
     Svg,
 }
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Curves) -> Result<u8, Stop> {
     let file = args.output.as_ref();
     let file = file
@@ -117,7 +117,7 @@ async fn by_modules(session: &mut Session, args: &Curves) -> Result<Option<u8>, 
         selection: Some(selection(std::slice::from_ref(&args.picked))),
     };
     let client = session.client().await?;
-    if !client.makes_plots() {
+    if !client.can(hello::PLOTS) {
         return Ok(None);
     }
     let reply = client.call(CHANGE_DEADLINE, asked, ManClient::plots).await;

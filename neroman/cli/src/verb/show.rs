@@ -23,7 +23,6 @@ const METRICS_MAX: usize = 40;
 /// Lines of each log at the end.
 const TAIL_LINES: usize = 10;
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Show) -> Result<u8, Stop> {
     let asked = ShowRequest {
         what: args.picked.clone(),

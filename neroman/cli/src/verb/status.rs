@@ -15,7 +15,6 @@ use crate::say::experiments::as_table;
 use crate::say::{Screen, VerbOutput, overview};
 use crate::session::{Session, selection};
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
     if args.picked == ["nodes"] {
         if args.watch || args.csv || args.sort.is_some() || !args.columns.is_empty() {

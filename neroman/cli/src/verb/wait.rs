@@ -16,7 +16,6 @@ use crate::connect::READ_DEADLINE;
 use crate::fault::{Stop, code};
 use crate::session::{Session, selection};
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Wait) -> Result<u8, Stop> {
     if args.any {
         session.client().await?.edits("--any")?;

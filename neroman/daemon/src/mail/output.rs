@@ -12,7 +12,7 @@ const TAIL_BYTES: u64 = 4096;
 pub(super) async fn stderr_end(run: &Run) -> Vec<u8> {
     let folder = run.results().folder().to_owned();
     let read = tokio::task::spawn_blocking(move || {
-        read_tail(&Path::new(&folder).join(STDERR)).unwrap_or_default()
+        nero_model::tail(&Path::new(&folder).join(STDERR), TAIL_BYTES).unwrap_or_default()
     });
     // Without results the record of the end has its last line.
     let tail = match run.results().folder() {
@@ -24,14 +24,4 @@ pub(super) async fn stderr_end(run: &Run) -> Vec<u8> {
     } else {
         tail
     }
-}
-
-fn read_tail(path: &Path) -> std::io::Result<Vec<u8>> {
-    use std::io::{Read as _, Seek as _, SeekFrom};
-    let mut file = std::fs::File::open(path)?;
-    let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
-    let mut tail = Vec::new();
-    file.take(TAIL_BYTES).read_to_end(&mut tail)?;
-    Ok(tail)
 }

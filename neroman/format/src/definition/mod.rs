@@ -205,22 +205,6 @@ impl Definition {
         self.collections.first().map_or("", String::as_str)
     }
 
-    /// Where its data lies on a node, by name.
-    ///
-    /// # Errors
-    /// The first data without a path on this node: the run cannot go there.
-    pub fn data_on(&self, node: &str) -> Result<Vec<(&str, &str)>, &str> {
-        let lies = |data: &'_ DataDef| data.path_on(node).is_some();
-        match self.data.iter().find(|data| !lies(data)) {
-            Some(data) => Err(&data.name),
-            None => Ok(self
-                .data
-                .iter()
-                .filter_map(|data| Some((data.name.as_str(), data.path_on(node)?)))
-                .collect()),
-        }
-    }
-
     /// A digest of the definition, without places, folder and notes: equal for two
     /// readings between which only comments, blanks or other experiments changed.
     pub fn fingerprint(&self) -> String {

@@ -18,6 +18,15 @@ fn env(definition: &Definition) -> Vec<(&str, String)> {
         .collect()
 }
 
+/// Where the data of an experiment lies on a node, or the first that has no path there.
+fn data_on<'d>(definition: &'d Definition, node: &str) -> Result<Vec<(&'d str, &'d str)>, &'d str> {
+    let paths = definition.data.iter().map(|data| {
+        let path = data.path_on(node).ok_or(data.name.as_str())?;
+        Ok((data.name.as_str(), path))
+    });
+    paths.collect()
+}
+
 #[test]
 fn node_and_requirement_are_kept_with_their_place() {
     let loaded = load(
@@ -151,17 +160,17 @@ fn data_is_inherited_key_by_key_and_found_by_node() {
     );
     let a = named(&loaded, "a");
     assert_eq!(
-        a.data_on("triton"),
+        data_on(a, "triton"),
         Ok(vec![
             ("corpus", "$WRKDIR/corpus"),
             ("words", "/usr/share/dict/words")
         ])
     );
-    assert_eq!(a.data_on("box").unwrap()[0], ("corpus", "~/corpus"));
+    assert_eq!(data_on(a, "box").unwrap()[0], ("corpus", "~/corpus"));
     let b = named(&loaded, "b");
-    assert_eq!(b.data_on("triton"), Err("extra"));
+    assert_eq!(data_on(b, "triton"), Err("extra"));
     assert_eq!(
-        b.data_on("box"),
+        data_on(b, "box"),
         Ok(vec![("corpus", "~/corpus"), ("extra", "/x")])
     );
     let extra = DataPath {
@@ -200,7 +209,7 @@ fn places_of_data_stay_until_the_node_is_known() {
             ("OLD", "unset".to_owned()),
         ]
     );
-    let on_box = first.data_on("box").unwrap();
+    let on_box = data_on(first, "box").unwrap();
     let lies = |name: &str| {
         on_box
             .iter()

@@ -279,8 +279,9 @@ impl Dispatch {
         }
     }
 
-    fn without_node(self) -> Self {
-        let after = match self.stage {
+    /// The earlier run of the experiment whose end it waits for.
+    pub fn after(&self) -> Option<u32> {
+        match self.stage {
             Stage::Behind { run, .. } => Some(run),
             Stage::Unplaced
             | Stage::Chosen { .. }
@@ -289,7 +290,11 @@ impl Dispatch {
             | Stage::Recalled { .. }
             | Stage::Begun { .. }
             | Stage::Over { .. } => None,
-        };
+        }
+    }
+
+    fn without_node(self) -> Self {
+        let after = self.after();
         Self {
             hold: self.hold,
             in_line: self.in_line,

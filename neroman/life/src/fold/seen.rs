@@ -243,16 +243,7 @@ impl Run {
 
     /// The earlier run of the experiment whose end it waits for.
     pub fn after(&self) -> Option<u32> {
-        match self.dispatch.stage {
-            Stage::Behind { run, .. } => Some(run),
-            Stage::Unplaced
-            | Stage::Chosen { .. }
-            | Stage::Offered { .. }
-            | Stage::Accepted { .. }
-            | Stage::Recalled { .. }
-            | Stage::Begun { .. }
-            | Stage::Over { .. } => None,
-        }
+        self.dispatch.after()
     }
 
     /// Tree of the checkpoints that it begins with, in hexadecimal; empty: there

@@ -533,7 +533,7 @@ impl FetchJob {
         let (log, id) = (self.way.folder.join(STDERR), self.id);
         way::blocking(move || {
             // A run without output has no log.
-            let Ok(stderr) = missed::tail(&log) else {
+            let Ok(stderr) = nero_model::tail(&log, missed::TAIL_BYTES) else {
                 return Vec::new();
             };
             missed::hints(&stderr, id, &FolderToFreeze::of(&definition))

@@ -1,8 +1,6 @@
 //! Finds files that a job missed although they lie in its experiment's folder,
 //! or beside it, by the names in its standard error.
 
-use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 
 use nero_model::RunId;
@@ -11,7 +9,7 @@ use crate::outside::FolderToFreeze;
 use crate::snapshot::{self, LeftOut};
 
 /// How much of the end of standard error is looked at.
-const TAIL_BYTES: u64 = 64 * 1024;
+pub(super) const TAIL_BYTES: u64 = 64 * 1024;
 /// More hints would not help.
 const HINTS_MAX: usize = 3;
 /// Texts of programs about a missing file, in lower case.
@@ -23,19 +21,6 @@ const SAYS: [&str; 6] = [
     "cannot open",
     "can't open",
 ];
-
-/// The end of a log.
-///
-/// # Errors
-/// When the log cannot be read.
-pub(super) fn tail(log: &Path) -> io::Result<Vec<u8>> {
-    let mut file = File::open(log)?;
-    let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
-    let mut bytes = Vec::new();
-    file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
 
 /// Hints for a failed run. Looks at the folder only if the end of standard
 /// error names a missing file. Blocks.

@@ -74,56 +74,7 @@ impl<'a> Keeper<'a> {
         path: &Path,
         cache: &mut Cache,
     ) -> Result<StoredFile, SnapshotError> {
-        let unreadable = |source| SnapshotError::Read {
-            path: path.to_path_buf(),
-            source,
-        };
-        for _ in 0..TRIES {
-            let began = SystemTime::now();
-            let found = path.symlink_metadata().map_err(unreadable)?;
-            let stamp = Stamp::of(&found);
-            let kept = |hash| StoredFile {
-                hash,
-                size: stamp.size,
-                executable: found.mode() & 0o111 != 0,
-            };
-            if let Some(hash) = cache.hash(path, &stamp).filter(|hash| self.has(hash)) {
-                return Ok(kept(hash));
-            }
-            // Do not follow a link that was put there meanwhile, and do not
-            // wait for the other end of a fifo.
-            let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
-            let mut file = OpenOptions::new()
-                .read(true)
-                .custom_flags(flags)
-                .open(path)
-                .map_err(unreadable)?;
-            let before = Stamp::of(&file.metadata().map_err(unreadable)?);
-            if before != stamp {
-                continue;
-            }
-            let guess = cache
-                .guess(path, stamp.size)
-                .filter(|guess| stamp.size > SMALL_BYTES && self.has(guess));
-            // Reading costs less than copying in vain. The copy reports a file
-            // that cannot be read or is shorter now.
-            let is_kept = |guess: &[u8; 32]| {
-                let read = hash_to(&file, std::iter::once(stamp.size));
-                read.is_ok_and(|hash| hash == *guess)
-            };
-            let hash = match guess.filter(is_kept) {
-                None => self.copy(&mut file, path, stamp.size)?,
-                kept => kept,
-            };
-            let after = Stamp::of(&file.metadata().map_err(unreadable)?);
-            if let Some(hash) = hash.filter(|_| after == stamp) {
-                cache.learn(path, stamp, hash, began);
-                return Ok(kept(hash));
-            }
-        }
-        Err(SnapshotError::Changing {
-            path: path.to_path_buf(),
-        })
+        hashed(path, cache, Some(self))
     }
 
     /// Puts bytes of our own into the store, as a file of their own.
@@ -356,6 +307,15 @@ fn hash_to(file: &File, reached: impl Iterator<Item = u64>) -> io::Result<[u8; 3
 
 /// The result of keeping a file, without keeping it.
 pub(super) fn preview(path: &Path, cache: &mut Cache) -> Result<StoredFile, SnapshotError> {
+    hashed(path, cache, None)
+}
+
+/// The content of a file that does not change meanwhile, put into the store that is given.
+fn hashed(
+    path: &Path,
+    cache: &mut Cache,
+    mut store: Option<&mut Keeper<'_>>,
+) -> Result<StoredFile, SnapshotError> {
     let unreadable = |source| SnapshotError::Read {
         path: path.to_path_buf(),
         source,
@@ -369,19 +329,39 @@ pub(super) fn preview(path: &Path, cache: &mut Cache) -> Result<StoredFile, Snap
             size: stamp.size,
             executable: found.mode() & 0o111 != 0,
         };
-        if let Some(hash) = cache.hash(path, &stamp) {
+        let is_there = |hash: &[u8; 32]| store.as_mut().is_none_or(|store| store.has(hash));
+        if let Some(hash) = cache.hash(path, &stamp).filter(is_there) {
             return Ok(kept(hash));
         }
+        // Do not follow a link that was put there meanwhile, and do not
+        // wait for the other end of a fifo.
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
-        let file = OpenOptions::new()
+        let mut file = OpenOptions::new()
             .read(true)
             .custom_flags(flags)
             .open(path)
             .map_err(unreadable)?;
-        let Ok(hash) = hash_to(&file, std::iter::once(stamp.size)) else {
-            continue; // It is shorter now.
+        if Stamp::of(&file.metadata().map_err(unreadable)?) != stamp {
+            continue;
+        }
+        let read = |file: &File| hash_to(file, std::iter::once(stamp.size));
+        let hash = match &mut store {
+            // An error: it is shorter now.
+            None => read(&file).ok(),
+            Some(store) => {
+                let guess = cache
+                    .guess(path, stamp.size)
+                    .filter(|guess| stamp.size > SMALL_BYTES && store.has(guess));
+                // Reading costs less than copying in vain. The copy reports a file
+                // that cannot be read or is shorter now.
+                match guess.filter(|guess| read(&file).is_ok_and(|hash| hash == *guess)) {
+                    None => store.copy(&mut file, path, stamp.size)?,
+                    kept => kept,
+                }
+            }
         };
-        if Stamp::of(&file.metadata().map_err(unreadable)?) == stamp {
+        let after = Stamp::of(&file.metadata().map_err(unreadable)?);
+        if let Some(hash) = hash.filter(|_| after == stamp) {
             cache.learn(path, stamp, hash, began);
             return Ok(kept(hash));
         }

@@ -7,3 +7,4 @@ mod odd;
 mod oracle;
 mod patterns;
 mod probes;
+mod shells;

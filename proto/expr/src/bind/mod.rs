@@ -487,15 +487,6 @@ impl Bindings {
         matches!(self.slots.get(slot), None | Some(Slot::Open))
     }
 
-    /// Whether a metric is bound, or may be once one is seen. Without any, the
-    /// outcome does not depend on the job's output.
-    pub fn uses_metrics(&self) -> bool {
-        self.slots.iter().any(|slot| match slot {
-            Slot::Open | Slot::Bound(Bound::Metric(_)) => true,
-            Slot::Bound(Bound::Fact(_) | Bound::Param(_)) | Slot::Clash(..) => false,
-        })
-    }
-
     /// Takes notice of a name that appeared while a standing rule is in force; a
     /// repeat changes nothing. Returns the changed bindings.
     ///

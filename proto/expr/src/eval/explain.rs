@@ -50,14 +50,18 @@ pub struct Explanation {
 }
 
 impl Expr {
-    /// Evaluates and keeps the values: for `rule why` and for notices.
-    pub fn explain(&self, bindings: &Bindings, scope: &impl Scope) -> Explanation {
-        let explainer = Explainer {
+    fn explainer<'e, S: Scope>(&'e self, bindings: &'e Bindings, scope: &'e S) -> Explainer<'e, S> {
+        Explainer {
             expr: self,
             bindings,
             eval: self.evaluator(bindings, scope),
             printer: self.printer(),
-        };
+        }
+    }
+
+    /// Evaluates and keeps the values: for `rule why` and for notices.
+    pub fn explain(&self, bindings: &Bindings, scope: &impl Scope) -> Explanation {
+        let explainer = self.explainer(bindings, scope);
         let mut text = String::new();
         explainer.node(&mut text, &self.root);
         Explanation {
@@ -66,17 +70,10 @@ impl Expr {
             values: explainer.values(&self.root),
         }
     }
-}
 
-impl Expr {
     /// Evaluates every part: for `rule why`. Parts stand behind the line that joins them.
     pub fn explain_parts(&self, bindings: &Bindings, scope: &impl Scope) -> Vec<ExplainedPart> {
-        let explainer = Explainer {
-            expr: self,
-            bindings,
-            eval: self.evaluator(bindings, scope),
-            printer: self.printer(),
-        };
+        let explainer = self.explainer(bindings, scope);
         let mut parts = Vec::new();
         explainer.parts(&mut parts, &self.root, 0);
         parts
@@ -90,12 +87,7 @@ impl Expr {
         bindings: &Bindings,
         scope: &impl Scope,
     ) -> String {
-        let explainer = Explainer {
-            expr: self,
-            bindings,
-            eval: self.evaluator(bindings, scope),
-            printer: self.printer(),
-        };
+        let explainer = self.explainer(bindings, scope);
         let mut values: Vec<String> = Vec::new();
         part.walk(&mut |node| {
             let value = match node {

@@ -149,15 +149,6 @@ impl Expr {
             .into_iter()
             .any(|fact| moves(fact) && self.may_use(fact))
     }
-
-    /// Whether the outcome may depend on samples of the job (`cpu mem disk`).
-    pub fn uses_samples(&self) -> bool {
-        let sampled = |fact: &Fact| fact.source() == FactSource::Sample;
-        Fact::ALL
-            .into_iter()
-            .filter(sampled)
-            .any(|fact| self.may_use(fact))
-    }
 }
 
 impl std::fmt::Display for Expr {

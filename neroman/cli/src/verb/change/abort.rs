@@ -11,10 +11,9 @@ use serde_json::Value;
 
 use super::rehearsal::{ending, is_one_id, narrow, skips};
 use crate::args::Abort;
-use crate::fault::{Fault, Stop, code};
+use crate::fault::{Stop, code};
 use crate::session::{Session, author, request, selection};
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Abort) -> Result<u8, Stop> {
     let mut asked = AbortRequest {
         request: request(),
@@ -30,13 +29,13 @@ pub async fn run(session: &mut Session, args: &Abort) -> Result<u8, Stop> {
             dry_run: true,
             ..asked.clone()
         };
-        let reply = call(session, trial).await?;
+        let reply = session.change(trial, ManClient::abort).await?;
         let (found, picked) = ((touched(&reply), reply.explicit), &mut asked.selection);
         if !narrow(&session.out, "abort", "live run", found, picked).await? {
             return Ok(code::FAILED);
         }
     }
-    let reply = call(session, asked).await?;
+    let reply = session.change(asked, ManClient::abort).await?;
     let fields = || as_json(&reply, args.trial.dry_run);
     let text = || as_text(&reply, args.trial.dry_run);
     session.out.reply(&reply.notes, fields, text)?;
@@ -54,16 +53,8 @@ pub async fn abort_run(session: &mut Session, picked: &str) -> Result<(), Stop> 
         author: author(),
         ..AbortRequest::default()
     };
-    let reply = call(session, asked).await?;
+    let reply = session.change(asked, ManClient::abort).await?;
     session.out.text(&as_text(&reply, false))
-}
-
-/// Makes the call.
-///
-/// # Errors
-/// The daemon refuses, or is not there.
-pub async fn call(session: &mut Session, asked: AbortRequest) -> Result<AbortReply, Fault> {
-    session.change(asked, ManClient::abort).await
 }
 
 /// The experiments that an abort touches.

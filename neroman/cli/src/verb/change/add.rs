@@ -23,7 +23,6 @@ const LINES_MAX: usize = 20;
 /// Most bytes of rows on standard input, less than one message may have.
 const ROWS_BYTES_MAX: u64 = 2 << 20;
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Add) -> Result<u8, Stop> {
     let (rows, folder) = match args.paths.as_slice() {
         [one] if one == "-" => (rows()?, absolute(".")?),

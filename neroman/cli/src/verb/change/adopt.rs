@@ -17,7 +17,6 @@ const LIMITS: &str = "Nothing of Neronet runs in an adopted job: there is no lim
 memory is measured, and its files stay where they are. Its end is what the scheduler tells; \
 `abort` cancels it there. Metrics and rules see its log while an agent is on the login node.";
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Adopt) -> Result<u8, Stop> {
     let asked = AdoptRequest {
         node: args.node.clone(),

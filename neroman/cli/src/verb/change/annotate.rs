@@ -18,7 +18,7 @@ pub async fn note(session: &mut Session, args: &Note) -> Result<u8, Stop> {
         dry_run: args.trial.dry_run,
         ..AnnotateRequest::default()
     };
-    let reply = call(session, asked).await?;
+    let reply = session.change(asked, ManClient::annotate).await?;
     let done = if args.text.iter().all(|word| word.trim().is_empty()) {
         "note removed from"
     } else {
@@ -38,7 +38,7 @@ pub async fn tag(session: &mut Session, args: &Tag) -> Result<u8, Stop> {
         dry_run: args.trial.dry_run,
         ..AnnotateRequest::default()
     };
-    let reply = call(session, asked).await?;
+    let reply = session.change(asked, ManClient::annotate).await?;
     print(session, &reply, "retagged", args.trial.dry_run)
 }
 
@@ -56,10 +56,6 @@ fn signed(tags: &[String]) -> Result<(Vec<String>, Vec<String>), Fault> {
         }
     }
     Ok((add, remove))
-}
-
-async fn call(session: &mut Session, asked: AnnotateRequest) -> Result<AnnotateReply, Fault> {
-    session.change(asked, ManClient::annotate).await
 }
 
 fn print(session: &Session, reply: &AnnotateReply, done: &str, dry_run: bool) -> Result<u8, Stop> {

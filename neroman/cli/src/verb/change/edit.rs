@@ -27,7 +27,7 @@ pub async fn set(session: &mut Session, args: &Set) -> Result<u8, Stop> {
         dry_run: args.trial.dry_run,
         ..EditRequest::default()
     };
-    let reply = call(session, asked).await?;
+    let reply = session.change(asked, ManClient::edit).await?;
     let done = if args.trial.dry_run {
         "would set"
     } else {
@@ -46,7 +46,7 @@ pub async fn copy(session: &mut Session, args: &Copy) -> Result<u8, Stop> {
         dry_run: args.trial.dry_run,
         ..EditRequest::default()
     };
-    let reply = call(session, asked).await?;
+    let reply = session.change(asked, ManClient::edit).await?;
     let done = if args.trial.dry_run {
         "would copy to"
     } else {
@@ -68,10 +68,6 @@ pub fn assignments(words: &[String]) -> Result<Vec<Assignment>, Fault> {
         }
     };
     words.iter().map(one).collect()
-}
-
-async fn call(session: &mut Session, asked: EditRequest) -> Result<EditReply, Fault> {
-    session.change(asked, ManClient::edit).await
 }
 
 fn print(session: &Session, reply: &EditReply, done: &str, dry_run: bool) -> Result<u8, Stop> {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::rehearsal::{ending, is_one_id, narrow, skips};
 use crate::args::Pause;
-use crate::fault::{Fault, Stop, code};
+use crate::fault::{Stop, code};
 use crate::session::{Session, author, selection};
 
 /// Which of the two verbs was typed.
@@ -37,7 +37,6 @@ impl PauseChange {
     }
 }
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Pause, which: PauseChange) -> Result<u8, Stop> {
     let mut asked = PauseRequest {
         selection: Some(selection(&args.picked)),
@@ -50,21 +49,17 @@ pub async fn run(session: &mut Session, args: &Pause, which: PauseChange) -> Res
             dry_run: true,
             ..asked.clone()
         };
-        let reply = call(session, trial).await?;
+        let reply = session.change(trial, ManClient::pause).await?;
         let (found, picked) = ((touched(&reply), reply.explicit), &mut asked.selection);
         if !narrow(&session.out, which.as_str(), "live run", found, picked).await? {
             return Ok(code::FAILED);
         }
     }
-    let reply = call(session, asked).await?;
+    let reply = session.change(asked, ManClient::pause).await?;
     let fields = || as_json(&reply, args.trial.dry_run);
     let text = || as_text(&reply, which, args.trial.dry_run);
     session.out.reply(&reply.notes, fields, text)?;
     Ok(code::ok_if(with(&reply, Outcome::Failed).next().is_none()))
-}
-
-async fn call(session: &mut Session, asked: PauseRequest) -> Result<PauseReply, Fault> {
-    session.change(asked, ManClient::pause).await
 }
 
 fn with(reply: &PauseReply, outcome: Outcome) -> impl Iterator<Item = &One> {

@@ -54,9 +54,6 @@ pub async fn is_agreed(
 }
 
 /// Asks as [`is_agreed`]; a selection about which a question was asked becomes what it listed.
-///
-/// # Errors
-/// Those of [`is_agreed`].
 pub async fn narrow(
     out: &VerbOutput,
     verb: &str,

@@ -11,7 +11,6 @@ use crate::args::Restart;
 use crate::fault::{Stop, code};
 use crate::session::{Session, request, selection};
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Restart) -> Result<u8, Stop> {
     session.goes_by_ssh();
     if !args.set.is_empty() || args.same_code {

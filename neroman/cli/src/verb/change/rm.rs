@@ -7,10 +7,9 @@ use nero_wire::v1::{RemoveReply, RemoveRequest};
 
 use super::rehearsal::{ending, is_one_id, narrow, skips};
 use crate::args::Remove;
-use crate::fault::{Fault, Stop, code};
+use crate::fault::{Stop, code};
 use crate::session::{Session, request, selection};
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Remove) -> Result<u8, Stop> {
     let mut asked = RemoveRequest {
         request: request(),
@@ -24,13 +23,13 @@ pub async fn run(session: &mut Session, args: &Remove) -> Result<u8, Stop> {
             dry_run: true,
             ..asked.clone()
         };
-        let reply = call(session, trial).await?;
+        let reply = session.change(trial, ManClient::remove).await?;
         let (found, picked) = ((touched(&reply), reply.explicit), &mut asked.selection);
         if !narrow(&session.out, "remove", "experiment", found, picked).await? {
             return Ok(code::FAILED);
         }
     }
-    let reply = call(session, asked).await?;
+    let reply = session.change(asked, ManClient::remove).await?;
     let fields = || {
         object!(reply =>
             experiments: [one => id: one.experiment, name, skipped?],
@@ -42,10 +41,6 @@ pub async fn run(session: &mut Session, args: &Remove) -> Result<u8, Stop> {
     session.out.reply(&reply.notes, fields, text)?;
     let done = !touched(&reply).is_empty() || args.trial.dry_run;
     Ok(code::ok_if(done))
-}
-
-async fn call(session: &mut Session, asked: RemoveRequest) -> Result<RemoveReply, Fault> {
-    session.change(asked, ManClient::remove).await
 }
 
 fn touched(reply: &RemoveReply) -> Vec<(u64, String)> {

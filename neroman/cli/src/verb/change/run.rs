@@ -4,29 +4,28 @@
 
 use std::collections::BTreeMap;
 
+use nero_format::{
+    COMBINATIONS_MAX, ParameterValues, ValuesError, parameter_rows, parameter_values, shell_word,
+    with_places,
+};
 use nero_views::text;
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{AddRequest, StartReply, StartRequest};
 
-use super::{add, start, template};
+use super::{add, start};
 use crate::args::RunCommand;
 use crate::connect::{Change, for_jobs};
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, absolute, exactly, request, selection};
 use crate::verb::wait;
 
-/// Most experiments of one command.
-const ROWS_MAX: usize = 100_000;
-
-/// A parameter with the JSON texts of its values.
-type Values = (String, Vec<String>);
-
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &RunCommand) -> Result<u8, Stop> {
     session.goes_by_ssh();
-    let mut params: Vec<Values> = Vec::new();
+    let mut params: Vec<ParameterValues> = Vec::new();
     for given in &args.params {
-        let (name, values) = values(given)?;
+        let (name, values) = parameter_values(given).map_err(|ValuesError { why, hint }| {
+            Fault::usage(format!("`-p {given}` {why}")).hint(hint)
+        })?;
         if params.iter().any(|(known, _)| *known == name) {
             return Err(Fault::usage(format!("`-p {name}=…` is given twice")).into());
         }
@@ -37,7 +36,10 @@ pub async fn run(session: &mut Session, args: &RunCommand) -> Result<u8, Stop> {
         shell: for_jobs(),
         dry_run: args.trial.dry_run,
         command: command(&args.command, !params.is_empty()),
-        rows: rows(&params)?,
+        rows: parameter_rows(&params).ok_or_else(|| {
+            let what = format!("these are more than {COMBINATIONS_MAX} combinations");
+            Fault::usage(what).hint("take coarser ranges")
+        })?,
         rows_folder: absolute(".")?,
         node: args.node.clone().unwrap_or_default(),
         ..AddRequest::default()
@@ -103,256 +105,17 @@ fn any_of(ids: &[u64]) -> String {
 fn command(words: &[String], has_places: bool) -> String {
     let words = words.iter().map(|word| {
         if has_places {
-            template::with_places(word, &mut Vec::new())
+            with_places(word, &mut Vec::new())
         } else {
             word.replace('{', "{{").replace('}', "}}")
         }
     });
-    text::join(words.map(|word| template::quoted(&word)), " ")
-}
-
-/// `lr=0.1,0.01`, `n=1:5`.
-fn values(given: &str) -> Result<Values, Fault> {
-    let wrong = |why: &str| {
-        Fault::usage(format!("`-p {given}` {why}")).hint("for example -p lr=0.1,0.01 or -p n=1:5")
-    };
-    let Some((name, values)) = given.split_once('=').filter(|(name, _)| !name.is_empty()) else {
-        return Err(wrong("names no parameter with its values"));
-    };
-    let parts: Vec<&str> = values.split(':').collect();
-    let is_range =
-        (2..=3).contains(&parts.len()) && parts.iter().all(|part| decimal(part).is_some());
-    let values = if is_range {
-        range(&parts).map_err(wrong)?
-    } else {
-        split(values)
-            .ok_or_else(|| {
-                let fault = wrong("has a bracket or a quote that is not closed");
-                fault.hint("as a text such a value stands in quotes: -p \"x='a[b'\"")
-            })?
-            .into_iter()
-            .map(json)
-            .collect()
-    };
-    Ok((name.to_owned(), values))
-}
-
-/// A value as it was typed, without the quotes around it.
-#[derive(Debug, PartialEq)]
-struct TypedValue {
-    text: String,
-    is_quoted: bool,
-}
-
-/// The values between commas. Brackets and quotes hold a value together, and `\,` is a comma;
-/// `None` where one is not closed.
-fn split(values: &str) -> Option<Vec<TypedValue>> {
-    let mut found = Vec::new();
-    let mut letters = values.chars().peekable();
-    loop {
-        let mut text = String::new();
-        let quote = letters.peek().copied().filter(|c| matches!(c, '\'' | '"'));
-        let (mut closers, mut inner): (Vec<char>, Option<char>) = (Vec::new(), None);
-        while let Some(letter) =
-            letters.next_if(|c| *c != ',' || !closers.is_empty() || inner.is_some())
-        {
-            match (letter, inner) {
-                ('\\', None) if letters.peek() == Some(&',') => {
-                    text.extend(letters.next());
-                    continue;
-                }
-                (letter, Some(open)) if letter == open => inner = None,
-                (_, Some(_)) => {}
-                // A quote within a word is a letter.
-                ('\'' | '"', None) if text.is_empty() || !closers.is_empty() => {
-                    inner = Some(letter)
-                }
-                ('[', None) => closers.push(']'),
-                ('{', None) => closers.push('}'),
-                ('(', None) => closers.push(')'),
-                (letter, None) if closers.last() == Some(&letter) => {
-                    closers.pop();
-                }
-                _ => {}
-            }
-            text.push(letter);
-        }
-        if !closers.is_empty() || inner.is_some() {
-            return None;
-        }
-        let bare = quote.and_then(|quote| text.strip_prefix(quote)?.strip_suffix(quote));
-        found.push(match bare {
-            Some(bare) if text.len() > 1 => TypedValue {
-                text: bare.to_owned(),
-                is_quoted: true,
-            },
-            _ => TypedValue {
-                text,
-                is_quoted: false,
-            },
-        });
-        // The comma.
-        if letters.next().is_none() {
-            return Some(found);
-        }
-    }
-}
-
-/// A value as JSON; what looks like a number, a truth, a list or a map is one.
-fn json(typed: TypedValue) -> String {
-    let text = typed.text.as_str();
-    if typed.is_quoted {
-        return serde_json::Value::from(text).to_string();
-    }
-    if let Some(tree) = nero_format::bracketed_json(text) {
-        return tree;
-    }
-    let is_plain = matches!(
-        serde_json::from_str(text),
-        Ok(serde_json::Value::Number(_) | serde_json::Value::Bool(_))
-    );
-    if is_plain {
-        text.to_owned()
-    } else {
-        serde_json::Value::from(text).to_string()
-    }
-}
-
-/// A plain number: its digits without the point, and how many of them stand behind it.
-fn decimal(text: &str) -> Option<(i128, usize)> {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    let (whole, behind) = digits.split_once('.').unwrap_or((digits, ""));
-    let all = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-    let fits = !whole.is_empty() && digits.len() <= 18 && all(whole) && all(behind);
-    let number = fits.then(|| format!("{whole}{behind}"))?.parse::<i128>();
-    let number = number.ok()?;
-    let sign = if text.starts_with('-') { -1 } else { 1 };
-    Some((sign * number, behind.len()))
-}
-
-/// The numbers from the first to before the last, computed without floats.
-fn range(parts: &[&str]) -> Result<Vec<String>, &'static str> {
-    let each: Vec<(i128, usize)> = parts.iter().filter_map(|part| decimal(part)).collect();
-    let places = each.iter().map(|(_, places)| *places).max().unwrap_or(0);
-    let scaled = |(number, own): (i128, usize)| {
-        let zeros = u32::try_from(places - own).unwrap_or(0);
-        number * 10_i128.pow(zeros)
-    };
-    let numbers: Vec<i128> = each.into_iter().map(scaled).collect();
-    let (first, last) = (numbers[0], numbers[1]);
-    let one = 10_i128.pow(u32::try_from(places).unwrap_or(0));
-    let step = numbers.get(2).copied().unwrap_or(one);
-    if step == 0 || (last - first).signum() != step.signum() {
-        return Err("is an empty range");
-    }
-    let count = (last - first + step - step.signum()) / step;
-    let count = usize::try_from(count).unwrap_or(usize::MAX);
-    if count > ROWS_MAX {
-        return Err("has too many values");
-    }
-    let mut values = Vec::new();
-    let mut at = first;
-    for _ in 0..count {
-        let sign = if at < 0 { "-" } else { "" };
-        let digits = at.unsigned_abs();
-        let one = one.unsigned_abs();
-        let mut text = format!("{sign}{}", digits / one);
-        if places > 0 {
-            let behind = format!("{:0places$}", digits % one);
-            let behind = behind.trim_end_matches('0');
-            if !behind.is_empty() {
-                text.push('.');
-                text.push_str(behind);
-            }
-        }
-        values.push(text);
-        at += step;
-    }
-    Ok(values)
-}
-
-/// A row for each combination, the last parameter fastest.
-fn rows(params: &[Values]) -> Result<Vec<String>, Fault> {
-    let mut rows = vec![String::new()];
-    for (name, values) in params {
-        if rows.len() * values.len() > ROWS_MAX {
-            let what = format!("these are more than {ROWS_MAX} combinations");
-            return Err(Fault::usage(what).hint("take coarser ranges"));
-        }
-        let key = serde_json::Value::from(name.as_str()).to_string();
-        let longer = |row: &String, value: &String| match row.as_str() {
-            "" => format!("{key}: {value}"),
-            row => format!("{row}, {key}: {value}"),
-        };
-        rows = (rows.iter())
-            .flat_map(|row| values.iter().map(move |value| longer(row, value)))
-            .collect();
-    }
-    Ok(rows.into_iter().map(|row| format!("{{{row}}}")).collect())
+    text::join(words.map(|word| shell_word(&word)), " ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn read(given: &str) -> Vec<String> {
-        values(given).unwrap().1
-    }
-
-    #[test]
-    fn values_are_lists_or_half_open_ranges_without_float_noise() {
-        let table: [(&str, &[&str]); 16] = [
-            ("lr=0.10,1e-3", &["0.10", "1e-3"]),
-            ("n=1:5", &["1", "2", "3", "4"]),
-            ("x=0:1:0.25", &["0", "0.25", "0.5", "0.75"]),
-            ("x=0.1:0.4:0.1", &["0.1", "0.2", "0.3"]),
-            ("x=3:0:-1", &["3", "2", "1"]),
-            ("x=-0.5:1", &["-0.5", "0.5"]),
-            ("kind=adam,010,true", &["\"adam\"", "\"010\"", "true"]),
-            ("url=a:b", &["\"a:b\""]),
-            ("layers=[64,64],[128]", &["[64, 64]", "[128]"]),
-            (
-                "opt={kind: adam, lr: 0.1},none",
-                &["{\"kind\": \"adam\", \"lr\": 0.1}", "\"none\""],
-            ),
-            ("name=a\\,b,c", &["\"a,b\"", "\"c\""]),
-            (
-                "q='a,b',\"c\",'0.1',it's",
-                &["\"a,b\"", "\"c\"", "\"0.1\"", "\"it's\""],
-            ),
-            ("f=g(1,2),x", &["\"g(1,2)\"", "\"x\""]),
-            ("seed=18446744073709551616", &["18446744073709551616"]),
-            ("x=", &["\"\""]),
-            ("x=a,", &["\"a\"", "\"\""]),
-        ];
-        for (given, wanted) in table {
-            assert_eq!(read(given), wanted, "{given}");
-        }
-        for given in [
-            "lr",
-            "=3",
-            "n=5:1",
-            "n=1:5:0",
-            "n=0:1:0.0000001",
-            "x=[64",
-            "x='a,b",
-        ] {
-            assert!(values(given).is_err(), "{given}");
-        }
-    }
-
-    #[test]
-    fn each_combination_is_a_row_and_the_last_parameter_is_fastest() {
-        let params = [values("lr=0.1,x").unwrap(), values("n=1:3").unwrap()];
-        let wanted = [
-            r#"{"lr": 0.1, "n": 1}"#,
-            r#"{"lr": 0.1, "n": 2}"#,
-            r#"{"lr": "x", "n": 1}"#,
-            r#"{"lr": "x", "n": 2}"#,
-        ];
-        assert_eq!(rows(&params).unwrap(), wanted);
-        assert_eq!(rows(&[]).unwrap(), ["{}"]);
-    }
 
     #[test]
     fn words_stay_words_and_braces_are_places_with_parameters_alone() {

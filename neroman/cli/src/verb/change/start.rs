@@ -21,7 +21,6 @@ use crate::verb::wait;
 /// More started runs than this are only counted.
 const NAMED_MAX: usize = 5;
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Start) -> Result<u8, Stop> {
     session.goes_by_ssh();
     let (paths, selectors): (Vec<String>, Vec<String>) =

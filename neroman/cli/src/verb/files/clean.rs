@@ -22,7 +22,6 @@ const RUNS_AT_ONCE: usize = 2000;
 /// How many files of a run that are not home are named.
 const NOT_HOME_NAMED: usize = 10;
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Clean) -> Result<u8, Stop> {
     refuse_empty(&args.picked)?;
     let mut asked = CleanAskRequest {

@@ -15,7 +15,6 @@ use crate::say::Screen;
 use crate::say::table::{self, Cell, Column};
 use crate::session::Session;
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Du) -> Result<u8, Stop> {
     let asked = DuRequest {
         node: args.node.clone().unwrap_or_default(),

@@ -28,7 +28,6 @@ const OPENER: &str = if cfg!(target_os = "macos") {
     "xdg-open"
 };
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &OpenResults) -> Result<u8, Stop> {
     let asked = PathsRequest {
         selection: Some(selection(&args.picked)),

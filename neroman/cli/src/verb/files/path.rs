@@ -10,7 +10,6 @@ use crate::args::Paths;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, home, selection};
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Paths) -> Result<u8, Stop> {
     let asked = PathsRequest {
         selection: Some(selection(&args.picked)),

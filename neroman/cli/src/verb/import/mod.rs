@@ -1,48 +1,48 @@
-//! `import SOURCE`: writes what another system reads in the words of `neronet.yaml`. What has no
-//! counterpart there is a comment in the file and a warning. Answered without a daemon.
+//! `import SOURCE`: writes what another system reads in the words of `neronet.yaml`. `nero-noodles` and
+//! `nero-mlframework` make the text; what has no counterpart there is a comment in the file and a
+//! warning. Answered without a daemon.
 
 mod mlframework;
-mod noodles;
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
 use nero_model::safe::Safe;
-use serde_json::Value;
+use nero_noodles::{ImportedText, imported};
 
 use crate::args::Import;
 use crate::fault::{Fault, Stop, code};
 use crate::say::VerbOutput;
 use crate::verb::change::template::check_beside;
-
-/// A file of ours, and what of its source is not in it.
-#[derive(Default)]
-struct ImportedText {
-    text: String,
-    warnings: Vec<String>,
-}
-
-impl ImportedText {
-    /// Reports what has no counterpart, in a comment and in a warning.
-    fn lost(&mut self, what: String) {
-        let _ = writeln!(self.text, "# not imported: {}", Safe::line(&what));
-        self.warnings.push(what);
-    }
-}
+use crate::verb::noodles::{contents, spec_target, understood};
 
 /// The file that experiments are described in.
 const OUTPUT: &str = "neronet.yaml";
 
-/// Runs the verb.
 pub fn run(out: &VerbOutput, args: &Import) -> Result<u8, Stop> {
     let folder = Path::new(&args.source);
     if folder.is_dir() {
         return project(out, args, folder);
     }
-    let imported = noodles::read(args)?;
-    save(out, args.output.as_deref().unwrap_or(OUTPUT), &imported)
+    save(out, args.output.as_deref().unwrap_or(OUTPUT), &spec(args)?)
+}
+
+/// A spec in our words.
+fn spec(args: &Import) -> Result<ImportedText, Fault> {
+    let command_type = args.command_type.as_deref().unwrap_or("run");
+    let (path, only) = spec_target(&args.source)?;
+    let spec = understood(path, &contents(path)?, command_type, only.as_deref())?;
+    let folder = std::env::current_dir();
+    let folder = folder.map_or_else(|_| "~".to_owned(), |folder| folder.display().to_string());
+    let typist = std::env::var("USER").ok();
+    Ok(imported(
+        &spec,
+        command_type,
+        path,
+        &folder,
+        typist.as_deref(),
+    ))
 }
 
 /// Imports a project of mlframework. Its commands begin in the folder of the file that is written.
@@ -105,30 +105,5 @@ fn save(out: &VerbOutput, path: &str, imported: &ImportedText) -> Result<u8, Sto
             }
             .into())
         }
-    }
-}
-
-/// A text as one word of a shell.
-fn in_quotes(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-/// A text as a value of YAML.
-fn scalar(text: &str) -> String {
-    Value::String(text.to_owned()).to_string()
-}
-
-/// A text of several lines, as it is where YAML lets it be.
-fn put_block(text: &mut String, key: &str, lines: &str) {
-    let is_plain = |c: char| c == '\n' || !c.is_control();
-    if !lines.chars().all(is_plain) {
-        let _ = writeln!(text, "{key}{}", scalar(lines));
-        return;
-    }
-    let indent = key.len() - key.trim_start().len() + 4;
-    let _ = writeln!(text, "{key}|");
-    for line in lines.lines() {
-        let indent = if line.is_empty() { 0 } else { indent };
-        let _ = writeln!(text, "{:indent$}{line}", "");
     }
 }

@@ -10,7 +10,6 @@ use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, author, exactly, request};
 use crate::verb::change::abort;
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, name: &str, purge: bool, yes: bool) -> Result<u8, Stop> {
     let known = on_node::ask(session, true).await?;
     let members = members(&known, name)?;
@@ -72,7 +71,7 @@ async fn end_runs(
         author: author(),
         ..AbortRequest::default()
     };
-    let touched = abort::touched(&abort::call(session, asked.clone()).await?);
+    let touched = abort::touched(&session.change(asked.clone(), ManClient::abort).await?);
     if touched.is_empty() {
         return Ok(true);
     }
@@ -83,7 +82,7 @@ async fn end_runs(
     asked.request = request();
     asked.dry_run = false;
     asked.selection = Some(exactly(text::ids(&ids)));
-    let reply = abort::call(session, asked).await?;
+    let reply = session.change(asked, ManClient::abort).await?;
     session.out.note(abort::as_text(&reply, false).trim_end());
     Ok(true)
 }

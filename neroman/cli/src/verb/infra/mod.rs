@@ -36,7 +36,6 @@ struct Member {
     address: String,
 }
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &InfraVerb) -> Result<u8, Stop> {
     session.goes_by_ssh();
     match args {

@@ -12,7 +12,6 @@ use crate::args::{InfraUp, Warden};
 use crate::fault::{Fault, Stop, code};
 use crate::session::{InterruptNotice, Session, absolute, request};
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &InfraUp) -> Result<u8, Stop> {
     let hosts = hosts(args)?;
     say_unneeded(session, args, &hosts);

@@ -15,7 +15,6 @@ use crate::fault::{Fault, Stop, code};
 use crate::say::VerbOutput;
 use crate::session::{Session, home, read_config};
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &MailVerb) -> Result<u8, Stop> {
     match args {
         MailVerb::List(_) => list::list(session).await,

@@ -14,7 +14,6 @@ use crate::view::{calls, rows};
 /// Who the history names.
 const AUTHOR: &str = "mcp";
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &args::Mcp) -> Result<u8, Stop> {
     let picked = args.picked.join(",");
     // A mistake in the selector is told before the agent speaks.

@@ -26,7 +26,6 @@ pub use list::{as_text as nodes_as_text, show as list, usage_as_text};
 
 use events::OutputMode;
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &NodeVerb) -> Result<u8, Stop> {
     session.goes_by_ssh();
     match args {

@@ -14,7 +14,6 @@ use crate::session::{Session, request, selection};
 /// How often the runs are looked at. Each look waits some seconds for the node.
 const LOOKS: usize = 6;
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &NodeTakeOver) -> Result<u8, Stop> {
     let asked = NodeTakeOverRequest {
         request: request(),

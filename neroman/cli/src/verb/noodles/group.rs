@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nero_noodles::{CommandGroup, Experiment, Server, script};
+use nero_noodles::{CommandGroup, Experiment, Server, script, whole_script};
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{Assignment, ExperimentView, RunView, ShowRequest, StartRequest};
 use serde_json::{Value, json};
@@ -267,7 +267,7 @@ impl Drive<'_> {
         lines.extend(shell::exports(env));
         lines.extend(line.as_bytes());
         lines.extend([b" 2> ", &*word(&files.outer), b"\n"].concat());
-        let text = shell::whole(self.spec, &text);
+        let text = whole_script(self.spec, &text);
         private(&streams.script, text.as_bytes())?;
         private(&files.program, &lines)
     }

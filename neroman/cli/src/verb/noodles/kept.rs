@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use nero_format::shell_word;
 use nero_model::RequestId;
-use nero_noodles::{Diagnostic, NoodlesSpec, Severity, list_text};
+use nero_noodles::{Diagnostic, NoodlesSpec, Severity, list_text, place};
 use serde_json::{Value, json};
 
 use super::drive::{Drive, make_folder};
 use super::journal::FlowJournal;
 use super::log::Log;
-use super::{caller, place, understood};
+use super::{caller, understood};
 use crate::args::Noodles;
 use crate::fault::{Fault, Stop, code};
 use crate::say::table::{self, Cell, Column};
 use crate::session::{InterruptNotice, Session, home};
-use crate::verb::change::template;
 
 /// A flow that was asked for.
 pub struct AskedFlow<'a> {
@@ -393,9 +393,7 @@ fn in_command(path: &Path) -> Result<String, Fault> {
     let text = path.to_str().ok_or_else(|| {
         Fault::failed("cannot use the home of Neronet").cause("its path is no text")
     })?;
-    Ok(template::quoted(
-        &text.replace('{', "{{").replace('}', "}}"),
-    ))
+    Ok(shell_word(&text.replace('{', "{{").replace('}', "}}")))
 }
 
 /// Writes a file that only its owner reads; it is on disk when this returns.

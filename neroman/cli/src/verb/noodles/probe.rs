@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nero_model::safe::quoted;
-use nero_noodles::{CommandGroup, CommandsEnd, Experiment, Metric, list_text, script};
+use nero_noodles::{
+    CommandGroup, CommandsEnd, Experiment, Metric, list_text, script, whole_script,
+};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -209,7 +211,7 @@ impl Drive<'_> {
         let mut questions = Vec::new();
         for (number, group) in commands.iter().enumerate() {
             let text = script(&experiment.env, &[], &group.commands);
-            let text = shell::whole(spec, &text);
+            let text = whole_script(spec, &text);
             let endpoint = self.endpoint(group.local, &spec.servers[at]);
             // A probe of a process that was killed may still write.
             let name = format!("probe-{}-{at}-{number}", std::process::id());

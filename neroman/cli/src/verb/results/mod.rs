@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use nero_model::written;
 use nero_views::results::{self, NoRows, Objective, Rows, Runs};
 use nero_views::{columns, text};
+use nero_wire::hello;
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::{ExperimentView, ListRequest};
 
@@ -53,14 +54,13 @@ fn file<'a>(
     Ok(file)
 }
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
     let names = args.columns.iter().flat_map(|list| columns::split(list));
     let names: Vec<String> = names.collect();
     let file = file(args, &names)?;
     let asked = asked(args, &names, file.map(|(_, format)| format));
     let client = session.client().await?;
-    if args.all_runs && !client.lists_all_runs() {
+    if args.all_runs && !client.can(hello::ALL_RUNS) {
         return Err(
             Fault::no_daemon("the daemon that runs is of an earlier version")
                 .cause("it knows no --all-runs")

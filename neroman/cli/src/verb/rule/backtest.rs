@@ -13,7 +13,6 @@ use crate::say::Screen;
 use crate::say::table::{self, Cell, Column};
 use crate::session::{Session, selection};
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &BacktestArgs) -> Result<u8, Stop> {
     let (action, text) = split(&args.rule)?;
     let asked = RuleBacktestRequest {

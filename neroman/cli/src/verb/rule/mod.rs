@@ -18,7 +18,6 @@ use crate::say::Screen;
 use crate::say::table::{self, Cell, Column};
 use crate::session::{Session, author, request, selection};
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &Rule) -> Result<u8, Stop> {
     match args {
         Rule::List { picked, .. } => list(session, picked).await,

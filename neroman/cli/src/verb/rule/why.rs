@@ -12,7 +12,6 @@ use crate::say::Screen;
 use crate::say::table::{self, Cell};
 use crate::session::{Session, selection};
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, picked: &[String]) -> Result<u8, Stop> {
     let asked = RuleListRequest {
         selection: Some(selection(picked)),

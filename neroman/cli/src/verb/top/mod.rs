@@ -24,7 +24,6 @@ use terminal::{Screen, TerminalEvent};
 /// Events that wait to be shown; what makes more of them waits.
 const EVENTS_MAX: usize = 64;
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &args::Top) -> Result<u8, Stop> {
     if !session.out.screen.tty || !session.out.screen.can_ask {
         return Err(Fault::usage("`top` needs a terminal")

@@ -18,7 +18,6 @@ const AUTHOR: &str = "web";
 /// The port in addresses of a socket that is forwarded.
 const FORWARDED_PORT: u16 = 8080;
 
-/// Runs the verb.
 pub async fn run(session: &mut Session, args: &args::Web) -> Result<u8, Stop> {
     let picked = args.picked.join(",");
     // A mistake in the selector is told before anything is shown.

@@ -165,7 +165,7 @@ impl Man {
     /// The end of a log; empty if neither copy nor node has it.
     async fn tail(&self, run: &Run, stderr: bool) -> Vec<u8> {
         if let Some(path) = copy_of(run, stderr).filter(|_| run.results().settled()) {
-            let tail = crate::service::blocking(move || file_tail(&path)).await;
+            let tail = crate::service::blocking(move || nero_model::tail(&path, TAIL_BYTES)).await;
             return tail.ok().and_then(Result::ok).unwrap_or_default();
         }
         if run.phase().is_end() && !run.printed() {
@@ -404,14 +404,4 @@ fn facts(run: &Run) -> Vec<String> {
         say("given GPU", gpu.clone());
     }
     lines
-}
-
-fn file_tail(path: &std::path::Path) -> std::io::Result<Vec<u8>> {
-    use std::io::{Read as _, Seek as _};
-    let mut file = std::fs::File::open(path)?;
-    let length = file.metadata()?.len();
-    file.seek(std::io::SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
-    let mut tail = Vec::new();
-    file.take(TAIL_BYTES).read_to_end(&mut tail)?;
-    Ok(tail)
 }

@@ -70,9 +70,20 @@ impl Range {
 
     /// The shortest text of an element.
     pub fn text(&self, index: u128) -> String {
+        print(self.element(index), self.exponent)
+    }
+
+    /// The text of an element, with all digits and no power of ten.
+    pub fn plain_text(&self, index: u128) -> String {
+        let (sign, digits, exponent) = shortened(self.element(index), self.exponent);
+        format!("{sign}{}", positional(&digits, exponent))
+    }
+
+    /// An element without the power of ten.
+    fn element(&self, index: u128) -> i128 {
         debug_assert!(index < self.count, "an element of the range");
         let index = i128::try_from(index).unwrap_or(i128::MAX);
-        print(self.start + index * self.step, self.exponent)
+        self.start + index * self.step
     }
 }
 
@@ -102,17 +113,8 @@ fn decimal(text: &str) -> Option<(i128, i32)> {
 }
 
 /// `0.3`, `100`, `1e-7`: positional between 1e-4 and 1e16, as Python prints.
-fn print(mantissa: i128, mut exponent: i32) -> String {
-    if mantissa == 0 {
-        return "0".into();
-    }
-    let sign = if mantissa < 0 { "-" } else { "" };
-    let mut value = mantissa.unsigned_abs();
-    while value.is_multiple_of(10) {
-        value /= 10;
-        exponent += 1;
-    }
-    let digits = value.to_string();
+fn print(mantissa: i128, exponent: i32) -> String {
+    let (sign, digits, exponent) = shortened(mantissa, exponent);
     let count = i32::try_from(digits.len()).unwrap_or(i32::MAX);
     let lead = count + exponent - 1;
     if (-4..16).contains(&lead) {
@@ -121,6 +123,20 @@ fn print(mantissa: i128, mut exponent: i32) -> String {
     let (first, rest) = digits.split_at(1);
     let point = if rest.is_empty() { "" } else { "." };
     format!("{sign}{first}{point}{rest}e{lead}")
+}
+
+/// The sign of a number, its digits without zeros at their end, and the power of ten of the last.
+fn shortened(mantissa: i128, mut exponent: i32) -> (&'static str, String, i32) {
+    if mantissa == 0 {
+        return ("", "0".into(), 0);
+    }
+    let mut value = mantissa.unsigned_abs();
+    while value.is_multiple_of(10) {
+        value /= 10;
+        exponent += 1;
+    }
+    let sign = if mantissa < 0 { "-" } else { "" };
+    (sign, value.to_string(), exponent)
 }
 
 /// The shortest text that reads back as this number, which is finite.

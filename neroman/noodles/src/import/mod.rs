@@ -10,43 +10,49 @@ use std::fmt::Write as _;
 use nero_expr::NodeFact;
 use nero_format::PROBE_BYTES_MAX;
 use nero_model::safe::{Safe, quoted};
-use nero_noodles::{
-    Action, CommandGroup, Comparison, Experiment, Handler, Literal, NoodlesSpec, Requirement,
-    STAGES, Server, script, target,
-};
+use serde_json::Value;
 
 use self::handlers::takes;
-use super::{ImportedText, in_quotes, put_block, scalar};
-use crate::args::Import;
-use crate::fault::{Fault, Stop};
-use crate::verb::noodles;
+use crate::{
+    Action, CommandGroup, Comparison, Experiment, Handler, Literal, NoodlesSpec, Requirement,
+    STAGES, Server, script,
+};
 
 /// The group of nodes that stands for the servers of a spec.
 const GROUP: &str = "servers";
 /// Most runs that a handler with `retry` makes: the original has no end.
 const RETRIES: u32 = 100;
 
-/// The text of a spec in our words.
-pub(super) fn read(args: &Import) -> Result<ImportedText, Stop> {
-    let command_type = args.command_type.as_deref().unwrap_or("run");
-    let Ok((path, only)) = target(&args.source) else {
-        let what = "there is more than one `:` in the spec's name";
-        let fault = Fault::failed(what);
-        let hint = "write SPEC:NAME,NAME; no name holds a `:`";
-        return Err(fault.hint(hint).into());
-    };
-    let text = noodles::contents(path)?;
-    let spec = noodles::understood(path, &text, command_type, only.as_deref())?;
-    let folder = std::env::current_dir();
-    let folder = folder.map_or_else(|_| "~".to_owned(), |folder| folder.display().to_string());
-    Ok(imported(&spec, command_type, path, &folder))
+/// A `neronet.yaml`, and what of its source is not in it.
+#[derive(Debug, Default)]
+pub struct ImportedText {
+    /// The file.
+    pub text: String,
+    /// What has no counterpart.
+    pub warnings: Vec<String>,
 }
 
-/// What the spec says in our words.
-fn imported(spec: &NoodlesSpec, command_type: &str, path: &str, folder: &str) -> ImportedText {
+impl ImportedText {
+    /// Reports what has no counterpart, in a comment and in a warning.
+    pub fn lost(&mut self, what: String) {
+        let _ = writeln!(self.text, "# not imported: {}", Safe::line(&what));
+        self.warnings.push(what);
+    }
+}
+
+/// What the spec says in our words. `folder`: where commands of this machine begin. `typist`: the
+/// user for whom `$USER` stands.
+pub fn imported(
+    spec: &NoodlesSpec,
+    command_type: &str,
+    path: &str,
+    folder: &str,
+    typist: Option<&str>,
+) -> ImportedText {
     let mut importer = Importer {
         spec,
         folder,
+        typist,
         text: String::new(),
         warnings: Vec::new(),
         probes: BTreeMap::new(),
@@ -83,6 +89,8 @@ struct Importer<'s> {
     spec: &'s NoodlesSpec,
     /// Where commands of this machine begin.
     folder: &'s str,
+    /// The user for whom `$USER` stands.
+    typist: Option<&'s str>,
     text: String,
     warnings: Vec<String>,
     /// Lines of shell by their names here.
@@ -195,7 +203,7 @@ impl<'s> Importer<'s> {
             ));
         }
         for server in away {
-            let values = with_user(server).variables("");
+            let values = self.with_user(server).variables("");
             let mut values = values[2..].iter();
             if values.any(|(_, value)| value.contains(['$', '`'])) {
                 lost.push(format!(
@@ -536,11 +544,29 @@ impl<'s> Importer<'s> {
         format!("cd {}", in_quotes(self.folder))
     }
 
+    /// The server with the user who types this, where its spec has `$USER`.
+    fn with_user(&self, server: &Server) -> Server {
+        let is_typist = server.username.as_deref() == Some("$USER");
+        let typist = self.typist.filter(|_| is_typist).map(str::to_owned);
+        Server {
+            username: typist.or_else(|| server.username.clone()),
+            ..server.clone()
+        }
+    }
+
+    /// The name of a server, which is no program, and the values in which the shell fills in
+    /// variables.
+    fn of_server(&self, server: &Server) -> ((&'static str, String), Vec<(String, String)>) {
+        let [_, name, values @ ..] = self.with_user(server).variables("");
+        let values = values.map(|(name, value)| (name.to_owned(), value));
+        (name, values.to_vec())
+    }
+
     /// Lines that give the variables of the server whose node a run has.
     fn server_by_node(&self) -> String {
         let mut lines = String::from("case $NERO_NODE in\n");
         for server in &self.spec.servers {
-            let (name, values) = of_server(server);
+            let (name, values) = self.of_server(server);
             let variables = script(&values, &[name], &[]).replace('\n', "; ");
             let _ = writeln!(lines, "{}) {variables} ;;", node_name(server));
         }
@@ -570,7 +596,7 @@ impl<'s> Importer<'s> {
         if mentions(experiment, group, "NOODLES_SERVER") {
             match server {
                 Some(server) => {
-                    let (name, values) = of_server(server);
+                    let (name, values) = self.of_server(server);
                     env.retain(|(known, _)| !values.iter().any(|(value, _)| value == known));
                     env.extend(values);
                     exact.push(name);
@@ -588,23 +614,6 @@ fn mentions(experiment: &Experiment, group: &CommandGroup, word: &str) -> bool {
     let values = experiment.env.iter().map(|(_, value)| value);
     let mut lines = group.commands.iter().chain(values);
     lines.any(|line| line.contains(word))
-}
-
-/// The server with the user who types this, where its spec has `$USER`.
-fn with_user(server: &Server) -> Server {
-    let is_typist = server.username.as_deref() == Some("$USER");
-    let typist = std::env::var("USER").ok().filter(|_| is_typist);
-    Server {
-        username: typist.or_else(|| server.username.clone()),
-        ..server.clone()
-    }
-}
-
-/// The name of a server, which is no program, and the values in which the shell fills in variables.
-fn of_server(server: &Server) -> ((&'static str, String), Vec<(String, String)>) {
-    let [_, name, values @ ..] = with_user(server).variables("");
-    let values = values.map(|(name, value)| (name.to_owned(), value));
-    (name, values.to_vec())
 }
 
 /// Groups that all run, whatever those before did; the first that fails gives the exit code.
@@ -669,5 +678,30 @@ fn put_list(text: &mut String, key: &str, names: &[String]) {
 fn put_requires(text: &mut String, requires: &str) {
     if !requires.is_empty() {
         let _ = writeln!(text, "  requires: {}", scalar(requires));
+    }
+}
+
+/// A text as one word of a shell.
+fn in_quotes(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// A text as a value of YAML.
+pub fn scalar(text: &str) -> String {
+    Value::String(text.to_owned()).to_string()
+}
+
+/// A text of several lines, as it is where YAML lets it be.
+pub fn put_block(text: &mut String, key: &str, lines: &str) {
+    let is_plain = |c: char| c == '\n' || !c.is_control();
+    if !lines.chars().all(is_plain) {
+        let _ = writeln!(text, "{key}{}", scalar(lines));
+        return;
+    }
+    let indent = key.len() - key.trim_start().len() + 4;
+    let _ = writeln!(text, "{key}|");
+    for line in lines.lines() {
+        let indent = if line.is_empty() { 0 } else { indent };
+        let _ = writeln!(text, "{:indent$}{line}", "");
     }
 }

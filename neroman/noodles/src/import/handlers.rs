@@ -2,11 +2,10 @@
 
 use std::fmt::Write as _;
 
+use super::{Importer, RETRIES, in_quotes, scalar};
+use crate::{Action, Handler, ReturnCode, script};
 use nero_expr::Pattern;
 use nero_model::safe::{Safe, quoted};
-use nero_noodles::{Action, Handler, ReturnCode, script};
-
-use super::{Importer, RETRIES, in_quotes, scalar};
 
 impl Importer<'_> {
     pub(super) fn handlers(&mut self) -> String {

@@ -6,8 +6,14 @@ use super::*;
 
 /// A spec in our words, as the format reads it.
 fn read(spec: &str, command_type: &str) -> (nero_format::LoadedSource, ImportedText) {
-    let spec = nero_noodles::read(spec, command_type, None).expect("a spec");
-    let imported = imported(&spec, command_type, "spec.yml", "/home/me/it's here");
+    let spec = crate::read(spec, command_type, None).expect("a spec");
+    let imported = imported(
+        &spec,
+        command_type,
+        "spec.yml",
+        "/home/me/it's here",
+        Some("me"),
+    );
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("neronet.yaml");
     fs::write(&file, &imported.text).unwrap();
@@ -246,8 +252,14 @@ fn groups_of_one_machine_all_run_and_the_first_that_fails_gives_the_exit_code() 
         error_handlers: [{return_code: 3, stderr_pattern: '[\\S\\s]*', action: continue}]\nexperiments:\n- name: x\n  commands:\n    run:\n\
         \x20   - echo 1; exit 3\n    - 'local:echo 2; exit 4'\n    - echo $NOODLES_SERVER_NAME\n";
     let folder = tempfile::tempdir().unwrap();
-    let spec = nero_noodles::read(spec, "run", None).unwrap();
-    let imported = imported(&spec, "run", "spec.yml", folder.path().to_str().unwrap());
+    let spec = crate::read(spec, "run", None).unwrap();
+    let imported = imported(
+        &spec,
+        "run",
+        "spec.yml",
+        folder.path().to_str().unwrap(),
+        Some("me"),
+    );
     let file = folder.path().join("neronet.yaml");
     fs::write(&file, &imported.text).unwrap();
     let loaded = nero_format::read_source(&file, &nero_format::Defaults::default()).unwrap();

@@ -365,7 +365,7 @@ impl Node {
         }
         let done = match due {
             Due::Launcher => self.launcher_up(clock),
-            Due::Accept(conn, placed) => return self.accepts(clock, conn, placed),
+            Due::HandOver(conn, runs) => return self.places(clock, conn, runs),
             Due::Prepared(token, start) => self.prepared(clock, token, start),
             Due::Prepare(token, start) => self.prepare_again(clock, token, start),
             Due::Synced(token) => {

@@ -240,7 +240,8 @@ impl Plan {
         }
         if dice.chance(100) {
             let start = starts[dice.below(starts.len() as u64) as usize];
-            let at = start + dice.ms(0, 8000) * rates.slow;
+            let most_ms = [300, 8000][dice.below(2) as usize];
+            let at = start + dice.ms(0, most_ms) * rates.slow;
             happenings.push((at, Happening::HeadLost));
         }
         happenings.sort_by_key(|(at, _)| *at);

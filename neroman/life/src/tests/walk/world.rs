@@ -39,7 +39,7 @@ impl Event {
     fn hands_over(&self) -> bool {
         matches!(
             self,
-            Self::ToNode(.., Request::HandOver(_)) | Self::Agent(.., Due::Accept(..))
+            Self::ToNode(.., Request::HandOver(_)) | Self::Agent(.., Due::HandOver(..))
         )
     }
 }
@@ -65,8 +65,9 @@ pub(super) enum DriverDue {
 #[derive(Clone, Debug)]
 pub(super) enum Due {
     Launcher,
-    /// Folders were made for a hand-over by this connection; the agent accepts the runs.
-    Accept(u32, Vec<SentRun>),
+    /// The next folder is made for a hand-over by this connection. Behind the last one the
+    /// agent accepts the runs.
+    HandOver(u32, Vec<SentRun>),
     Prepared(RunToken, u32),
     Prepare(RunToken, u32),
     Synced(RunToken),

@@ -184,8 +184,7 @@ impl Node {
         // The disk is slow now and then.
         let most = [80, 5000][usize::from(clock.fails(clock.rates.lost))];
         let ms = clock.dice.ms(0, most / count);
-        let due = Due::HandOver(conn, runs);
-        clock.after(ms, Event::Agent(self.at, self.agent().process, due));
+        self.later(clock, ms, Due::HandOver(conn, runs));
     }
 
     /// What lay there when a run came; its folder is made where nothing did.
@@ -471,7 +470,7 @@ impl Node {
         let (Some(run), Some(entry)) = (agent.core.run(token), agent.entries.get(token)) else {
             return false;
         };
-        let waits = run.stage == Stage::Waiting && !run.cancelled && entry.cancels == 0;
+        let waits = run.stage == Stage::Waiting && !run.cancelled && !self.is_cancelled(token);
         let sent = entry.is_launched || entry.incarnation > 0;
         let folder = self.disk.get(&entry.id);
         let begun = folder.is_none_or(|one| one.is_prepared || one.newest() > 0);

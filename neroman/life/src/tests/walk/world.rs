@@ -69,8 +69,6 @@ pub(super) enum Due {
     /// agent accepts the runs.
     HandOver(u32, Vec<SentRun>),
     Prepared(RunToken, u32),
-    Prepare(RunToken, u32),
-    Synced(RunToken),
     Settled(RunToken),
     Release,
     Cards,
@@ -229,8 +227,6 @@ pub(super) struct World {
     pub paused: BTreeSet<RunId>,
     /// Number of the jobs that were found to be the first ones of their runs.
     pub jobs_checked: usize,
-    /// Whether a report came that its number alone keeps from changing a run.
-    pub has_late_report: bool,
     pub events: u64,
 }
 
@@ -256,7 +252,6 @@ impl World {
             deceived: BTreeSet::new(),
             paused: BTreeSet::new(),
             jobs_checked: 0,
-            has_late_report: false,
             events: 0,
         }
     }

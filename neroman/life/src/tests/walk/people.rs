@@ -170,7 +170,7 @@ impl Plan {
         };
         let experiments: Vec<ExperimentPlan> = (0..count).map(asked).collect();
         let faults_ms = (20_000 + dice.ms(0, 40_000)) * rates.slow;
-        let at_least = if dice.chance(200) { count } else { 0 };
+        let at_least = if dice.chance(350) { count } else { 0 };
         let mut happenings = Vec::new();
         let mut first = 1;
         while first <= count {

@@ -71,6 +71,11 @@ impl LinkInfo {
         self.0.greeted.store(true, Ordering::Release);
     }
 
+    /// The tenure of the connection's neroman.
+    pub fn tenure(&self) -> u64 {
+        self.0.tenure()
+    }
+
     /// A reference for the task that may have to end the connection.
     pub fn state(&self) -> Weak<LinkState> {
         Arc::downgrade(&self.0)

@@ -9,6 +9,7 @@ mod end;
 mod fetch;
 mod find_jobs;
 mod gpus;
+mod hand_over;
 mod link;
 mod logs;
 mod mum;

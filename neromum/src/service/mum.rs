@@ -4,7 +4,7 @@ use futures_util::StreamExt as _;
 use nero_model::RunToken;
 use nero_node::agent::CallRefusal;
 use nero_node::runs::segments;
-use nero_node::{config, files, staging};
+use nero_node::{files, staging};
 use nero_wire::hello;
 use nero_wire::v1::mum_server::Mum;
 use nero_wire::v1::read_files_request::Want;
@@ -26,10 +26,6 @@ use super::answers::Answers;
 use super::link::LinkInfo;
 use super::{Service, io_status};
 use crate::examine::Subject;
-
-/// Number of run folders made in place; for more, the work moves off the
-/// reactor.
-const PLACED_AT_ONCE: usize = 8;
 
 #[tonic::async_trait]
 impl Mum for Service {
@@ -108,40 +104,10 @@ impl Mum for Service {
         request: Request<HandOverRequest>,
     ) -> Result<Response<HandOverReply>, Status> {
         self.greeted(&request)?;
-        let HandOverRequest {
-            runs, sent_again, ..
-        } = request.into_inner();
-        if runs.len() > config::HAND_OVER_MAX {
-            return Err(Status::invalid_argument("too many runs in one call"));
-        }
-        let store = &self.inner.store;
-        let quick = runs
-            .iter()
-            .all(|run| staging::is_quick(store, run, 1) && run.data.is_empty() && !run.movable);
-        let asks =
-            |run: &nero_wire::v1::RunSpec| run.scheduler.as_ref().is_some_and(|asks| asks.gpus > 0);
-        let gpus = if self.inner.front.is_none() && runs.iter().any(asks) {
-            Some(self.inner.gpus.look_anew().await)
-        } else {
-            None
-        };
-        let images = self.inner.containers.find_images(&runs).await;
-        let placing = if runs.len() <= PLACED_AT_ONCE && quick {
-            let inner = &self.inner;
-            inner
-                .placer
-                .place(&inner.store, runs, &sent_again, gpus, images)
-        } else {
-            let inner = self.inner.clone();
-            let place = move || {
-                inner
-                    .placer
-                    .place(&inner.store, runs, &sent_again, gpus, images)
-            };
-            self.inner.file_work(place).await?
-        };
-        let answer = self.inner.agent.hand_over(placing);
-        Ok(Response::new(self.inner.answer(answer).await?))
+        let link = request.extensions().get::<LinkInfo>();
+        let tenure = link.map_or(0, LinkInfo::tenure);
+        let reply = super::hand_over::hand_over(&self.inner, tenure, request.into_inner()).await?;
+        Ok(Response::new(reply))
     }
 
     async fn cancel(

@@ -4,7 +4,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use nero_journal::Clocks;
 use nero_journal::frame::{self, FrameError, FrameKind};
@@ -13,6 +13,7 @@ use nero_model::paths::NodePaths;
 use nero_model::safe::Safe;
 use nero_wire::hello;
 use nero_wire::v1::Hello;
+use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 use tonic::Status;
 
 use super::ServiceState;
@@ -28,6 +29,8 @@ pub struct Owners {
     links: Mutex<Vec<Weak<LinkState>>>,
     /// One greeting at a time changes the owner.
     turn: tokio::sync::Mutex<()>,
+    /// The tenure whose runs are taken in. A hand-over reads it until its runs are accepted.
+    handing_over: Arc<RwLock<u64>>,
 }
 
 impl Owners {
@@ -37,6 +40,27 @@ impl Owners {
             path: paths.deployment().join("owner"),
             links: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
+            handing_over: Arc::default(),
+        }
+    }
+
+    /// Permits a hand-over by a neroman of this tenure. The next owner waits until the permit
+    /// is dropped.
+    pub async fn permit(&self, tenure: u64) -> Result<OwnedRwLockReadGuard<u64>, Status> {
+        let permit = Arc::clone(&self.handing_over).read_owned().await;
+        if *permit == tenure {
+            Ok(permit)
+        } else {
+            Err(Status::aborted("the deployment was taken over"))
+        }
+    }
+
+    /// Waits for hand-overs of an earlier owner, and permits those of this tenure alone: a new
+    /// owner lists the runs that lie here, and one that came in later would take the number of
+    /// another run.
+    async fn wait_for_hand_overs(&self, tenure: u64) {
+        if *self.handing_over.read().await != tenure {
+            *self.handing_over.write().await = tenure;
         }
     }
 
@@ -70,6 +94,7 @@ pub async fn greet(inner: &ServiceState, hello: &Hello, link: &LinkInfo) -> Resu
     link.greet(tenure);
     owners.keep(link);
     owners.end_before(tenure);
+    owners.wait_for_hand_overs(tenure).await;
     Ok(())
 }
 

@@ -6,9 +6,9 @@ use nero_journal::v1::RecordKind;
 use nero_wire::hello;
 use nero_wire::v1::mum_client::MumClient;
 use nero_wire::v1::run_state::Stage;
-use nero_wire::v1::{DescribeRequest, Role, StopRequest};
+use nero_wire::v1::{DescribeRequest, HandOverRequest, Role, RunSpec, RunsRequest, StopRequest};
 
-use crate::rig::{Known, Mum, Node, PATIENCE};
+use crate::rig::{Known, Mum, Node, PATIENCE, wait_for};
 
 async fn greet(node: &Node, tenure: u64, host: &str) -> Result<Mum, tonic::Status> {
     let channel = nero_wire::dial(&node.socket()).await.unwrap();
@@ -58,6 +58,40 @@ async fn a_taken_over_deployment_answers_its_new_owner_alone() {
     follower.settled(&[&spec]).await;
     mum.kill().unwrap();
     mum.wait().unwrap();
+}
+
+#[tokio::test]
+async fn a_new_owner_finds_every_run_of_a_hand_over_under_way() {
+    let mut node = Node::new();
+    let mut first = node.start().await;
+    let run = |number| RunSpec {
+        number,
+        ..node.sh(1, "sleep 600")
+    };
+    let sent: Vec<RunSpec> = (1..=500).map(run).collect();
+    let folder = node.run_dir(&sent[0]);
+    let request = HandOverRequest {
+        runs: sent.clone(),
+        ..HandOverRequest::default()
+    };
+    let first = tokio::spawn(async move { first.client.hand_over(request).await });
+    wait_for("the first folder", || {
+        folder.parent()?.exists().then_some(())
+    })
+    .await;
+    let mut second = greet(&node, 1, "desktop").await.unwrap();
+    let listed = second.client.runs(RunsRequest {}).await;
+    let (mut listed, mut count) = (listed.unwrap().into_inner(), 0);
+    while let Some(folder) = listed.message().await.unwrap() {
+        count += usize::from(folder.spec.is_some());
+    }
+    assert_eq!(count, sent.len(), "no run comes in later");
+    drop(first.await);
+    // The node accepted them, although no neroman is told so.
+    let mut follower = second.follow(Known::default()).await;
+    follower.caught_up().await;
+    let is_known = |spec: &&RunSpec| !follower.of(spec).stages.is_empty();
+    assert_eq!(sent.iter().filter(is_known).count(), sent.len());
 }
 
 #[tokio::test]

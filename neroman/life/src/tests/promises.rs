@@ -1,6 +1,7 @@
 //! What holds in every step of a run, whatever its nodes, people and the daemon do. The explorer
 //! (`reach`) and the walk of many runs (`walk`) judge each of their steps by this list.
 
+use crate::facts::stage::Stage;
 use crate::fold::run::Run;
 
 /// A step of a run: the run before and after it, and what the nodes of the world know of it.
@@ -54,6 +55,9 @@ pub(super) fn broken(step: &Observation<'_>) -> Option<&'static str> {
         node.map(str::to_owned)
     };
     let undone = offered(before).is_some() && offered(before) != offered(after);
+    // A run for one node is sent without an offer.
+    let is_offered = label == "it is offered"
+        || label == "it is sent" && matches!(before.dispatch.stage, Stage::Chosen { .. });
     let there = step.there;
     let is_so = |holds: fn(Presence) -> bool| there.is_none_or(holds);
     let promises = [
@@ -124,7 +128,7 @@ pub(super) fn broken(step: &Observation<'_>) -> Option<&'static str> {
         ),
         (
             "a held run is not sent to a node that cannot have it yet",
-            label != "it is offered" || before.hold_cause().is_none() || before.dispatch.send_spec,
+            !is_offered || before.hold_cause().is_none() || before.dispatch.send_spec,
         ),
         (
             "a node that holds a run is told when it is not to",

@@ -20,17 +20,9 @@ impl Node {
     /// A request arrives.
     pub fn serves(&mut self, clock: &mut Clock, conn: u32, request: Request) {
         let at = self.at;
-        let process = self.agent().process;
         let mut lived = Ok(());
         let answer = match request {
-            Request::HandOver(runs) => {
-                let placed = runs.into_iter().map(|run| self.lies(run)).collect();
-                // The disk is slow now and then.
-                let most = [80, 5000][usize::from(clock.fails(clock.rates.lost))];
-                let ms = clock.dice.ms(0, most);
-                let due = Due::Accept(conn, placed);
-                return clock.after(ms, Event::Agent(at, process, due));
-            }
+            Request::HandOver(runs) => return self.places(clock, conn, runs),
             Request::End(runs, ending) => {
                 let mut outcomes = Vec::new();
                 for run in runs {
@@ -181,15 +173,28 @@ impl Node {
         }
     }
 
-    /// Makes the folder of a run, beside the agent.
-    pub fn lies(&mut self, mut run: SentRun) -> SentRun {
+    /// Makes the next folder of a hand-over, beside the agent, which accepts the runs behind the
+    /// last one, whether or not their caller is there still.
+    pub fn places(&mut self, clock: &mut Clock, conn: u32, mut runs: Vec<SentRun>) {
+        let count = runs.len() as i64;
+        let Some(next) = runs.iter_mut().find(|run| run.folder.is_none()) else {
+            return self.accepts(clock, conn, runs);
+        };
+        next.folder = Some(self.lies(next));
+        // The disk is slow now and then.
+        let most = [80, 5000][usize::from(clock.fails(clock.rates.lost))];
+        let ms = clock.dice.ms(0, most / count);
+        self.later(clock, ms, Due::HandOver(conn, runs));
+    }
+
+    /// What lay there when a run came; its folder is made where nothing did.
+    fn lies(&mut self, run: &SentRun) -> FolderState {
         let folder = self.disk.get(&run.id);
         let is_others = |one: &&Folder| one.spec == SpecName::Spec && one.token != run.token;
         if folder.filter(is_others).is_some() {
-            run.folder = Some(FolderState::Refused);
-            return run;
+            return FolderState::Refused;
         }
-        let lies = match folder.map(|folder| (folder, folder.spec)) {
+        match folder.map(|folder| (folder, folder.spec)) {
             Some((folder, SpecName::Spec)) if folder.generation < run.generation => {
                 let may_start = folder.is_prepared || folder.newest() > 0 || folder.cancels > 0;
                 match (folder.is_claimed(), may_start) {
@@ -224,9 +229,7 @@ impl Node {
                 self.disk.insert(run.id, new);
                 FolderState::New
             }
-        };
-        run.folder = Some(lies);
-        run
+        }
     }
 
     /// The agent accepts runs whose folders were made.
@@ -467,7 +470,7 @@ impl Node {
         let (Some(run), Some(entry)) = (agent.core.run(token), agent.entries.get(token)) else {
             return false;
         };
-        let waits = run.stage == Stage::Waiting && !run.cancelled && entry.cancels == 0;
+        let waits = run.stage == Stage::Waiting && !run.cancelled && !self.is_cancelled(token);
         let sent = entry.is_launched || entry.incarnation > 0;
         let folder = self.disk.get(&entry.id);
         let begun = folder.is_none_or(|one| one.is_prepared || one.newest() > 0);

@@ -5,7 +5,7 @@ use nero_model::RunToken;
 use nero_node_core::cards::{Card, CardRequest, Pool, Share, WHOLE};
 
 use super::node::{Lived, Node};
-use super::world::{Clock, Due, Event};
+use super::world::{Clock, Due};
 
 /// The shares of a card that a process has locked: the card, from, to.
 pub(super) type Lock = (u32, u32, u32);
@@ -58,11 +58,8 @@ impl Node {
             return;
         }
         self.look_at_cards();
-        let at = self.at;
-        let agent = self.agent();
-        if !std::mem::replace(&mut agent.looks_at_cards, true) {
-            let event = Event::Agent(at, agent.process, Due::Cards);
-            clock.after(1000 * clock.rates.slow, event);
+        if !std::mem::replace(&mut self.agent().looks_at_cards, true) {
+            self.later(clock, 1000 * clock.rates.slow, Due::Cards);
         }
     }
 
@@ -73,11 +70,8 @@ impl Node {
         let Some(shares) = run.map(|run| run.shares.clone()) else {
             return Ok(None);
         };
-        self.write()?;
         let given = shares.first().map(lock);
-        if let Some(kept) = self.ledger.get_mut(&token) {
-            kept.cards = Some((start, shares));
-        }
+        self.rewrite(&token, |kept| kept.cards = Some((start, shares)))?;
         Ok(given)
     }
 

@@ -196,17 +196,10 @@ impl World {
         let generation = |id: RunId| state.run(id).map_or(0, Run::generation);
         let late = |(id, one): &&(_, Report)| (1..generation(*id)).contains(&one.generation);
         for (id, report) in reports.iter().filter(late).cloned() {
-            if !changed(&[(id, report.clone())]).is_empty() {
+            if !changed(&[(id, report)]).is_empty() {
                 let promise = "a report about an earlier hand-over changes nothing";
                 self.clock.breaks(promise, Some(id));
             }
-            // Without a number it counts as one about the newest hand-over.
-            let generation = 0;
-            let unnumbered = Report {
-                generation,
-                ..report
-            };
-            self.has_late_report |= !changed(&[(id, unnumbered)]).is_empty();
         }
         let changes = changed(reports);
         if let Some((_, report)) = reports.first() {

@@ -8,6 +8,7 @@ use nero_model::{ExperimentId, Phase, RunId, RunToken};
 use nero_node_core::Stage;
 
 use super::cards::overlap;
+use super::folder::SpecName;
 use super::node::Node;
 use super::people::{ExperimentPlan, GROUP, STAGE};
 use super::wire::Request;
@@ -88,7 +89,7 @@ impl World {
         for event in self.clock.heap.values() {
             let (to, process, runs) = match event {
                 Event::ToNode(to, _, process, Request::HandOver(runs))
-                | Event::Agent(to, process, Due::Accept(_, runs)) => (*to, *process, runs),
+                | Event::Agent(to, process, Due::HandOver(_, runs)) => (*to, *process, runs),
                 _ => continue,
             };
             let node = &self.nodes[to];
@@ -373,6 +374,13 @@ impl World {
             }
         }
         for node in &self.nodes {
+            for (id, folder) in &node.disk {
+                let known = self.head.state.run(*id).map(|run| run.made.token);
+                if folder.spec == SpecName::Spec && known != Some(folder.token) {
+                    let why = format!("{} has no run that is known nowhere", node.name);
+                    broken = Some((why, Some(*id)));
+                }
+            }
             for kept in node.ledger.values() {
                 let run = self.head.state.run(kept.id);
                 let is_told = !self.deceived.contains(&kept.id);

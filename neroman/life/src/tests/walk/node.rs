@@ -93,7 +93,6 @@ pub(super) struct Agent {
     /// The newest connection.
     pub conn: u32,
     pub link: Option<u32>,
-    pub vain: u32,
     /// Whether a look at the cards is due.
     pub looks_at_cards: bool,
     pub follower: Option<Follower>,
@@ -107,11 +106,8 @@ pub(super) struct Entry {
     pub facts: Facts,
     pub is_tracked: bool,
     pub is_launched: bool,
-    pub cancels: u32,
     pub is_recalled: bool,
     pub is_fresh: bool,
-    pub is_unsynced: bool,
-    pub visible: usize,
     pub version: u32,
 }
 
@@ -124,11 +120,8 @@ impl Entry {
             facts: Facts::default(),
             is_tracked: false,
             is_launched: false,
-            cancels: 0,
             is_recalled: false,
             is_fresh: false,
-            is_unsynced: false,
-            visible: 0,
             version: 0,
         }
     }
@@ -147,7 +140,6 @@ pub(super) struct Follower {
 pub(super) struct Told {
     pub records: usize,
     pub version: Option<u32>,
-    pub has_ended: bool,
 }
 
 impl Node {
@@ -176,6 +168,23 @@ impl Node {
             }
             None => Ok(()),
         }
+    }
+
+    pub fn is_cancelled(&self, token: &RunToken) -> bool {
+        self.ledger.get(token).is_some_and(|kept| kept.cancels > 0)
+    }
+
+    /// Changes what the ledger has of a run.
+    pub fn rewrite(&mut self, token: &RunToken, change: impl FnOnce(&mut LedgerEntry)) -> Lived {
+        self.write()?;
+        self.ledger.get_mut(token).map(change);
+        Ok(())
+    }
+
+    /// Lets something of this neromum be due after so many milliseconds.
+    pub fn later(&mut self, clock: &mut Clock, ms: i64, due: Due) {
+        let event = Event::Agent(self.at, self.agent().process, due);
+        clock.after(ms, event);
     }
 
     pub fn agent(&mut self) -> &mut Agent {
@@ -239,7 +248,6 @@ impl Node {
             recalled: BTreeMap::new(),
             conn: 0,
             link: None,
-            vain: 0,
             looks_at_cards: false,
             follower: None,
         });
@@ -254,7 +262,7 @@ impl Node {
             }
             self.restore_run(clock, token, &kept)
         });
-        clock.after(50, Event::Agent(self.at, process, Due::Launcher));
+        self.later(clock, 50, Due::Launcher);
         self.lives(clock, restored);
     }
 
@@ -282,11 +290,12 @@ impl Node {
             return Ok(false);
         };
         let (generation, has_start) = (folder.generation, folder.newest() > 0);
+        let was_cancelled = self.is_cancelled(&token);
         let agent = self.agent();
         let is_cancelled = agent.core.run(&token).is_none_or(|run| run.cancelled);
         let entry = &agent.entries[&token];
         let may_have_begun = entry.is_launched || entry.incarnation > 0 || has_start;
-        if is_cancelled || entry.cancels > 0 || may_have_begun {
+        if is_cancelled || was_cancelled || may_have_begun {
             return Ok(false);
         }
         self.give_back(clock, token, id)?;
@@ -301,7 +310,6 @@ impl Node {
     pub fn restore_run(&mut self, clock: &mut Clock, token: RunToken, kept: &LedgerEntry) -> Lived {
         let id = kept.id;
         let mut entry = Entry::new(id);
-        entry.cancels = kept.cancels;
         let folder = self.disk.get(&id);
         let was_recalled = folder.is_some_and(|folder| folder.spec == SpecName::Recalled);
         if kept.is_taken_away || was_recalled {
@@ -320,7 +328,6 @@ impl Node {
         let facts = folder.facts(newest);
         entry.incarnation = newest;
         entry.facts = facts;
-        entry.visible = folder.records.len();
         let has_start = newest > 1 || facts.claimed;
         let start = if has_start { newest } else { 0 };
         let is_paused = folder.pauses % 2 == 1;
@@ -365,19 +372,8 @@ impl Node {
         }
         let done = match due {
             Due::Launcher => self.launcher_up(clock),
-            Due::Accept(conn, placed) => return self.accepts(clock, conn, placed),
+            Due::HandOver(conn, runs) => return self.places(clock, conn, runs),
             Due::Prepared(token, start) => self.prepared(clock, token, start),
-            Due::Prepare(token, start) => self.prepare_again(clock, token, start),
-            Due::Synced(token) => {
-                let agent = self.agent.as_mut().expect("a neromum is at work");
-                if let Some(entry) = agent.entries.get_mut(&token) {
-                    let folder = self.disk.get(&entry.id);
-                    entry.is_unsynced = false;
-                    entry.visible = folder.map_or(entry.visible, |one| one.records.len());
-                }
-                self.report(token);
-                Ok(())
-            }
             Due::Settled(token) => {
                 self.agent().core.settled(token);
                 Ok(())
@@ -431,13 +427,12 @@ impl Node {
     pub fn launcher_dies(&mut self, clock: &mut Clock) {
         note!(clock, None, "{}: its launcher is killed", self.name);
         self.launcher = None;
-        let at = self.at;
         let Some(agent) = &mut self.agent else { return };
         agent.link = None;
         for entry in agent.entries.values_mut() {
             entry.is_tracked = false;
         }
-        clock.after(500, Event::Agent(at, agent.process, Due::Launcher));
+        self.later(clock, 500, Due::Launcher);
     }
 
     /// A launcher's news of a start.
@@ -457,8 +452,8 @@ impl Node {
             return;
         }
         entry.is_tracked = news == News::Begun;
-        let (id, is_cancelled) = (entry.id, entry.cancels > 0);
-        if news == News::Begun && is_cancelled {
+        let id = entry.id;
+        if news == News::Begun && self.is_cancelled(&token) {
             self.ring(clock, id);
         }
         if news == News::Locked {
@@ -505,33 +500,24 @@ impl Node {
             let told = follower.told.entry(token).or_default();
             let records = self.disk.get(&entry.id).map(|folder| &folder.records);
             let records = records.filter(|_| !entry.is_recalled);
-            let visible = records.map_or(0, |all| all.len().min(entry.visible));
-            if let Some(records) = records.filter(|_| told.records < visible) {
-                let new = records[told.records..visible].to_vec();
+            if let Some(records) = records.filter(|all| told.records < all.len()) {
+                let new = records[told.records..].to_vec();
                 follower.items.push(Item::Part(entry.id, told.records, new));
-                told.records = visible;
+                told.records = records.len();
             }
-            if entry.is_unsynced || told.version == Some(entry.version) {
+            if told.version == Some(entry.version) {
                 continue;
             }
-            let standing = standing(&run.stage);
-            let report = |standing| {
-                let report = Report {
-                    standing,
-                    why: run.why.clone(),
-                    needs_person: run.needs_person,
-                    paused: run.paused,
-                    generation: entry.generation,
-                    ..Report::unknown()
-                };
-                Item::State(entry.id, token, report)
+            let report = Report {
+                standing: standing(&run.stage),
+                why: run.why.clone(),
+                needs_person: run.needs_person,
+                paused: run.paused,
+                generation: entry.generation,
+                ..Report::unknown()
             };
-            if standing == ReportedStage::Settled && !told.has_ended {
-                follower.items.push(report(ReportedStage::Ended));
-            }
-            told.has_ended |= matches!(standing, ReportedStage::Ended | ReportedStage::Settled);
             told.version = Some(entry.version);
-            follower.items.push(report(standing));
+            follower.items.push(Item::State(entry.id, token, report));
         }
         if follower.items.is_empty() {
             return;

@@ -170,7 +170,7 @@ impl Plan {
         };
         let experiments: Vec<ExperimentPlan> = (0..count).map(asked).collect();
         let faults_ms = (20_000 + dice.ms(0, 40_000)) * rates.slow;
-        let at_least = if dice.chance(200) { count } else { 0 };
+        let at_least = if dice.chance(350) { count } else { 0 };
         let mut happenings = Vec::new();
         let mut first = 1;
         while first <= count {
@@ -240,7 +240,8 @@ impl Plan {
         }
         if dice.chance(100) {
             let start = starts[dice.below(starts.len() as u64) as usize];
-            let at = start + dice.ms(0, 8000) * rates.slow;
+            let most_ms = [300, 8000][dice.below(2) as usize];
+            let at = start + dice.ms(0, most_ms) * rates.slow;
             happenings.push((at, Happening::HeadLost));
         }
         happenings.sort_by_key(|(at, _)| *at);

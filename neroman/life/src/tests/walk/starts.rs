@@ -24,14 +24,7 @@ impl Node {
             return;
         }
         entry.incarnation = start;
-        let had_ended = entry.facts.ended();
         entry.facts = folder.facts(start);
-        if entry.facts.ended() && !had_ended {
-            entry.is_unsynced = true;
-        }
-        if !entry.is_unsynced {
-            entry.visible = folder.records.len();
-        }
         self.mark(token);
     }
 
@@ -99,7 +92,7 @@ impl Node {
     }
 
     pub fn start_what_fits(&mut self, clock: &mut Clock) {
-        let (is_full, at, now) = (self.is_full, self.at, clock.now.unsigned_abs());
+        let (is_full, now) = (self.is_full, clock.now.unsigned_abs());
         self.see_to_cards(clock);
         let agent = self.agent();
         if agent.link.is_none() || agent.core.held().is_some() {
@@ -107,30 +100,19 @@ impl Node {
         }
         if is_full && agent.core.wants_to_start(now) {
             agent.core.hold("disk full");
-            clock.after(5000, Event::Agent(at, agent.process, Due::Release));
-            return;
+            return self.later(clock, 5000, Due::Release);
         }
         agent.core.schedule(now);
     }
 
     pub fn effect(&mut self, clock: &mut Clock, effect: Effect) -> Lived {
-        let at = self.at;
-        let process = self.agent().process;
         match effect {
-            Effect::Prepare { token, incarnation } => {
+            Effect::Prepare { token, incarnation }
+            | Effect::PrepareLater {
+                token, incarnation, ..
+            } => {
                 self.check_turn(clock, &token, incarnation);
                 self.prepare(clock, token, incarnation)?;
-            }
-            Effect::PrepareLater {
-                token,
-                incarnation,
-                vain,
-            } => {
-                let ms = (250 << vain.min(16)).min(60_000);
-                clock.after(
-                    ms,
-                    Event::Agent(at, process, Due::Prepare(token, incarnation)),
-                );
             }
             Effect::SayCancelled { token, incarnation } => {
                 self.say(clock, token, incarnation, Rec::NotStartedCancelled)?;
@@ -151,40 +133,26 @@ impl Node {
                 token, incarnation, ..
             } => self.say(clock, token, incarnation, Rec::Rebooted)?,
             Effect::KeepEnd { token, incarnation } => {
-                self.write()?;
-                if let Some(kept) = self.ledger.get_mut(&token) {
-                    kept.exited = Some(incarnation);
-                }
-                let agent = self.agent();
-                agent.vain = 0;
-                if let Some(entry) = agent.entries.get_mut(&token) {
+                self.rewrite(&token, |kept| kept.exited = Some(incarnation))?;
+                if let Some(entry) = self.entry(&token) {
                     entry.is_tracked = false;
-                    entry.is_unsynced = true;
                 }
-                clock.soon(Event::Agent(at, process, Due::Synced(token)));
                 let ms = clock.dice.ms(20, 300);
-                clock.after(ms, Event::Agent(at, process, Due::Settled(token)));
+                self.later(clock, ms, Due::Settled(token));
             }
             Effect::TakeAway { token } => {
-                self.write()?;
-                if let Some(kept) = self.ledger.get_mut(&token) {
-                    kept.is_taken_away = true;
-                }
-                let Some(&mut Entry { id, cancels, .. }) = self.entry(&token) else {
-                    return Ok(());
-                };
-                let has_start = self.disk.get(&id).is_some_and(|one| one.newest() > 0);
-                if cancels == 0 && has_start {
+                self.rewrite(&token, |kept| kept.is_taken_away = true)?;
+                let id = self.entry(&token).map(|entry| entry.id);
+                let folder = id.and_then(|id| self.disk.get(&id));
+                let has_start = folder.is_some_and(|folder| folder.newest() > 0);
+                if has_start && !self.is_cancelled(&token) {
                     self.write_cancel(token)?;
                 }
             }
             Effect::Report { token } => self.report(token),
             Effect::HoldStarts { why } => {
-                let agent = self.agent();
-                agent.vain += 1;
-                let ms = (250 << agent.vain.min(5)).min(5000);
-                agent.core.hold(&why);
-                clock.after(ms, Event::Agent(at, process, Due::Release));
+                self.agent().core.hold(&why);
+                self.later(clock, 500, Due::Release);
             }
             Effect::Vanished { .. } | Effect::SayTaskOver { .. } => {
                 clock.breaks("a node without a scheduler has no tasks", None);
@@ -208,7 +176,6 @@ impl Node {
             return Ok(());
         };
         self.write()?;
-        let (at, process) = (self.at, self.agent().process);
         match self.folder(id) {
             Some(folder) if folder.spec == SpecName::Spec && folder.is_damaged => {
                 if !self.gives_back(clock, token, id)? {
@@ -219,27 +186,11 @@ impl Node {
                 folder.is_prepared = true;
                 folder.claims.entry(start).or_insert(None);
                 let ms = clock.dice.ms(0, 60);
-                clock.after(ms, Event::Agent(at, process, Due::Prepared(token, start)));
+                self.later(clock, ms, Due::Prepared(token, start));
             }
             _ => clock.breaks("a run that starts has its spec", Some(id)),
         }
         Ok(())
-    }
-
-    pub fn prepare_again(&mut self, clock: &mut Clock, token: RunToken, start: u32) -> Lived {
-        let expected = Stage::Starting {
-            incarnation: start,
-            launched: false,
-        };
-        let core = &mut self.agent().core;
-        match core.run(&token) {
-            Some(run) if run.stage == expected && run.cancelled && start > 1 => {
-                core.found(token, start - 1, Decision::LaunchNext);
-                Ok(())
-            }
-            Some(run) if run.stage == expected => self.prepare(clock, token, start),
-            _ => Ok(()),
-        }
     }
 
     pub fn prepared(&mut self, clock: &mut Clock, token: RunToken, start: u32) -> Lived {
@@ -322,17 +273,8 @@ impl Node {
     /// Makes the next cancel request.
     pub fn write_cancel(&mut self, token: RunToken) -> Lived {
         let id = self.agent().entries[&token].id;
-        self.write()?;
-        let Some(folder) = self.disk.get(&id) else {
-            return Ok(());
-        };
-        let number = folder.cancels + 1;
-        if let Some(kept) = self.ledger.get_mut(&token) {
-            kept.cancels = number;
-        }
-        if let Some(entry) = self.entry(&token) {
-            entry.cancels = number;
-        }
+        let number = self.disk.get(&id).map_or(0, |folder| folder.cancels) + 1;
+        self.rewrite(&token, |kept| kept.cancels = number)?;
         self.write()?;
         if let Some(folder) = self.folder(id) {
             folder.cancels = number;

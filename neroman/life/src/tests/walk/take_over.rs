@@ -9,7 +9,7 @@ use nero_format::{Definition, Precedence, SharedPart};
 use super::folder::{Folder, SpecName};
 use super::head::Head;
 use super::people::run_lock;
-use super::world::{Event, World, note};
+use super::world::{Due, Event, World, note};
 use crate::facts::made::RunRecord;
 use crate::fold::run::RunDemands;
 use crate::source::take_over::{FoundRun, take_over};
@@ -34,7 +34,8 @@ impl World {
             (link.conn, link.is_trying, link.away_ms, link.about) = (0, false, None, None);
         }
         for node in 0..self.nodes.len() {
-            let ms = self.clock.dice.ms(500, 10_000);
+            let most_ms = [300, 10_000][self.clock.dice.below(2) as usize];
+            let ms = self.clock.dice.ms(1, most_ms);
             self.clock.after(ms, Event::TakeOver(node));
         }
     }
@@ -49,9 +50,16 @@ impl World {
         if there.agent.is_none() {
             return self.clock.after(AGAIN_MS, Event::TakeOver(node));
         }
-        // The connections of the earlier owner end.
-        let link = &mut self.head.links[node];
-        there.first_conn = link.conns + 1;
+        // The connections of the earlier owner end. The new one waits for what is at work still.
+        there.first_conn = self.head.links[node].conns + 1;
+        let process = there.processes;
+        let is_at_work = |event: &Event| match event {
+            Event::Agent(at, by, Due::HandOver(..)) => (*at, *by) == (node, process),
+            _ => false,
+        };
+        if self.clock.heap.values().any(is_at_work) {
+            return self.clock.after(20, Event::TakeOver(node));
+        }
         let name = there.name.clone();
         let folders = there.disk.iter();
         let folders = folders.filter(|(_, folder)| folder.spec == SpecName::Spec);

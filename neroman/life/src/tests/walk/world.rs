@@ -39,7 +39,7 @@ impl Event {
     fn hands_over(&self) -> bool {
         matches!(
             self,
-            Self::ToNode(.., Request::HandOver(_)) | Self::Agent(.., Due::Accept(..))
+            Self::ToNode(.., Request::HandOver(_)) | Self::Agent(.., Due::HandOver(..))
         )
     }
 }
@@ -65,11 +65,10 @@ pub(super) enum DriverDue {
 #[derive(Clone, Debug)]
 pub(super) enum Due {
     Launcher,
-    /// Folders were made for a hand-over by this connection; the agent accepts the runs.
-    Accept(u32, Vec<SentRun>),
+    /// The next folder is made for a hand-over by this connection. Behind the last one the
+    /// agent accepts the runs.
+    HandOver(u32, Vec<SentRun>),
     Prepared(RunToken, u32),
-    Prepare(RunToken, u32),
-    Synced(RunToken),
     Settled(RunToken),
     Release,
     Cards,
@@ -228,8 +227,6 @@ pub(super) struct World {
     pub paused: BTreeSet<RunId>,
     /// Number of the jobs that were found to be the first ones of their runs.
     pub jobs_checked: usize,
-    /// Whether a report came that its number alone keeps from changing a run.
-    pub has_late_report: bool,
     pub events: u64,
 }
 
@@ -255,7 +252,6 @@ impl World {
             deceived: BTreeSet::new(),
             paused: BTreeSet::new(),
             jobs_checked: 0,
-            has_late_report: false,
             events: 0,
         }
     }

@@ -209,7 +209,7 @@ fn a_node_cannot_have_another_rule_run_here() {
 }
 
 #[test]
-fn of_firings_that_came_while_nothing_ran_the_newest_counts() {
+fn a_rule_that_fired_twice_before_its_command_ran_runs_it_once_with_the_newest_values() {
     let (mut lab, id) = Lab::ruled(&[("run_local ./tell.sh", "loss > 2")]);
     lab.say(id, running());
     let mut journal = (*lab.state.run(id).unwrap().journal).clone();

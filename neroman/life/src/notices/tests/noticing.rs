@@ -156,7 +156,7 @@ fn each_firing_is_noticed_by_its_place_in_the_journal() {
 }
 
 #[test]
-fn all_done_is_noticed_with_the_last_end_of_a_batch() {
+fn the_last_end_of_a_batch_brings_the_notice_that_all_is_done() {
     let mut noticing = Noticing::of_batch(3);
     for experiment in 1..=2 {
         let found = noticing.says(run(experiment, 1), ended(0));

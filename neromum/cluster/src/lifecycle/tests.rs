@@ -187,6 +187,19 @@ fn a_row_whose_tasks_all_end_is_cancelled_by_one_word_and_others_task_by_task() 
 }
 
 #[test]
+fn each_job_is_cancelled_by_one_word_though_its_tasks_lie_between_those_of_a_copy() {
+    let mut scene = Scene::new(&[1, 1, 1]);
+    let rows = [(7, "0"), (9, "1"), (7, "2")];
+    scene.one.rows = rows
+        .map(|(job, task)| scene.row(job, Some(task), waits()))
+        .into();
+    (0..3).for_each(|number| scene.aborts(number));
+    let found = scene.one.cancel(scene.now, &scene.runs);
+    let named: Vec<u64> = found.rows.iter().map(|(row, _)| row.job.0).collect();
+    assert_eq!(named, [7, 9]);
+}
+
+#[test]
 fn a_pack_is_cancelled_when_no_run_of_it_goes_on() {
     let mut scene = Scene::new(&[2]);
     scene.lists(&[(None, waits())]);

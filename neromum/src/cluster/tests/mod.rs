@@ -565,3 +565,16 @@ async fn an_adopted_job_is_cancelled_and_a_later_job_of_its_number_is_not() {
         assert!(agent.driver.rings.is_empty());
     }
 }
+
+#[tokio::test]
+async fn a_job_that_was_adopted_twice_is_named_once_in_the_command_that_cancels_it() {
+    let (node, runs) = (Node::new(), [planned(1), planned(2)]);
+    runs.iter().for_each(|run| node.adopt(run, 1000));
+    let (mut agent, _boxes) = node.agent();
+    Cluster::turn_ends(&mut agent);
+    for run in &runs {
+        agent.core.cancel(run.token);
+    }
+    Cluster::lists_job_7(&mut agent, "PENDING", 1000);
+    assert_eq!(Cluster::cancels(&mut agent).as_deref(), Some("7"));
+}

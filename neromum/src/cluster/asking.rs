@@ -76,10 +76,8 @@ impl Cluster {
     /// The next command, in the order in which things must not wait.
     pub(super) fn next_ask(agent: &mut Agent<Self>, now: Instant) -> Option<(Ask, Vec<Call>)> {
         let (waits, has_open) = (agent.core.waiting() > 0, Self::has_to_ask(agent));
+        Self::drop_requests_of_ended_runs(agent);
         let cluster = &mut agent.driver;
-        // Requests about runs that are over need no listing: none may come any more.
-        cluster.rings.retain(|token| !agent.core.is_done(token));
-        cluster.holds.retain(|token, _| !agent.core.is_done(token));
         let twins = cluster.cancel_twins();
         if !twins.is_empty() {
             tracing::warn!(?twins, "the scheduler has submissions more than once");

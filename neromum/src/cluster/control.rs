@@ -141,6 +141,16 @@ impl Cluster {
         }
     }
 
+    /// Drops the requests about runs that are over: no listing that shows them done may come.
+    pub(super) fn drop_requests_of_ended_runs(agent: &mut Agent<Self>) {
+        let (cluster, runs) = (&mut agent.driver, &agent.core);
+        cluster.rings.retain(|token| !runs.is_done(token));
+        let over = cluster.holds.extract_if(|token, _| runs.is_done(token));
+        let over: Vec<RunToken> = over.map(|(token, _)| token).collect();
+        over.iter()
+            .for_each(|token| Self::note_released(agent, token));
+    }
+
     /// Asks for a listing when jobs are to be held or released.
     pub(super) fn list_for_holds(agent: &mut Agent<Self>, now: Instant) {
         let cluster = &mut agent.driver;

@@ -462,13 +462,14 @@ async fn neromum_leaves_a_run_to_its_scheduler_unless_it_is_to_end() {
 }
 
 #[tokio::test]
-async fn a_request_about_a_run_that_is_over_keeps_no_neromum() {
+async fn a_request_about_a_run_that_is_over_keeps_neither_neromum_nor_the_mark_of_a_hold() {
     let (node, run) = (Node::new(), planned(1));
     node.submit_as(&[run], &Answer::InDoubt);
     let (mut agent, _boxes) = node.agent();
-    agent.core.set_paused(run.token, true);
+    let held = agent.held_by_us(&run.token).unwrap();
+    std::fs::write(&held, "").unwrap();
     let cluster = &mut agent.driver;
-    cluster.hold_at_scheduler(run.token, PauseState::Paused);
+    cluster.hold_at_scheduler(run.token, PauseState::Resumed);
     cluster.ring_at_scheduler(run.token);
     let submissions = cluster.submissions.values_mut();
     for one in submissions {
@@ -480,6 +481,7 @@ async fn a_request_about_a_run_that_is_over_keeps_no_neromum() {
     assert_eq!(Cluster::stage(&agent, &run), Stage::Refused);
     assert!(Cluster::next_ask(&mut agent, Instant::now()).is_none());
     assert!(Cluster::is_all_submitted(&agent), "it may leave");
+    assert!(!held.exists(), "no job of it is held any more");
 }
 
 impl Cluster {

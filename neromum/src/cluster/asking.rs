@@ -11,6 +11,7 @@ use nero_warden::{AdoptedJobState, Call, CallOutput, End, JobKey, JobName, Queue
 use tokio::time::Instant;
 
 use super::results::{Ask, ClusterResult, CommandAnswers};
+use super::watch::job_that_began;
 use super::{Agent, Cluster, LIST_APART, PAUSES, SITE_FRESH, Submission};
 use crate::warden::front::Front;
 
@@ -89,7 +90,9 @@ impl Cluster {
             return Some(ask);
         }
         let cluster = &mut agent.driver;
-        let due = cluster.submissions.values().find(|one| one.is_due());
+        // The next listing settles one of which a start began.
+        let is_due = |one: &&Submission| one.is_due() && job_that_began(one).is_none();
+        let due = cluster.submissions.values().find(is_due);
         if let Some(id) = due.map(|one| one.id) {
             return cluster.submit(id);
         }

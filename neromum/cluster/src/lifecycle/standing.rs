@@ -188,6 +188,12 @@ impl SubmissionState {
             .collect();
         jobs.sort_unstable();
         match self {
+            // Also a call whose doubt ended may have arrived late.
+            Self::Intended { .. } => {
+                if let Some(kept) = kept(&jobs) {
+                    *self = Self::Accepted(kept);
+                }
+            }
             Self::InDoubt(doubt) => {
                 if let Some(kept) = kept(&jobs) {
                     *self = Self::Accepted(kept);
@@ -223,7 +229,7 @@ impl SubmissionState {
                     *id = kept;
                 }
             }
-            Self::Intended { .. } | Self::Refused(_) | Self::NotNow(_) => {}
+            Self::Refused(_) | Self::NotNow(_) => {}
         }
         let Self::Accepted(id) = self else {
             return Vec::new();
@@ -356,6 +362,17 @@ mod tests {
         }
         assert_eq!(standing.step(APART_MS, &queue(&[])), Step::Submit);
         assert_eq!(standing.next(), Step::Submit);
+    }
+
+    #[test]
+    fn a_job_that_is_listed_after_the_doubt_about_it_ended_is_not_submitted_again() {
+        let mut standing = in_doubt();
+        standing.step(0, &queue(&[]));
+        assert_eq!(standing.step(APART_MS, &queue(&[])), Step::Submit);
+        let late = queue(&[(7, waiting()), (9, waiting())]);
+        let step = standing.step(2 * APART_MS, &late);
+        assert_eq!(step, Step::CancelTwins(vec![JobId(9)]));
+        assert_eq!(standing, SubmissionState::Accepted(JobId(7)));
     }
 
     #[test]

@@ -474,7 +474,8 @@ impl<D: Driver> Agent<D> {
         let earlier = generation.saturating_sub(1);
         self.admission.recall(token, earlier);
         let why = match unmake_up_to(&self.setup.paths, id, token, earlier) {
-            Ok(()) => "the folder of an earlier hand-over was removed".to_owned(),
+            Ok(true) => "the folder of an earlier hand-over was removed".to_owned(),
+            Ok(false) => "another hand-over makes its folder".to_owned(),
             Err(error) => format!("cannot remove {}: {error}", run_dir.display()),
         };
         later(why, "hand it over again")

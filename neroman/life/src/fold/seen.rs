@@ -266,6 +266,11 @@ impl Run {
         &self.dispatch.left_behind
     }
 
+    /// Whether a node that was given up may still have it.
+    pub fn is_left_behind(&self) -> bool {
+        !self.dispatch.left_behind.is_empty()
+    }
+
     /// Whether a node is to be told to end what it still has of it. Its own node is
     /// not, as long as the run is live.
     pub fn is_left_on(&self, node: &str) -> bool {

@@ -290,7 +290,7 @@ mod tests {
                     recall: Recall {
                         refusal: serde_json::from_str(refusal).unwrap(),
                         passes: true,
-                        to: String::new(),
+                        to: None,
                         asked: true,
                     },
                     from: HandOverStage::Submitted,

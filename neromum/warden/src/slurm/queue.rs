@@ -215,7 +215,7 @@ fn add(queue: &mut Queue, job: &Job) {
     let array = positive(job.array_job_id);
     let tasks = tasks_of(array.is_some(), job.array_task_id, &job.array_task_string);
     let Some(name) = JobName::read(&job.name) else {
-        let tasks = tasks.flatten();
+        let tasks = tasks.ok().flatten();
         let count = tasks.as_ref().map_or(1, Tasks::count);
         match state {
             State::Ended(_) => queue.kept += count,
@@ -223,7 +223,7 @@ fn add(queue: &mut Queue, job: &Job) {
         }
         return;
     };
-    let (Some(id), Some(tasks)) = (array.or(positive(job.job_id)), tasks) else {
+    let (Some(id), Ok(tasks)) = (array.or(positive(job.job_id)), tasks) else {
         queue.cannot_read(Some(name));
         return;
     };
@@ -240,15 +240,26 @@ fn add(queue: &mut Queue, job: &Job) {
     });
 }
 
-/// Tasks of a row, `Some(None)` for a job without an array; `None`: they cannot be read.
-pub(super) fn tasks_of(is_array: bool, index: Number, list: &str) -> Option<Option<Tasks>> {
-    Some(match index.0 {
-        _ if !is_array => None,
-        Some(index) => Some(Tasks::single(index.try_into().ok()?)),
+/// The tasks of a row cannot be read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OddTasks;
+
+/// Tasks of a row; `None`: the job has no array.
+pub(super) fn tasks_of(
+    is_array: bool,
+    index: Number,
+    list: &str,
+) -> Result<Option<Tasks>, OddTasks> {
+    if !is_array {
+        return Ok(None);
+    }
+    let tasks = match index.0 {
+        Some(index) => index.try_into().ok().map(Tasks::single),
         // An array of which no task waits any more, and the last ones were cancelled.
         None if list.is_empty() => Some(Tasks::default()),
-        None => Some(Tasks::read(list)?),
-    })
+        None => Tasks::read(list),
+    };
+    tasks.map(Some).ok_or(OddTasks)
 }
 
 /// Reads the answers to [`plain_calls`].

@@ -148,7 +148,7 @@ const ROOMS: &[(&str, &str, Arrows)] = &[
         "",
         &[
             ("submission", &[]),
-            ("asked", &[]),
+            ("request", &[]),
             ("lifecycle", &["submission"]),
         ],
     ),

@@ -206,9 +206,9 @@ fn a_waiting_run_comes_back_waiting() {
     let mut lab = chain();
     lab.start_batch(&[1, 2], false);
     let two = lab.state.run(run(2, 1)).unwrap();
-    let stored = serde_json::to_value(crate::fold::kept::StoredRun::of(two)).unwrap();
+    let stored = serde_json::to_value(crate::fold::row::DispatchRow::of(two)).unwrap();
     assert_eq!(stored["needs"], true);
-    let kept: crate::fold::kept::StoredRun = serde_json::from_value(stored).unwrap();
+    let kept: crate::fold::row::DispatchRow = serde_json::from_value(stored).unwrap();
     let made = serde_json::to_value(&*two.made).unwrap();
     assert_eq!(made["precedence"]["needs"][0]["on"], "init");
     let made: RunRecord = serde_json::from_value(made).unwrap();

@@ -3,11 +3,11 @@
 use super::*;
 use crate::facts::reason::WaitReason;
 use crate::facts::stage::Stage;
-use crate::fold::kept::StoredRun;
+use crate::fold::row::DispatchRow;
 use crate::fold::run::Run;
 use crate::step::hand_over::{Answer, SendState};
 use crate::step::input::Placement;
-use crate::step::placed::Choice;
+use crate::step::placement::Choice;
 use crate::step::recall::RecallAnswer;
 
 const GROUP: &str = "lab";
@@ -75,8 +75,8 @@ fn refuses(run: &mut Run) {
 
 /// The run after a restart of the daemon.
 fn restarted(run: &Run) -> Run {
-    let stored = serde_json::to_string(&StoredRun::of(run)).unwrap();
-    let kept: StoredRun = serde_json::from_str(&stored).unwrap();
+    let stored = serde_json::to_string(&DispatchRow::of(run)).unwrap();
+    let kept: DispatchRow = serde_json::from_str(&stored).unwrap();
     kept.run(
         (*run.made).clone(),
         Arc::clone(&run.journal),
@@ -364,14 +364,14 @@ fn a_run_that_starts_before_its_node_gives_it_back_shows_no_reason_to_wait() {
     happens(&mut run, &Input::Balance { from, to, tick });
     let goes = matches!(run.why(), WaitReason::GoesTo { to, .. } if to == "b");
     assert!(goes, "{}", run.why());
-    let stored = serde_json::to_string(&StoredRun::of(&run)).unwrap();
+    let stored = serde_json::to_string(&DispatchRow::of(&run)).unwrap();
     folds(&mut run, [Incarnation::default()]);
     assert_eq!(
         (run.phase(), run.why()),
         (Phase::Pending, &WaitReason::Unknown)
     );
     // The daemon dies before it stores more than the record of the start.
-    let kept: StoredRun = serde_json::from_str(&stored).unwrap();
+    let kept: DispatchRow = serde_json::from_str(&stored).unwrap();
     let read = kept.run(
         (*run.made).clone(),
         Arc::clone(&run.journal),

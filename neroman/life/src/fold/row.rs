@@ -341,7 +341,7 @@ mod tests {
             };
             assert_eq!(rest, (2, 1, why.to_owned()));
             assert_eq!(
-                (run.excluded(), run.left_behind()),
+                (run.excluded(), &*run.dispatch.left_behind),
                 (&["b".to_owned()][..], &["c".to_owned()][..])
             );
             let stored = serde_json::to_string(&DispatchRow::of(&run)).unwrap();

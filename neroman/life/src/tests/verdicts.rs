@@ -161,7 +161,7 @@ fn a_run_that_was_refused_after_a_lost_hand_over_is_ended_on_a_node_that_comes_b
             others: true,
         };
         happens(&mut run, &input);
-        assert_eq!(run.left_behind(), [NODE]);
+        assert_eq!(run.dispatch.left_behind, [NODE]);
     }
 }
 
@@ -408,7 +408,7 @@ fn a_run_that_is_back_on_a_node_is_not_ended_there_as_one_that_was_left_behind()
     assert!(run.is_left_on(NODE));
     run.dispatch.stage = Stage::Unplaced;
     happens(&mut run, &Input::Choice(Choice::On(node())));
-    assert_eq!(run.left_behind(), [""; 0]);
+    assert_eq!(run.dispatch.left_behind, [""; 0]);
     // A run that is over here is ended on its own node, too.
     happens(&mut run, &Input::Offer { node: node() });
     happens(&mut run, &Input::Stray { node: node() });

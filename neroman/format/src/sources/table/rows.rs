@@ -175,19 +175,19 @@ impl RowContext<'_> {
         row: &SheetRow,
         left_out: &mut SkippedRows,
     ) -> Option<Scope> {
-        let Self {
-            table,
-            roles,
-            outer,
-        } = *self;
         let before = reader.count();
         let mut is_filled = true;
-        let (entries, broken) = entries(reader, table, roles, row);
-        let (scope, _) = block::enter(reader, outer, &entries);
+        let (entries, broken) = entries(reader, self.table, self.roles, row);
+        let (scope, _) = block::enter(reader, self.outer, &entries);
         let places = CommandPlaces::of(&scope);
         for (column, mark, message, hint) in broken {
-            let named = table.header.columns.iter().find(|one| one.number == column);
-            let is_used = match (named, roles.get(&column)) {
+            let named = self
+                .table
+                .header
+                .columns
+                .iter()
+                .find(|one| one.number == column);
+            let is_used = match (named, self.roles.get(&column)) {
                 (Some(named), Some(Role::Param(name))) => {
                     places.hands_over() || self.is_used(reader, named, name, &places)
                 }
@@ -203,7 +203,7 @@ impl RowContext<'_> {
         let blanks = self.blanks(reader, row, &scope, &places);
         // People number rows before they fill them.
         is_filled &= blanks.is_empty();
-        if blanks.is_empty() || holds_more(row, roles) {
+        if blanks.is_empty() || holds_more(row, self.roles) {
             for (column, message, hint) in blanks {
                 left_out.wrong(row.number, column, message, hint);
             }

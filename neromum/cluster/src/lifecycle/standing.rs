@@ -187,32 +187,29 @@ impl SubmissionState {
             .map(|row| (row.job, Row::of(&row.state)))
             .collect();
         jobs.sort_unstable();
-        match self {
+        if matches!(self, Self::Intended { .. } | Self::InDoubt(_))
+            && let Some(kept) = kept(&jobs)
+        {
             // Also a call whose doubt ended may have arrived late.
-            Self::Intended { .. } => {
-                if let Some(kept) = kept(&jobs) {
-                    *self = Self::Accepted(kept);
-                }
-            }
+            *self = Self::Accepted(kept);
+        }
+        match self {
             Self::InDoubt(doubt) => {
-                if let Some(kept) = kept(&jobs) {
-                    *self = Self::Accepted(kept);
-                } else if queue.is_nameless || queue.hides(name) {
+                if queue.is_nameless || queue.hides(name) {
                     // It misses every submission whose number is not known, or one with an odd row.
                     return Vec::new();
-                } else {
-                    let first = *doubt.missed_ms.get_or_insert(asked_ms);
-                    if asked_ms.saturating_sub(first) < doubt.apart_ms {
-                        return Vec::new();
-                    }
-                    *self = match doubt.refused {
-                        Some(how) => how.standing(std::mem::take(&mut doubt.why)),
-                        None => Self::Intended {
-                            calls: doubt.calls,
-                            why: String::new(),
-                        },
-                    };
                 }
+                let first = *doubt.missed_ms.get_or_insert(asked_ms);
+                if asked_ms.saturating_sub(first) < doubt.apart_ms {
+                    return Vec::new();
+                }
+                *self = match doubt.refused {
+                    Some(how) => how.standing(std::mem::take(&mut doubt.why)),
+                    None => Self::Intended {
+                        calls: doubt.calls,
+                        why: String::new(),
+                    },
+                };
             }
             Self::Accepted(id) => {
                 let runs = |job: JobId| jobs.contains(&(job, Row::Began));
@@ -229,7 +226,7 @@ impl SubmissionState {
                     *id = kept;
                 }
             }
-            Self::Refused(_) | Self::NotNow(_) => {}
+            Self::Intended { .. } | Self::Refused(_) | Self::NotNow(_) => {}
         }
         let Self::Accepted(id) = self else {
             return Vec::new();

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_more_takes_the_place_of_the_rest() {
+    fn progress_by_steps_replaces_progress_by_a_bar() {
         let values = [(BAR, 0.9, 10), (STEPS, 0.1, 20), (BAR, 1.0, 30)];
         assert_eq!(after(&values), (0.1, Some(180)));
     }

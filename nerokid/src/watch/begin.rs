@@ -37,7 +37,7 @@ use crate::host;
 use crate::output::readers::OutputReader;
 use crate::output::tail::Tail;
 use crate::processes::sample::{Procfs, Sampler};
-use nero_metrics::finder::{Context, Finder, ReaderOptions};
+use nero_metrics::finder::{Context, Finder, FinderOptions};
 
 /// Bytes read from a log at once.
 pub(super) const BLOCK_BYTES: usize = 64 * 1024;
@@ -261,9 +261,9 @@ impl Sources {
 }
 
 /// How the run's output is read.
-fn reading(spec: &RunSpec) -> ReaderOptions {
+fn reading(spec: &RunSpec) -> FinderOptions {
     let more = spec.metric_reading.clone().unwrap_or_default();
-    ReaderOptions {
+    FinderOptions {
         patterns: spec.metric_patterns.clone(),
         only: more.only,
         skip: more.skip,
@@ -378,7 +378,7 @@ mod tests {
                 }),
                 ..Position::default()
             };
-            let mut finder = Finder::new(&ReaderOptions::default()).0;
+            let mut finder = Finder::new(&FinderOptions::default()).0;
             let mut context = context(&mut finder, &position, &log);
             let found = finder.find(b"2 0.25", &mut context);
             assert_eq!(found.step, Some(2.0), "{end:?}");

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use nero_metrics::file::{DOCUMENT_BYTES_MAX, FileForm};
-use nero_metrics::finder::{Finder, ReaderOptions};
+use nero_metrics::finder::{Finder, FinderOptions};
 
 use super::begin::context;
 use super::{Watch, WatchError};
@@ -44,7 +44,7 @@ impl MetricFile {
         log: Log,
         name: &str,
         path: &Path,
-        (finder, reading): (&mut Finder, &ReaderOptions),
+        (finder, reading): (&mut Finder, &FinderOptions),
         left: Position,
     ) -> (Self, BegunLog) {
         let form = LogForm {

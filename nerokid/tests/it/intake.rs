@@ -3,7 +3,7 @@
 
 use nero_journal::v1::Metrics;
 use nero_metrics::file::FileForm;
-use nero_metrics::finder::{Finder, ReaderOptions};
+use nero_metrics::finder::{Finder, FinderOptions};
 use nerokid::core::fold::WINDOW_MS;
 use nerokid::core::history::History;
 use nerokid::core::intake::{Begin, BegunLog, Intake, LogForm, TableAt};
@@ -25,7 +25,7 @@ fn with_credit(points: u64) -> Intake {
         series: AllSeries::default(),
         kept: 1_000_000 - points,
     };
-    Intake::new(begin, Finder::new(&ReaderOptions::default()).0, 0, 0)
+    Intake::new(begin, Finder::new(&FinderOptions::default()).0, 0, 0)
 }
 
 fn feed(intake: &mut Intake, log: Log, bytes: &[u8], now_ms: u64, out: &mut Vec<Record>) {
@@ -209,7 +209,7 @@ fn live(segments: &[Vec<Record>], bytes: &[u8], reads: usize) -> Vec<Record> {
     // As the watcher does: the first lines of a table are read from the log once more.
     let text = |table: TableAt| &bytes[table.header as usize..position.offset as usize];
     let texts = [position.former, position.table].map(|table| table.map(text));
-    let mut finder = Finder::new(&ReaderOptions::default()).0;
+    let mut finder = Finder::new(&FinderOptions::default()).0;
     let stdout = BegunLog {
         position,
         size: bytes.len() as u64,
@@ -380,7 +380,7 @@ fn with_file(history: History) -> Intake {
         series: history.series,
         kept: history.kept,
     };
-    Intake::new(begin, Finder::new(&ReaderOptions::default()).0, 0, 0)
+    Intake::new(begin, Finder::new(&FinderOptions::default()).0, 0, 0)
 }
 
 #[test]

@@ -97,6 +97,9 @@ impl AgentError {
             Self::Hello(HelloError::Protocol { .. }) => {
                 Some("end that neromum; its runs go on, and this build starts its own".to_owned())
             }
+            Self::Hello(HelloError::Role | HelloError::Deployment) => Some(
+                "end the program that listens there, or give the node another `root:`".to_owned(),
+            ),
             Self::Ssh(error) => error.hint(),
             Self::Node(fault) => Some(fault.hint()),
             Self::Root { .. } => {
@@ -110,7 +113,6 @@ impl AgentError {
             | Self::Ended { .. }
             | Self::Silent { .. }
             | Self::Greeting(_)
-            | Self::Hello(_)
             | Self::Transport(_) => None,
         }
     }

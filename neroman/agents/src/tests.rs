@@ -317,10 +317,26 @@ async fn an_agent_that_answers_is_greeted_and_not_started() {
     let hello = own(Role::Neromum, "0.1.0+abc", Some(deployment));
     let (_, theirs) = connect_to(hello.clone(), deployment).await.unwrap();
     assert_eq!(theirs, hello);
-    let other = own(Role::Neromum, "", Some(DeploymentId::random()));
-    let error = connect_to(other, deployment).await.unwrap_err();
-    assert!(
-        matches!(error, AgentError::Hello(HelloError::Deployment)),
-        "{error}"
-    );
+}
+
+#[tokio::test]
+async fn another_program_at_the_agents_socket_is_refused_with_what_to_do() {
+    use nero_wire::hello::own;
+    use nero_wire::v1::Role;
+    let deployment = DeploymentId::random();
+    for (theirs, expected) in [
+        (
+            own(Role::Neromum, "", Some(DeploymentId::random())),
+            HelloError::Deployment,
+        ),
+        (own(Role::Neroman, "", Some(deployment)), HelloError::Role),
+    ] {
+        let error = connect_to(theirs, deployment).await.unwrap_err();
+        assert!(
+            matches!(&error, AgentError::Hello(found) if *found == expected),
+            "{error}"
+        );
+        let hint = error.hint().unwrap();
+        assert!(hint.contains("another `root:`"), "{hint}");
+    }
 }

@@ -18,7 +18,7 @@ mod step;
 pub use after::{acts, backtest, cohort, processed, retry, rules, standing};
 pub use facts::{cells, journal, now, reason, sorted, text};
 pub use fold::{
-    change, experiment, groups, kept, outcome, pasts, run, scope, shelf, state, taken_over,
+    change, experiment, groups, outcome, pasts, row, run, scope, shelf, state, taken_over,
 };
 pub use place::{
     balance, batch, choose, cluster, gone, held, judge, ledgers, locks, outlook, precedence,

@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_never_be_is_told() {
+    fn the_check_names_each_reason_why_an_experiment_is_never_deployed() {
         let text = "
 servers: [{name: s}]
 experiments:
@@ -432,7 +432,7 @@ experiments:
     }
 
     #[test]
-    fn what_is_probably_meant_otherwise_is_told() {
+    fn the_check_warns_of_keys_names_and_actions_that_look_mistyped() {
         let text = "
 servers: [{name: s, user: me}]
 error_handlers: [{stderr_pattern: '.*', action: retyr}]

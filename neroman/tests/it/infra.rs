@@ -89,7 +89,7 @@ fn each_host_is_asked_for_by_its_number() {
 }
 
 #[test]
-fn without_hosts_those_of_the_set_are_meant() {
+fn infra_verbs_without_hosts_mean_all_hosts_of_the_set() {
     let fake = Fake::new(answers());
     for (words, wanted) in [
         (&["infra", "up", "lab"][..], "pull `` idle false"),

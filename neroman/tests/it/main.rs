@@ -19,5 +19,5 @@ mod samples;
 mod start;
 mod survey;
 mod tables;
-mod told;
+mod unasked_notes;
 mod wrong;

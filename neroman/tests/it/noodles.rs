@@ -64,7 +64,7 @@ fn a_spec_is_shown_without_daemon_or_server() {
 }
 
 #[test]
-fn what_can_never_be_is_a_failure() {
+fn the_check_fails_when_an_experiment_can_never_be_deployed() {
     let folder = Folder::new();
     let none = "experiments: [{name: a, commands: {run: x}}]";
     let (code, shown) = folder.noodles("run", none, &["", "--check"]);

@@ -199,7 +199,7 @@ fn the_runs_shown_are_the_runs_cleaned() {
 }
 
 #[test]
-fn no_is_no() {
+fn abort_changes_nothing_when_its_question_is_answered_with_no() {
     let fake = Fake::new(Answers {
         abort: samples::aborted(true),
         ..Answers::default()

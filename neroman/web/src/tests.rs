@@ -281,7 +281,7 @@ impl Response {
 }
 
 #[test]
-fn what_the_guard_refuses_is_answered_without_it() {
+fn a_request_that_the_guard_refuses_would_be_answered_without_it() {
     let guarded = Rig::new(Options::default());
     let unguarded = Rig::new(Options {
         is_unguarded: true,

@@ -2,6 +2,6 @@
 //! decided about them. Nothing here asks a scheduler: the program of the node does. See
 //! `docs/design/schedulers.md`.
 
-pub mod asked;
 pub mod lifecycle;
+pub mod request;
 pub mod submission;

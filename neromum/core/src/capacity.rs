@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_thirds_and_ten_tenths_fit_into_one() {
+    fn fractions_that_sum_to_one_cpu_fit_into_one() {
         let node = Capacity::new(1.0, None);
         for parts in [3u64, 10, 7] {
             let part = Needs::of(1.0 / parts as f64, 0);

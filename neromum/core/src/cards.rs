@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_have_or_use_is_not_given_and_is_named() {
+    fn a_gpu_that_others_hold_or_use_is_not_given_and_the_reason_names_them() {
         let locked = Card {
             locked: vec![(0, WHOLE)],
             ..card(0)

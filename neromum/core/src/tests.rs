@@ -298,7 +298,7 @@ fn a_run_on_another_host_takes_nothing_here() {
 }
 
 #[test]
-fn only_what_is_final_can_be_closed() {
+fn only_a_settled_run_can_be_closed() {
     let mut core = core(1.0);
     accept(&mut core, 1, 1.0);
     assert!(!core.closed(token(1)));

@@ -388,7 +388,7 @@ proptest! {
     /// Without time limits a run passes only where nobody could notice: the first starts
     /// at the same event as on a node that starts strictly in order.
     #[test]
-    fn without_limits_the_first_starts_as_if_none_had_passed(
+    fn without_time_limits_runs_that_pass_never_delay_the_first(
         before in prop::collection::vec(asks(), 1..6),
         waits in asks(),
         after in prop::collection::vec(asks(), 0..6),

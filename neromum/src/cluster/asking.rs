@@ -11,6 +11,7 @@ use nero_warden::{AdoptedJobState, Call, CallOutput, End, JobKey, JobName, Queue
 use tokio::time::Instant;
 
 use super::results::{Ask, ClusterResult, CommandAnswers};
+use super::watch::job_that_began;
 use super::{Agent, Cluster, LIST_APART, PAUSES, SITE_FRESH, Submission};
 use crate::warden::front::Front;
 
@@ -76,10 +77,8 @@ impl Cluster {
     /// The next command, in the order in which things must not wait.
     pub(super) fn next_ask(agent: &mut Agent<Self>, now: Instant) -> Option<(Ask, Vec<Call>)> {
         let (waits, has_open) = (agent.core.waiting() > 0, Self::has_to_ask(agent));
+        Self::drop_requests_of_ended_runs(agent);
         let cluster = &mut agent.driver;
-        // Requests about runs that are over need no listing: none may come any more.
-        cluster.rings.retain(|token| !agent.core.is_done(token));
-        cluster.holds.retain(|token, _| !agent.core.is_done(token));
         let twins = cluster.cancel_twins();
         if !twins.is_empty() {
             tracing::warn!(?twins, "the scheduler has submissions more than once");
@@ -91,7 +90,9 @@ impl Cluster {
             return Some(ask);
         }
         let cluster = &mut agent.driver;
-        let due = cluster.submissions.values().find(|one| one.is_due());
+        // The next listing settles one of which a start began.
+        let is_due = |one: &&Submission| one.is_due() && job_that_began(one).is_none();
+        let due = cluster.submissions.values().find(is_due);
         if let Some(id) = due.map(|one| one.id) {
             return cluster.submit(id);
         }

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
-use nero_cluster::lifecycle::Hold;
+use nero_cluster::lifecycle::{Hold, RowPart};
 use nero_cluster::submission::{TaskRun, sync_folder};
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::request::RequestKind;
@@ -139,6 +139,16 @@ impl Cluster {
                 tracing::warn!(%error, path = %path.display(), "a release is not synced");
             }
         }
+    }
+
+    /// Drops the requests about runs that are over: no listing that shows them done may come.
+    pub(super) fn drop_requests_of_ended_runs(agent: &mut Agent<Self>) {
+        let (cluster, runs) = (&mut agent.driver, &agent.core);
+        cluster.rings.retain(|token| !runs.is_done(token));
+        let over = cluster.holds.extract_if(|token, _| runs.is_done(token));
+        let over: Vec<RunToken> = over.map(|(token, _)| token).collect();
+        over.iter()
+            .for_each(|token| Self::note_released(agent, token));
     }
 
     /// Asks for a listing when jobs are to be held or released.
@@ -280,13 +290,16 @@ impl Cluster {
             return None;
         }
         let (mut seen, mut adopted) = (Vec::new(), Vec::new());
+        // A job that was adopted twice belongs to two submissions.
+        let mut named = HashSet::new();
         for submission in self.submissions.values_mut() {
             let is_adopted = submission.adoption.is_some();
             let found = submission.cancel(now.into_std(), runs);
             self.rings.extend(found.rings);
             self.escalated.extend(found.escalated);
             let rows = if is_adopted { &mut adopted } else { &mut seen };
-            rows.extend(found.rows);
+            let is_new = |(row, task): &RowPart<'_>| named.insert((row.job, *task));
+            rows.extend(found.rows.into_iter().filter(is_new));
         }
         let mut calls = if seen.is_empty() {
             Vec::new()

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nero_cluster::asked::{Shape, TaskRequest};
+use nero_cluster::request::{Shape, TaskRequest};
 use nero_cluster::submission::{self, Files, Plan, TaskRun};
 use nero_model::paths::NodePaths;
 use nero_model::{DeploymentId, RunId, RunToken, SubmissionId};

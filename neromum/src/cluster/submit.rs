@@ -3,8 +3,8 @@
 //! ledger. A neromum that comes later goes on from the intent: without an answer
 //! the submission is in doubt, and listings tell whether it was made.
 
-use nero_cluster::asked::TaskRequest;
 use nero_cluster::lifecycle::{Doubt, SubmissionState};
+use nero_cluster::request::TaskRequest;
 use nero_cluster::submission::Files;
 use nero_model::paths::NodePaths;
 use nero_model::{RunId, RunToken, SubmissionId};

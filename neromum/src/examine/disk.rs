@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_needed_is_tried_and_works_here() {
+    fn what_neromum_needs_of_a_disk_is_tried_and_leaves_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let mut findings = Findings::default();
         tries(&mut findings, folder.path());

@@ -4,7 +4,7 @@
 
 mod clock;
 mod containers;
-mod described;
+mod description;
 mod disk;
 mod kernel;
 mod limits;

@@ -13,7 +13,7 @@ use nero_warden::{AccountingAccess, Kind, Partition, Site, Warden};
 use nero_wire::v1::finding::Level;
 
 use super::programs::ask;
-use super::{Findings, described};
+use super::{Findings, description};
 use crate::warden::login::Login;
 use crate::warden::runner::Runner;
 
@@ -28,7 +28,7 @@ pub async fn examine(base: &Base, described: Option<&dyn Warden>) -> Findings {
     let mut findings = Findings::default();
     let login = &Login::ask(base).await;
     if let Some(warden) = described {
-        described::examine(&mut findings, login, warden).await;
+        description::examine(&mut findings, login, warden).await;
         is_silent(&mut findings, login);
         return findings;
     }

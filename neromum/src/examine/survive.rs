@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn each_case_is_told() {
+    fn whether_neromum_outlives_a_logout_is_judged_by_its_home_and_the_settings_of_logind() {
         for (home, kills, lingers, expected) in [
             (Home::Session, Some(true), true, Level::Bad),
             (Home::Session, Some(false), false, Level::Good),

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_an_x() {
+    fn a_missing_toolkit_is_printed_as_an_x() {
         assert_eq!(words(None, None, None), "NVDRV:x,CUDA:x,cuDNN:x");
         let all = words(Some("570.00"), Some("12.4"), Some("9.1.0".to_owned()));
         assert_eq!(all, "NVDRV:570.00,CUDA:12.4,cuDNN:9.1.0");

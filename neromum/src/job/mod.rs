@@ -4,7 +4,7 @@
 //! `docs/design/schedulers.md`.
 
 pub mod allocation;
-mod granted;
+mod grant;
 pub mod helpers;
 pub mod setup_output;
 pub mod start;
@@ -31,7 +31,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::args::Grant;
 use crate::run::{Programs, at};
 use allocation::{Allocation, LastRun, RunStatus};
-use granted::AllocationResources;
+use grant::AllocationResources;
 use helpers::{Help, Helpers};
 use setup_output::SetupOutput;
 use start::{EarlierStarts, Start};

@@ -10,7 +10,7 @@ use nero_node::agent::Candidate;
 use nero_node::clean::measure::{Size, measure};
 use nero_node::clean::sweep::FreedSpace;
 use nero_node::config;
-use nero_node::runs::{folders, gone, spec};
+use nero_node::runs::{folders, spec, tombstone};
 use nero_node::staging::container::asked;
 use nero_wire::v1::clean_reply::Refusal;
 use nero_wire::v1::disk_usage_reply::Run;
@@ -235,7 +235,7 @@ fn check_run(inner: &ServiceState, run: &RunRef) -> RunCheck {
     let spec = match spec::of_folder(&run_dir) {
         Ok(spec) if spec.token == token.as_bytes() => spec,
         found => {
-            return match (gone::read(paths, id, token), found) {
+            return match (tombstone::read(paths, id, token), found) {
                 (Ok(Some(_)), _) => RunCheck::GoneBefore,
                 (_, Ok(_)) => RunCheck::Refused("another run lies in its folder".to_owned()),
                 (_, Err(_)) if !run_dir.exists() => {
@@ -283,7 +283,7 @@ fn take_away(
         let noted = folders::life(&run_dir, one.token).and_then(|life| {
             let size = measure(&run_dir)?;
             if !dry_run {
-                gone::write(paths, one.id, life.end(one.token))?;
+                tombstone::write(paths, one.id, life.end(one.token))?;
             }
             Ok(size)
         });

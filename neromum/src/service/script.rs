@@ -1,6 +1,6 @@
 //! The batch script of a run, to be looked at before anything is started.
 
-use nero_cluster::asked::{Shape, TaskRequest, example};
+use nero_cluster::request::{Shape, TaskRequest, example};
 use nero_model::safe::Safe;
 use nero_node::launch::orders::grace_ms;
 use nero_wire::v1::{RunSpec, ScriptReply, ScriptRequest};

@@ -5,7 +5,7 @@
 use std::hint::black_box;
 
 use nero_metrics::file::FileForm;
-use nero_metrics::finder::{Context, Finder, ReaderOptions};
+use nero_metrics::finder::{Context, Finder, FinderOptions};
 use nero_metrics::lines::Lines;
 
 /// Bytes of each kind of log.
@@ -63,7 +63,7 @@ fn measure(what: &str, form: FileForm, head: &str, line: impl Fn(usize) -> Strin
     let (mut best, mut floor) = (f64::MAX, f64::MAX);
     let mut points = 0;
     for _ in 0..5 {
-        let mut finder = Finder::new(&ReaderOptions::default()).0;
+        let mut finder = Finder::new(&FinderOptions::default()).0;
         let mut context = Context::of_file(form, false);
         points = 0;
         let start = processor_s();

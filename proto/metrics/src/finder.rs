@@ -19,7 +19,7 @@ use crate::tokens::{heading, step};
 
 /// What an experiment says of how its output is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReaderOptions {
+pub struct FinderOptions {
     /// Patterns with named groups.
     pub patterns: Vec<String>,
     /// Lines that none of these match are not looked at, unless there is none.
@@ -125,7 +125,7 @@ pub struct Finder {
 
 impl Finder {
     /// Reads as the spec says. Returns the errors of patterns that cannot be used.
-    pub fn new(reading: &ReaderOptions) -> (Self, Vec<PatternError>) {
+    pub fn new(reading: &FinderOptions) -> (Self, Vec<PatternError>) {
         let mut errors = Vec::new();
         let patterns = usable(&reading.patterns, Pattern::new, &mut errors);
         let finder = Self {

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn another_start_of_the_machine_or_process_is_another_process() {
+    fn a_process_id_tells_apart_boots_recycled_pids_and_pid_namespaces() {
         let own = ProcessId::own().unwrap();
         assert_eq!(own.life().unwrap(), Life::Alive);
         let rebooted = ProcessId {

@@ -350,7 +350,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_phase_reads_back_as_its_word() {
+    fn every_phase_is_parsed_back_from_its_name() {
         for phase in Phase::ALL {
             assert_eq!(phase.as_str().parse(), Ok(phase));
             assert_ne!(phase.is_end(), phase.is_live());

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use nero_journal::v1::{Metrics, RecordKind};
-use nero_metrics::finder::{Finder, ReaderOptions};
+use nero_metrics::finder::{Finder, FinderOptions};
 use nerokid::core::history::History;
 use nerokid::core::intake::{Begin, BegunLog, Intake};
 use nerokid::core::log::Log;
@@ -33,7 +33,7 @@ impl Watcher {
         let position = history.positions[0];
         let text = |header: u64| &log[header as usize..position.offset as usize];
         let texts = [position.former, position.table].map(|table| Some(text(table?.header)));
-        let mut finder = Finder::new(&ReaderOptions::default()).0;
+        let mut finder = Finder::new(&FinderOptions::default()).0;
         let stdout = BegunLog {
             position,
             size: log.len() as u64,

@@ -1,7 +1,7 @@
 //! Logs and files of metrics: however the bytes are split on their way, the same is found.
 
 use nero_metrics::file::{FileForm, document_lines};
-use nero_metrics::finder::{Finder, ReaderOptions};
+use nero_metrics::finder::{Finder, FinderOptions};
 use nero_metrics::survey::Survey;
 
 use crate::Choices;
@@ -34,9 +34,9 @@ fn surveyed<'a>(
     decimal_comma: bool,
     mut next: impl FnMut(&mut &'a [u8]) -> &'a [u8],
 ) -> String {
-    let reading = ReaderOptions {
+    let reading = FinderOptions {
         decimal_comma,
-        ..ReaderOptions::default()
+        ..FinderOptions::default()
     };
     let mut survey = Survey::of_file(Finder::new(&reading).0, form);
     while !log.is_empty() {

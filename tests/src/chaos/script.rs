@@ -205,13 +205,13 @@ mod tests {
     }
 
     #[test]
-    fn its_text_is_read_back() {
+    fn a_script_is_parsed_back_from_its_text() {
         assert_eq!(some().to_string().parse(), Ok(some()));
         assert!("1,2,3".parse::<Script>().is_err());
     }
 
     #[test]
-    fn each_run_prints_its_own_and_always_the_same() {
+    fn each_run_of_a_script_prints_its_own_and_always_the_same_output() {
         let script = some();
         assert_eq!(script.output("1.1"), script.output("1.1"));
         assert_ne!(script.output("1.1"), script.output("1.2"));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn its_points_are_found_in_what_it_prints() {
+    fn the_points_of_a_script_are_found_in_its_output() {
         let output = some().output("1.1");
         let found = points(&output);
         assert_eq!(found.len(), 10);

@@ -173,7 +173,7 @@ fn shim_and_launcher_leave_the_job_alone_and_its_code_unknown() {
 }
 
 #[test]
-fn everything_at_once_loses_only_the_code() {
+fn killing_all_our_processes_at_once_loses_only_the_exit_code() {
     let held = Held::running();
     held.home.kill_all(&[
         Part::Daemon,

@@ -60,7 +60,7 @@ fn a_group_spreads_over_its_nodes() {
 }
 
 #[test]
-fn any_takes_what_is_free() {
+fn a_run_for_any_node_starts_on_one_that_is_free() {
     let lab = Lab::new(1);
     let pipe = lab.add_held("a");
     lab.start_held("any");

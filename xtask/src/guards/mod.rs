@@ -149,7 +149,7 @@ const ROOMS: &[(&str, &str, Arrows)] = &[
         "",
         &[
             ("submission", &[]),
-            ("asked", &[]),
+            ("request", &[]),
             ("lifecycle", &["submission"]),
         ],
     ),
@@ -544,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_code_is_not_looked_at() {
+    fn the_guards_ignore_comments_and_literals() {
         let text = "'a' '\\'' 'life \"// \\\" {\" r#\"\"use\"#\n/* x\n*/ y // z\n";
         assert_eq!(product(text).0, "\"\" \"\" 'life \"\" \"\"\n \n y  ");
     }

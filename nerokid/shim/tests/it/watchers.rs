@@ -91,7 +91,7 @@ fn a_longer_one_has_one_that_may_finish() {
 }
 
 #[test]
-fn at_once_means_before_the_job_is_old() {
+fn a_watcher_that_is_wanted_at_once_starts_before_a_short_job_ends() {
     let mut rig = Rig::new();
     let mut run = rig.script("while [ ! -e ../../notes ]; do sleep 0.01; done");
     run.launch.watcher = watcher(&rig, "");
@@ -102,7 +102,7 @@ fn at_once_means_before_the_job_is_old() {
 }
 
 #[test]
-fn killed_it_is_started_again() {
+fn a_watcher_that_is_killed_is_started_again() {
     let mut rig = Rig::new();
     let run = sleeper(&rig, watcher(&rig, "exec sleep 1000"));
     rig.launch(&run);

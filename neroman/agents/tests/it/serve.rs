@@ -194,7 +194,7 @@ async fn without_room_for_ours_the_agent_that_is_there_is_used() {
 }
 
 #[tokio::test]
-async fn here_too_the_newer_build_serves() {
+async fn a_newer_build_replaces_the_local_neromum_of_an_older_one() {
     let node = Node::new();
     let root = node.home().join("local");
     let newer = other_build(&node, "newer");

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_listed_passes() {
+    fn only_listed_variables_without_secrets_are_passed_on() {
         let passes = |name| listed(name, FOR_JOBS, FOR_JOBS_BEGINNINGS) && !looks_secret(name);
         assert!(passes("PATH") && passes("CONDA_PREFIX"));
         assert!(!passes("HOME") && !passes("CONDA_TOKEN") && !passes("AWS_SECRET_ACCESS_KEY"));

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_is_silent_is_named() {
+    fn a_connected_node_without_an_answer_is_named_and_one_that_gets_the_agents() {
         let mut node = NodeView {
             name: "h1\n".into(),
             connected: true,

@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn last_lines_are_the_last_lines() {
+    fn last_lines_returns_at_most_that_many_lines_behind_an_offset() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("log");
         fs::write(&path, "a\nb\nc\n").expect("a file");

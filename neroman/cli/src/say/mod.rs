@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_yes_is_a_yes() {
+    fn only_y_or_yes_answers_a_question_with_yes() {
         for yes in ["y\n", "Y", " yes \n"] {
             assert!(is_yes(yes), "{yes}");
         }

@@ -1,6 +1,6 @@
 //! `show ID|RUN`: all facts of an experiment or one of its runs.
 
-mod asked;
+mod demands;
 
 use nero_model::safe::Safe;
 use nero_views::{Fact, json, object, of_run, text};
@@ -165,11 +165,11 @@ impl Page<'_> {
             asked.push(format!("{} memory", text::bytes(resources.memory_bytes)));
         }
         let scheduler = reply.scheduler.clone().unwrap_or_default();
-        asked.extend(asked::gpus(&scheduler));
+        asked.extend(demands::gpus(&scheduler));
         if resources.time_ms > 0 {
             asked.push(nero_model::units::print_duration_ms(resources.time_ms));
         }
-        let words = asked::words(&scheduler);
+        let words = demands::words(&scheduler);
         asked.extend(words.iter().map(|(name, word)| format!("{name} {word}")));
         self.field("asked for", &asked.join(", "));
         let mut used = Vec::new();
@@ -402,7 +402,7 @@ fn as_json(reply: &ShowReply) -> Value {
         command: reply.argv,
         env: json::environment(&reply.env),
         facts,
-        resources: asked::as_json(reply),
+        resources: demands::as_json(reply),
         outputs: [one => path, fetch?, max_bytes: known(one.max_bytes)],
         rules: reply.rules.iter().map(json::rule).collect::<Vec<_>>(),
         tree?, git?, missing?, history, work?,

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use nero_metrics::file::{DOCUMENT_BYTES_MAX, FileForm, document_lines};
-use nero_metrics::finder::{Finder, ReaderOptions};
+use nero_metrics::finder::{Finder, FinderOptions};
 use nero_metrics::progress::ProgressKind;
 use nero_metrics::recipe;
 use nero_metrics::survey::{MissedLine, Survey, SurveyedMetric};
@@ -40,7 +40,7 @@ pub async fn run(session: &mut Session, args: &Metrics, what: &str) -> Result<u8
     let surveyed = match (is_file, is_run) {
         (true, _) => vec![LogSurvey {
             log: "",
-            survey: of_file(what, finder(ReaderOptions::default(), args)?)?,
+            survey: of_file(what, finder(FinderOptions::default(), args)?)?,
         }],
         (false, true) => of_run(session, args, what).await?,
         (false, false) => {
@@ -56,7 +56,7 @@ pub async fn run(session: &mut Session, args: &Metrics, what: &str) -> Result<u8
 }
 
 /// A finder that also reads by the patterns and recipes of `--match`.
-fn finder(mut reading: ReaderOptions, args: &Metrics) -> Result<Finder, Stop> {
+fn finder(mut reading: FinderOptions, args: &Metrics) -> Result<Finder, Stop> {
     for pattern in &args.patterns {
         match recipe::patterns(pattern) {
             Some(patterns) => {
@@ -127,7 +127,7 @@ async fn of_run(session: &mut Session, args: &Metrics, what: &str) -> Result<Vec
     };
     let shown = session.read(asked, ManClient::show).await?;
     let more = shown.metric_reading.unwrap_or_default();
-    let reading = ReaderOptions {
+    let reading = FinderOptions {
         patterns: shown.metric_patterns,
         only: more.only,
         skip: more.skip,

@@ -82,7 +82,7 @@ fn a_refused_change_leaves_the_file_alone() {
 }
 
 #[test]
-fn many_at_once_lose_nothing() {
+fn concurrent_edits_of_the_configuration_are_all_kept() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config.yaml");
     std::thread::scope(|scope| {

@@ -85,7 +85,7 @@ fn a_password_alone_is_of_the_sender() {
 }
 
 #[test]
-fn little_is_needed() {
+fn mail_needs_only_an_address_and_a_server() {
     let text = "user: {email: ada@example.org}\nmail: {smtp: smtp.example.org}\n";
     let config = read(text).unwrap();
     assert_eq!(config.mail.as_ref().unwrap().from, "ada@example.org");

@@ -21,7 +21,7 @@ fn of(origins: &[Origin], key: &str) -> (Option<String>, From) {
 }
 
 #[test]
-fn without_anything_all_is_default() {
+fn every_setting_has_its_default_without_a_file_and_an_environment() {
     let all = origins("", &[]);
     for origin in &all {
         assert_eq!(origin.from, From::Default, "{origin:?}");

@@ -17,7 +17,7 @@ use nero_table::{CellValue, UnreadableTable};
 use tokio::time::Instant;
 
 use super::folder::FolderWatch;
-use super::shown::{Columns, RowValues, ShownRow};
+use super::row_values::{Columns, RowValues, ShownRow};
 use super::{BookNow, BookObstacle, Desk, live};
 use crate::blocking::blocking;
 use crate::pasts;

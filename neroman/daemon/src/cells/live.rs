@@ -9,7 +9,7 @@ use nero_format::{BoundTable, CellValue};
 use nero_model::ExperimentId;
 use nero_model::safe::Safe;
 
-use super::shown::ShownRow;
+use super::row_values::ShownRow;
 use nero_link::outside::live_names;
 
 /// The heading of the last column; a file without it is not ours.

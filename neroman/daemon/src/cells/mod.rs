@@ -7,7 +7,7 @@
 mod book;
 mod folder;
 mod live;
-mod shown;
+mod row_values;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;

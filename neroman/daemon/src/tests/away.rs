@@ -6,7 +6,7 @@ use nero_wire::v1::node_event::Event;
 use super::nodes::{
     both, connect, gone, lose, ran_on_alpha, regain, running_on_alpha, start_on, was_told,
 };
-use super::told::{Heard, follow_log, wait};
+use super::unasked_notes::{Heard, follow_log, wait};
 use super::{DEADLINE, Rig};
 
 /// A log that is followed while nothing more is heard of its node, since only

@@ -30,7 +30,7 @@ async fn to_its_end(rig: &Rig, experiment: u64, run: u32) {
 }
 
 #[tokio::test]
-async fn what_concerns_one_experiment_walks_over_no_others() {
+async fn requests_about_one_experiment_walk_over_no_others() {
     // Other tests of one process walk, too.
     if std::env::var_os("NEXTEST").is_none() {
         return;

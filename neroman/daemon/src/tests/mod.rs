@@ -24,8 +24,8 @@ mod resuming;
 mod sending;
 mod staging;
 mod stories;
-mod told;
 mod transfers;
+mod unasked_notes;
 mod windows;
 
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@ use nero_wire::v1;
 
 use tokio::sync::mpsc;
 
-use super::told::Heard;
+use super::unasked_notes::Heard;
 use super::{Rig, select, stories};
 
 const MANY: &str = "collection: lab\ncommand: echo {x} {word}\n\

@@ -85,7 +85,7 @@ mod tests {
     use super::super::fields::FIELDS;
 
     #[test]
-    fn each_word_has_a_line() {
+    fn each_field_is_described_in_one_line() {
         for (word, _) in FIELDS {
             assert!(!super::about(word).is_empty(), "{word}");
         }

@@ -44,7 +44,7 @@ fn a_sample_is_the_same_at_each_reading_and_grows_at_its_end() {
 }
 
 #[test]
-fn what_is_zipped_runs_together() {
+fn zipped_parameters_advance_together() {
     let loaded = load(
         "\
 command: p {x} {y} {z}

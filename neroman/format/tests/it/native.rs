@@ -34,7 +34,7 @@ env: {A: b}
 }
 
 #[test]
-fn in_a_list_nothing_is_split() {
+fn a_command_given_as_a_list_is_not_split_at_blanks() {
     let loaded = load("+a:\n  command: [echo, a b, '{x}', 3, true]\n  parameters: {x: ' '}\n");
     assert_eq!(
         loaded.definitions[0].argv,

@@ -176,12 +176,12 @@ fn names_that_nobody_has_and_circles_are_refused_with_their_place() {
 }
 
 #[test]
-fn one_that_waits_for_all_others_does_not_wait_for_itself() {
+fn a_wildcard_in_depends_on_leaves_out_the_experiment_itself() {
     read("+a: {command: prog}\n+z: {command: prog, depends_on: {ended: ['*']}}\n").unwrap();
 }
 
 #[test]
-fn ten_thousand_that_depend_on_each_other_are_read_quickly() {
+fn ten_thousand_experiments_that_depend_on_each_other_are_read_quickly() {
     let mut yaml = "command: prog\n+e0: {}\n".to_owned();
     for number in 1..10_000 {
         yaml.push_str(&format!("+e{number}: {{depends_on: [e{}]}}\n", number - 1));

@@ -97,7 +97,7 @@ proptest! {
     }
 
     #[test]
-    fn one_value_is_one_argument(value in "[^\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\u{feff}\u{2028}\u{2029}\u{e0d0}\u{e0d1}]{0,30}") {
+    fn a_value_of_any_text_is_one_argument_of_the_command(value in "[^\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\u{feff}\u{2028}\u{2029}\u{e0d0}\u{e0d1}]{0,30}") {
         let quoted = serde_json::to_string(&value).expect("serialises");
         let loaded = read(&format!("+a:\n  command: prog {{x}} end\n  parameters: {{x: {quoted}}}\n"));
         let loaded = loaded.map_err(TestCaseError::fail)?;

@@ -10,8 +10,8 @@ use nero_life::cells::CellRecord;
 use nero_life::change::{ExperimentRecord, NewRun};
 use nero_life::experiment::{Origin, PersonalMarks, Stamp};
 use nero_life::fold::Position;
-use nero_life::kept::StoredRun;
 use nero_life::now::Tick;
+use nero_life::row::DispatchRow;
 use nero_life::run::Run;
 
 /// The stored data of an experiment besides its definition.
@@ -40,7 +40,7 @@ pub(super) struct KeptSource {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct KeptDispatch {
     #[serde(rename = "desk")]
-    pub(super) dispatch: StoredRun,
+    pub(super) dispatch: DispatchRow,
     pub(super) rules: Vec<u64>,
 }
 
@@ -112,7 +112,7 @@ pub fn unhex(text: &str) -> Option<[u8; 32]> {
 
 pub(super) fn dispatch(run: &Run) -> Vec<u8> {
     json(&KeptDispatch {
-        dispatch: StoredRun::of(run),
+        dispatch: DispatchRow::of(run),
         rules: run.rules.to_vec(),
     })
 }

@@ -9,13 +9,13 @@ use super::actions::{ActionEnd, ResponseEnd, RuleFirings, StepEnd};
 use super::hold::{Hold, HoldCause};
 use super::journal::Journal;
 use super::leaving::{Deferral, Recall, Refusal};
-use super::made::RunRecord;
 use super::mail::notice::NoticeFacts;
 use super::nodes::NodeLedger;
 use super::peers::PeersNumber;
 use super::processed::ProcessedOutputs;
 use super::reason::WaitReason;
 use super::results::Results;
+use super::run_record::RunRecord;
 use super::stage::{Stage, Verdict};
 
 /// A cancel request.
@@ -103,7 +103,7 @@ impl RecordsSent {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Dispatch {
-    /// Where it stands; stored in the form of [`StoredRun`](crate::fold::kept::StoredRun).
+    /// Where it stands; stored in the form of [`DispatchRow`](crate::fold::row::DispatchRow).
     #[serde(skip)]
     pub(crate) stage: Stage,
     /// Why it waits, in neromum's words or ours.

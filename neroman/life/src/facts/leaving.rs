@@ -43,9 +43,9 @@ pub struct Recall {
     /// take it for now.
     #[serde(default)]
     pub passes: bool,
-    /// The node that has room for it; empty if its own node cannot have it.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub to: String,
+    /// The node that has room for it; `None` if its own node cannot have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
     /// Whether the node may have been asked: this is synced.
     #[serde(default)]
     pub asked: bool,
@@ -64,10 +64,10 @@ pub(crate) enum Cause {
 
 impl Recall {
     pub(crate) fn cause(&self) -> Cause {
-        match (self.passes, self.to.is_empty()) {
-            (_, false) => Cause::RoomElsewhere,
-            (true, true) => Cause::NoRoomNow,
-            (false, true) => Cause::CannotStart,
+        match (self.passes, &self.to) {
+            (_, Some(_)) => Cause::RoomElsewhere,
+            (true, None) => Cause::NoRoomNow,
+            (false, None) => Cause::CannotStart,
         }
     }
 }

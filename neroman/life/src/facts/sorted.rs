@@ -196,7 +196,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_has_what_a_tree_has_and_is_stored_as_one(
+        fn a_sorted_map_holds_and_stores_what_a_btree_map_does(
             entries in proptest::collection::vec((0u32..9, any::<i64>()), 0..12),
         ) {
             let mut sorted = SortedMap::default();

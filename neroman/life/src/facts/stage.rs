@@ -8,7 +8,7 @@ use nero_model::Phase;
 use serde::{Deserialize, Serialize};
 
 use super::leaving::Recall;
-use super::made::RunRecord;
+use super::run_record::RunRecord;
 
 /// Where a run stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -13,10 +13,10 @@ use super::run::Run;
 use crate::facts::cells::CellRecord;
 use crate::facts::dispatch::Dispatch;
 use crate::facts::journal::Journal;
-use crate::facts::made::RunRecord;
 use crate::facts::mail::post::PostChange;
 use crate::facts::nodes::{NodeLedger, RestoreState};
 use crate::facts::now::Tick;
+use crate::facts::run_record::RunRecord;
 
 /// One change of the state.
 #[derive(Clone, Debug)]

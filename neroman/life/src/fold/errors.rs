@@ -11,7 +11,7 @@ use nero_model::{EndReason, Phase};
 use super::outcome::{self, Outcome};
 use crate::facts::dispatch::Dispatch;
 use crate::facts::journal::{Exit, Incarnation, Journal};
-use crate::facts::made::RunRecord;
+use crate::facts::run_record::RunRecord;
 
 /// The end of a run by itself, as its experiment's `on_error` takes it. Until the command of the
 /// handler has run it is ending, so that nothing follows, and an abort still counts.

@@ -64,7 +64,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_set(
+        fn a_number_set_holds_what_a_btree_set_does(
             changes in prop::collection::vec((0_u64..300, any::<bool>()), 0..200),
             far in any::<u64>(),
         ) {

@@ -6,7 +6,7 @@ use nero_model::{EndReason, Phase, TaskEnd};
 
 use crate::facts::dispatch::{Dispatch, RecordsSent};
 use crate::facts::journal::{Exit, Incarnation, Journal, NotStarted, RuleFacts, Stop};
-use crate::facts::made::RunRecord;
+use crate::facts::run_record::RunRecord;
 use crate::facts::stage::{Stage, TAKE_OVER, Verdict};
 
 /// The judgement of a run's evidence.

@@ -13,9 +13,9 @@ use crate::facts::actions::RuleFirings;
 pub use crate::facts::dispatch::{Cancel, Dispatch, Unreadable};
 use crate::facts::journal::{Exit, Journal};
 use crate::facts::leaving::Deferral;
-pub use crate::facts::made::{Line, RunDemands, RunRecord};
 use crate::facts::now::{PresentTime, Tick};
 pub use crate::facts::results::Results;
+pub use crate::facts::run_record::{Line, RunDemands, RunRecord};
 use crate::facts::stage::{Stage, Verdict};
 
 /// A hand-over of a run: its node and its generation.

@@ -252,16 +252,16 @@ impl Run {
         self.dispatch.overlay.as_deref()
     }
 
-    /// Nodes that were given up and may still have it.
-    pub fn left_behind(&self) -> &[String] {
-        &self.dispatch.left_behind
+    /// Whether a node that was given up may still have it.
+    pub fn is_left_behind(&self) -> bool {
+        !self.dispatch.left_behind.is_empty()
     }
 
     /// Whether a node is to be told to end what it still has of it. Its own node is
     /// not, as long as the run is live.
     pub fn is_left_on(&self, node: &str) -> bool {
         let its_own = self.node() == Some(node) && self.phase().is_live();
-        !its_own && self.left_behind().iter().any(|other| other == node)
+        !its_own && self.dispatch.left_behind.iter().any(|other| other == node)
     }
 
     /// Nodes that never get it again.

@@ -52,7 +52,7 @@ impl Share {
             deferred: run.deferred().is_some(),
             apart: run.waits_apart(),
             open: run.open(),
-            left: !run.left_behind().is_empty(),
+            left: run.is_left_behind(),
             cores: (run.node()).map_or_else(
                 || run.made.takes.cores(),
                 |node| run.made.takes.on(node).cores(),
@@ -68,7 +68,7 @@ impl Share {
             && self.unplaced == run.unplaced()
             && self.deferred == run.deferred().is_some()
             && self.open == run.open()
-            && self.left != run.left_behind().is_empty()
+            && self.left == run.is_left_behind()
             && self.ended == run.has_ended()
             && self.node.as_deref() == run.node()
     }
@@ -446,9 +446,8 @@ impl State {
         if after.is_some() {
             let is_active = experiment.runs.iter().any(Run::is_active);
             self.active.set(id.experiment.0, is_active);
-            let is_left = |run: &Run| !run.left_behind().is_empty();
-            self.left
-                .set(id.experiment.0, experiment.runs.iter().any(is_left));
+            let is_left = experiment.runs.iter().any(Run::is_left_behind);
+            self.left.set(id.experiment.0, is_left);
         }
         for (index, is_in) in [
             (&mut self.waiting, needs),
@@ -546,10 +545,9 @@ impl State {
             self.active.contains(experiment.id.0),
             experiment.runs.iter().any(Run::is_active)
         );
-        let is_left = |run: &Run| !run.left_behind().is_empty();
         assert_eq!(
             self.left.contains(experiment.id.0),
-            experiment.runs.iter().any(is_left)
+            experiment.runs.iter().any(Run::is_left_behind)
         );
         let marks = &experiment.by_hand;
         assert_eq!(

@@ -44,8 +44,8 @@ pub enum At {
         /// Whether it may be recalled: else it stays until its start.
         free: bool,
     },
-    /// It is being recalled, and goes to the named node.
-    Leaves { to: String },
+    /// It is being recalled, and goes to the named node, if any.
+    Leaves { to: Option<String> },
 }
 
 /// A live run of ours on a node.
@@ -243,7 +243,7 @@ pub fn decide(nodes: &[Member], may: NodePredicate<'_>) -> Vec<Move> {
 /// way there. A run on a node that does not answer is not on its way.
 fn has_room(node: &Member, nodes: &[Member]) -> bool {
     let waits = |job: &Job| job.at != At::Begun;
-    let comes = |job: &Job| matches!(&job.at, At::Leaves { to } if *to == node.name);
+    let comes = |job: &Job| matches!(&job.at, At::Leaves { to: Some(to) } if *to == node.name);
     node.starts == Starts::Yes
         && Room::of(node).cores > 0.0
         && !node.jobs.iter().any(waits)

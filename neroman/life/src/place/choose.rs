@@ -6,7 +6,7 @@ use super::judge;
 use crate::facts::leaving::Refusal;
 use crate::facts::now::Tick;
 use crate::fold::run::Run;
-use crate::step::placed::Choice;
+use crate::step::placement::Choice;
 
 /// Chooses a node for one run. A node that the run left lately because it could
 /// not take the run is chosen only if no other can have it.

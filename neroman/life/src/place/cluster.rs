@@ -3,8 +3,8 @@
 
 use nero_format::{Definition, SchedulerOptions};
 
-use crate::facts::made::RunDemands;
 use crate::facts::partition::{NoPartition, Shortage};
+use crate::facts::run_record::RunDemands;
 
 /// A scheduler, as far as the placer tells one from another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

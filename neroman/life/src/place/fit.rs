@@ -3,9 +3,9 @@
 
 use super::judge;
 use super::judge::Figures;
-use crate::facts::made::RunDemands;
 use crate::facts::reason::{Misfit, NoNode, Obstacle};
-use crate::step::placed::Choice;
+use crate::facts::run_record::RunDemands;
+use crate::step::placement::Choice;
 
 /// Availability of a node.
 #[derive(Clone, Debug, PartialEq)]

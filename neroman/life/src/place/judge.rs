@@ -6,8 +6,8 @@ use nero_expr::{NodeFact, NodeScope, ParseContext, Requirement, Value};
 use nero_format::NodeProbe;
 
 use super::cluster::Cluster;
-use crate::facts::made::RunDemands;
 use crate::facts::reason::Misfit;
+use crate::facts::run_record::RunDemands;
 
 /// A node's own figures, and the resources that our runs take there.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -16,6 +16,6 @@ pub mod restored;
 pub mod start;
 pub mod waits;
 
-pub use crate::step::placed::Choice;
+pub use crate::step::placement::Choice;
 pub use fit::{Candidate, NodeAvailability, ever_fits, has_data};
 pub use judge::{Facts, Figures, GpuFacts, ProbeAnswer};

@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_known_gives_no_estimate() {
+    fn the_time_left_is_unknown_without_durations_or_running_runs() {
         assert_eq!(left_ms(&[], &[running(50, None)], 3), None);
         assert_eq!(
             left_ms(&[100], &[], 3),
@@ -462,7 +462,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn more_that_is_left_never_takes_less_time(
+        fn more_waiting_or_slower_runs_never_shorten_the_estimate(
             took in proptest::collection::vec(0u64..1_000_000, 0..6),
             running in some_running(),
             waiting in 0u32..50,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::placed::Choice;
+use super::placement::Choice;
 use super::report::Report;
 use super::{cancel, hand_over, recall};
 use crate::facts::dispatch::Cancel;

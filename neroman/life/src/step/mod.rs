@@ -10,7 +10,7 @@ pub mod input;
 pub(crate) mod late;
 pub(crate) mod lost;
 pub mod needs;
-pub(crate) mod placed;
+pub(crate) mod placement;
 pub mod recall;
 pub mod refusal;
 pub mod report;
@@ -50,8 +50,8 @@ fn stepped(run: &Run, input: &Input, now_ms: i64) -> StepResult {
         return Err(LateInput);
     }
     match input {
-        Input::Choice(choice) => placed::decided(run, choice, now_ms),
-        Input::NodeAway { node, why } => placed::unplaced(run, node, why, now_ms),
+        Input::Choice(choice) => placement::decided(run, choice, now_ms),
+        Input::NodeAway { node, why } => placement::unplaced(run, node, why, now_ms),
         Input::Sending {
             node,
             sending,
@@ -67,7 +67,7 @@ fn stepped(run: &Run, input: &Input, now_ms: i64) -> StepResult {
         Input::Stray { node } => one(lost::left_behind(run, node)),
         Input::EndedThere { node } => one(lost::ended_there(run, node)),
         Input::NodeGone { node, who, others } => lost::gone(run, node, who, *others, now_ms),
-        Input::Released => placed::released(run),
+        Input::Released => placement::released(run),
         Input::Hold(cause) => hold::hold(run, *cause),
         Input::HoldLifted => hold::lifted(run),
         Input::NeedsMet => hold::met(run, now_ms),

@@ -49,7 +49,7 @@ pub(crate) fn refused(run: &Run, dispatch: &mut Dispatch, why: String, at_ms: i6
                 at_ms,
             },
             passes: false,
-            to: String::new(),
+            to: None,
             asked,
         },
         node,
@@ -66,20 +66,20 @@ pub(crate) fn deferred(run: &Run, now: &Moment) -> StepResult {
         hint: String::new(),
         at_ms: now.ms,
     };
-    leave_for_now(run, refusal, "", now)
+    leave_for_now(run, refusal, None, now)
 }
 
 /// Takes a run from its node, for the node `to` if one has room: at once, or when the node gives
 /// it back.
-fn leave_for_now(run: &Run, refusal: Refusal, to: &str, now: &Moment) -> StepResult {
+fn leave_for_now(run: &Run, refusal: Refusal, to: Option<String>, now: &Moment) -> StepResult {
     if run.movable() {
         let kind = DepartureKind::ForNow(now);
         return Ok(refusal::leave_node(run, refusal, &kind));
     }
     let mut dispatch = run.dispatch.clone();
-    if !to.is_empty() {
+    if let Some(to) = to.clone() {
         dispatch.why = WaitReason::GoesTo {
-            to: to.to_owned(),
+            to,
             from: refusal.node.clone(),
         };
     }
@@ -88,7 +88,7 @@ fn leave_for_now(run: &Run, refusal: Refusal, to: &str, now: &Moment) -> StepRes
         recall: Recall {
             refusal,
             passes: true,
-            to: to.to_owned(),
+            to,
             asked: false,
         },
         from: dispatch.stage.handing(),
@@ -197,5 +197,5 @@ pub(crate) fn for_room(run: &Run, node: &str, to: &str, now: &Moment) -> StepRes
         hint: String::new(),
         at_ms: now.ms,
     };
-    leave_for_now(run, refusal, to, now)
+    leave_for_now(run, refusal, Some(to.to_owned()), now)
 }

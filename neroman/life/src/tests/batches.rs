@@ -176,13 +176,13 @@ fn the_retries_of_one_experiment_hold_no_other() {
 fn a_hold_is_stored_and_a_run_of_an_earlier_build_has_none() {
     let lab = started(2, true);
     let two = lab.state.run(run(2, 1)).unwrap();
-    let stored = serde_json::to_string(&crate::fold::kept::StoredRun::of(two)).unwrap();
+    let stored = serde_json::to_string(&crate::fold::row::DispatchRow::of(two)).unwrap();
     assert!(
         stored.contains(r#""hold":{"on":{"cause":"pilot","told":false}}"#),
         "{stored}"
     );
     let read = |row: &str, made: &RunRecord| {
-        let kept: crate::fold::kept::StoredRun = serde_json::from_str(row).unwrap();
+        let kept: crate::fold::row::DispatchRow = serde_json::from_str(row).unwrap();
         kept.run(made.clone(), Arc::default(), Arc::default())
     };
     let again = read(&stored, &two.made);
@@ -190,7 +190,7 @@ fn a_hold_is_stored_and_a_run_of_an_earlier_build_has_none() {
     let made = serde_json::to_string(&*two.made).unwrap();
     assert!(made.contains(r#""batch":"#), "{made}");
     let one = lab.state.run(run(1, 1)).unwrap();
-    let stored = serde_json::to_string(&crate::fold::kept::StoredRun::of(one)).unwrap();
+    let stored = serde_json::to_string(&crate::fold::row::DispatchRow::of(one)).unwrap();
     assert!(!stored.contains("hold"), "{stored}");
 }
 
@@ -279,10 +279,10 @@ fn a_pilot_goes_alone_and_the_others_take_turns_when_it_has_finished() {
 fn a_run_in_line_is_stored_as_earlier_programs_read_it_and_comes_back_in_line() {
     let lab = in_line(2, 1, false);
     let two = lab.state.run(run(2, 1)).unwrap();
-    let stored = serde_json::to_value(crate::fold::kept::StoredRun::of(two)).unwrap();
+    let stored = serde_json::to_value(crate::fold::row::DispatchRow::of(two)).unwrap();
     assert_eq!(stored["in_line"], true);
     assert!(stored["hold"].is_null(), "no cause that they do not know");
-    let kept: crate::fold::kept::StoredRun = serde_json::from_value(stored).unwrap();
+    let kept: crate::fold::row::DispatchRow = serde_json::from_value(stored).unwrap();
     let again = kept.run((*two.made).clone(), Arc::default(), Arc::default());
     assert_eq!(again.hold_cause(), Some(HoldCause::AtMost));
     let made = serde_json::to_value(&*two.made).unwrap();

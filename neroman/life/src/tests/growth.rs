@@ -19,7 +19,7 @@ fn walked(work: impl FnOnce()) -> usize {
 }
 
 #[test]
-fn what_concerns_one_experiment_walks_over_no_others() {
+fn requests_about_one_experiment_walk_over_no_others() {
     // Other tests of one process walk, too.
     if std::env::var_os("NEXTEST").is_none() {
         return;

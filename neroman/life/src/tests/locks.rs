@@ -6,7 +6,7 @@ use super::*;
 use crate::facts::reason::{NoNode, Obstacle, WaitReason};
 use crate::place::fit::{Candidate, NodeAvailability};
 use crate::place::locks::Locks;
-use crate::step::placed::Choice;
+use crate::step::placement::Choice;
 
 fn locked(name: &str, everywhere: bool) -> Definition {
     let lock = RunLock {

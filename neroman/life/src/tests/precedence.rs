@@ -95,7 +95,7 @@ fn a_crash_holds_the_rest_of_a_chain_until_a_restart_finishes() {
 }
 
 #[test]
-fn one_alone_says_that_what_it_needs_was_not_started_and_a_person_lets_it_go() {
+fn a_run_whose_dependency_was_not_started_says_so_until_a_person_lets_it_go() {
     let mut lab = chain();
     lab.start_batch(&[2], false);
     assert_eq!(why(&lab, run(2, 1)), "needs init, which was not started");
@@ -106,7 +106,7 @@ fn one_alone_says_that_what_it_needs_was_not_started_and_a_person_lets_it_go() {
 }
 
 #[test]
-fn what_finished_before_is_not_waited_for() {
+fn a_dependency_that_finished_before_is_not_waited_for() {
     let mut lab = chain();
     lab.start_batch(&[1], false);
     lab.say(run(1, 1), ended(0));
@@ -206,9 +206,9 @@ fn a_waiting_run_comes_back_waiting() {
     let mut lab = chain();
     lab.start_batch(&[1, 2], false);
     let two = lab.state.run(run(2, 1)).unwrap();
-    let stored = serde_json::to_value(crate::fold::kept::StoredRun::of(two)).unwrap();
+    let stored = serde_json::to_value(crate::fold::row::DispatchRow::of(two)).unwrap();
     assert_eq!(stored["needs"], true);
-    let kept: crate::fold::kept::StoredRun = serde_json::from_value(stored).unwrap();
+    let kept: crate::fold::row::DispatchRow = serde_json::from_value(stored).unwrap();
     let made = serde_json::to_value(&*two.made).unwrap();
     assert_eq!(made["precedence"]["needs"][0]["on"], "init");
     let made: RunRecord = serde_json::from_value(made).unwrap();

@@ -43,7 +43,7 @@ fn goes_on(lab: &Lab, id: RunId) -> bool {
 }
 
 #[test]
-fn what_waited_starts_when_every_node_that_may_have_it_told() {
+fn waiting_runs_of_a_restored_home_start_after_each_node_that_may_have_them_answered() {
     let mut lab = restored(&["local", "beta"], "");
     assert!(!goes_on(&lab, run(1, 1)));
     lab.take(restored::reconcile(&lab.state, "local", &[], true));

@@ -15,8 +15,8 @@ use crate::facts::stage::Stage;
 use crate::fold::change::Rule;
 use crate::fold::run::Run;
 use crate::place::choose::choose;
-use crate::step::placed;
-use crate::step::placed::Choice;
+use crate::step::placement;
+use crate::step::placement::Choice;
 
 impl Lab {
     /// An experiment whose runs have this policy, one gigabyte and an hour; its first run.
@@ -180,7 +180,7 @@ fn a_retry_waits_for_its_pause_by_the_boot_clock_and_tells_so() {
     lab.follow(first).unwrap();
     let later = chosen(lab.last(), "boot", 1009);
     assert_eq!(later, Choice::Later { left_ms: 59_000 });
-    let changes = placed::decided(lab.last(), &later, 1009).unwrap();
+    let changes = placement::decided(lab.last(), &later, 1009).unwrap();
     lab.take(changes);
     assert_eq!(
         lab.last().dispatch.why.to_string(),
@@ -563,10 +563,10 @@ fn nothing_follows_an_error_before_its_response_has_ended() {
         assert!(lab.state.unacted.is_empty());
         // The rows of an earlier and a later start of the daemon.
         let run = lab.state.run(id).unwrap();
-        let stored = serde_json::to_string(&crate::fold::kept::StoredRun::of(run)).unwrap();
+        let stored = serde_json::to_string(&crate::fold::row::DispatchRow::of(run)).unwrap();
         let sample = r#""responded":{"incarnation":1,"ran":{"at_ms":90,"how":"exit code 1","output":"no file\n"}}"#;
         assert!(stored.contains(sample), "{stored}");
-        let kept: crate::fold::kept::StoredRun = serde_json::from_str(&stored).unwrap();
+        let kept: crate::fold::row::DispatchRow = serde_json::from_str(&stored).unwrap();
         let read = kept.run((*run.made).clone(), run.journal.clone(), run.rules.clone());
         assert_eq!(read.phase(), then);
         assert_eq!(lab.follow(id).is_some(), code == 4);

@@ -73,7 +73,7 @@ fn a_rule_over_an_end_fires_once_with_the_change_to_it() {
     );
     let before = lab.state.clone();
     assert!(lab.look_at_rules(id, Some(&before), 40).is_empty());
-    let stored = crate::fold::kept::StoredRun::of(lab.state.run(id).unwrap());
+    let stored = crate::fold::row::DispatchRow::of(lab.state.run(id).unwrap());
     let json = serde_json::to_string(&stored).unwrap();
     assert!(json.contains(r#""text":"crashed""#), "{json}");
 }
@@ -181,11 +181,11 @@ fn a_command_of_this_machine_is_wanted_until_its_end_is_recorded() {
         "exit code 0: told"
     );
     // The rows of an earlier and a later start of the daemon.
-    let stored = serde_json::to_string(&crate::fold::kept::StoredRun::of(
+    let stored = serde_json::to_string(&crate::fold::row::DispatchRow::of(
         lab.state.run(id).unwrap(),
     ))
     .unwrap();
-    let kept: crate::fold::kept::StoredRun = serde_json::from_str(&stored).unwrap();
+    let kept: crate::fold::row::DispatchRow = serde_json::from_str(&stored).unwrap();
     let run = lab.state.run(id).unwrap();
     let again = kept.run((*run.made).clone(), run.journal.clone(), run.rules.clone());
     assert!(again.unacted(&lab.state.rules).next().is_none());
@@ -209,7 +209,7 @@ fn a_node_cannot_have_another_rule_run_here() {
 }
 
 #[test]
-fn of_firings_that_came_while_nothing_ran_the_newest_counts() {
+fn a_rule_that_fired_twice_before_its_command_ran_runs_it_once_with_the_newest_values() {
     let (mut lab, id) = Lab::ruled(&[("run_local ./tell.sh", "loss > 2")]);
     lab.say(id, running());
     let mut journal = (*lab.state.run(id).unwrap().journal).clone();
@@ -283,7 +283,7 @@ fn a_local_step_is_wanted_once_and_its_end_is_told_until_the_node_has_it() {
     assert!(answers(&lab));
     // The rows of an earlier and a later start of the daemon.
     let run = lab.state.run(id).unwrap();
-    let stored = serde_json::to_string(&crate::fold::kept::StoredRun::of(run)).unwrap();
+    let stored = serde_json::to_string(&crate::fold::row::DispatchRow::of(run)).unwrap();
     let sample = r#""stepped":{"of":[1,2],"ran":{"at_ms":30,"how":"exit code 3","output":"no such host\n"},"delivered":false}"#;
     assert!(stored.contains(sample), "{stored}");
     let asked = serde_json::to_string(&*run.journal).unwrap();
@@ -291,7 +291,7 @@ fn a_local_step_is_wanted_once_and_its_end_is_told_until_the_node_has_it() {
         asked.contains(r#""step":{"of":[1,2],"at_ms":20}"#),
         "{asked}"
     );
-    let kept: crate::fold::kept::StoredRun = serde_json::from_str(&stored).unwrap();
+    let kept: crate::fold::row::DispatchRow = serde_json::from_str(&stored).unwrap();
     let again = kept.run((*run.made).clone(), run.journal.clone(), run.rules.clone());
     assert_eq!(again.step_to_tell(), run.step_to_tell());
     let other = acts::answered(&lab.state, id, (1, 1));

@@ -3,11 +3,11 @@
 use super::*;
 use crate::facts::reason::WaitReason;
 use crate::facts::stage::Stage;
-use crate::fold::kept::StoredRun;
+use crate::fold::row::DispatchRow;
 use crate::fold::run::Run;
 use crate::step::hand_over::{Answer, SendState};
 use crate::step::input::Placement;
-use crate::step::placed::Choice;
+use crate::step::placement::Choice;
 use crate::step::recall::RecallAnswer;
 
 const GROUP: &str = "lab";
@@ -75,8 +75,8 @@ fn refuses(run: &mut Run) {
 
 /// The run after a restart of the daemon.
 fn restarted(run: &Run) -> Run {
-    let stored = serde_json::to_string(&StoredRun::of(run)).unwrap();
-    let kept: StoredRun = serde_json::from_str(&stored).unwrap();
+    let stored = serde_json::to_string(&DispatchRow::of(run)).unwrap();
+    let kept: DispatchRow = serde_json::from_str(&stored).unwrap();
     kept.run(
         (*run.made).clone(),
         Arc::clone(&run.journal),
@@ -161,7 +161,7 @@ fn a_run_that_was_refused_after_a_lost_hand_over_is_ended_on_a_node_that_comes_b
             others: true,
         };
         happens(&mut run, &input);
-        assert_eq!(run.left_behind(), [NODE]);
+        assert_eq!(run.dispatch.left_behind, [NODE]);
     }
 }
 
@@ -364,14 +364,14 @@ fn a_run_that_starts_before_its_node_gives_it_back_shows_no_reason_to_wait() {
     happens(&mut run, &Input::Balance { from, to, tick });
     let goes = matches!(run.why(), WaitReason::GoesTo { to, .. } if to == "b");
     assert!(goes, "{}", run.why());
-    let stored = serde_json::to_string(&StoredRun::of(&run)).unwrap();
+    let stored = serde_json::to_string(&DispatchRow::of(&run)).unwrap();
     folds(&mut run, [Incarnation::default()]);
     assert_eq!(
         (run.phase(), run.why()),
         (Phase::Pending, &WaitReason::Unknown)
     );
     // The daemon dies before it stores more than the record of the start.
-    let kept: StoredRun = serde_json::from_str(&stored).unwrap();
+    let kept: DispatchRow = serde_json::from_str(&stored).unwrap();
     let read = kept.run(
         (*run.made).clone(),
         Arc::clone(&run.journal),
@@ -408,7 +408,7 @@ fn a_run_that_is_back_on_a_node_is_not_ended_there_as_one_that_was_left_behind()
     assert!(run.is_left_on(NODE));
     run.dispatch.stage = Stage::Unplaced;
     happens(&mut run, &Input::Choice(Choice::On(node())));
-    assert_eq!(run.left_behind(), [""; 0]);
+    assert_eq!(run.dispatch.left_behind, [""; 0]);
     // A run that is over here is ended on its own node, too.
     happens(&mut run, &Input::Offer { node: node() });
     happens(&mut run, &Input::Stray { node: node() });

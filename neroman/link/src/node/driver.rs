@@ -18,7 +18,7 @@ use tonic::transport::Channel;
 use super::abandoned;
 use super::backoff::{Backoff, Pace};
 use super::deliver::{Deliver, Peer};
-use super::described;
+use super::description;
 use super::follow::Replication;
 use super::hand_over::HandOver;
 use super::inbox::{Inbox, RetryCause};
@@ -455,7 +455,7 @@ impl Driver {
             .into_inner();
         let trip = asked.elapsed();
         let trip_ms = u64::try_from(trip.as_millis()).unwrap_or(u64::MAX);
-        let description = described::checked(description)?;
+        let description = description::checked(description)?;
         // One kernel has one wall clock, however it was set meanwhile.
         let is_here = description.boot_id == self.settings.clock.tick().boot;
         let there_ms = description.clock_ms;

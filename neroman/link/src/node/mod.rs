@@ -6,7 +6,7 @@ mod abandoned;
 mod backoff;
 mod contacts;
 mod deliver;
-mod described;
+mod description;
 mod driver;
 mod follow;
 mod hand_over;
@@ -22,7 +22,7 @@ mod task;
 mod wake;
 mod way;
 
-pub use described::{BYTES_MAX, checked_usage};
+pub use description::{BYTES_MAX, checked_usage};
 pub use handle::NodeHandle;
 pub use inbox::{Inboxes, RetryCause};
 pub use now::{NodeNow, NodeStates, ReceivedDescription};

@@ -14,7 +14,7 @@ use nero_model::RunId;
 use tokio::time::Instant;
 
 use self::probes::Probes;
-use super::described::figures;
+use super::description::figures;
 use super::now::NodeNow;
 use super::registry::Nodes;
 use crate::restored;

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 use tonic::transport::Channel;
 
 use super::contacts::{self, Contact, Contacts};
-use super::described;
+use super::description;
 use super::driver::{Driver, DriverStop};
 use super::inbox::{Inboxes, RetryCause};
 use super::now::{NodeNow, NodeStates, StatePublisher};
@@ -337,7 +337,7 @@ impl Nodes {
             .iter()
             .filter_map(|(name, now)| {
                 let about = now.about.as_ref()?;
-                let figures = described::figures(state, &config, name, &about.description);
+                let figures = description::figures(state, &config, name, &about.description);
                 Some((name.clone(), figures))
             })
             .collect()

@@ -9,13 +9,13 @@ use nero_wire::v1::mum_client::MumClient;
 use tokio::sync::mpsc;
 use tonic::transport::Channel;
 
+use super::choice::{self, Choice, FileToFetch, UnfetchedFile};
 use super::folder::Folder;
-use super::known::FileStamps;
 use super::notes::Notes;
 use super::receive::{self, StreamResult};
 use super::request::{FileRequest, UnnamedFiles};
+use super::stamps::FileStamps;
 use super::trouble::Trouble;
-use super::wanted::{self, Choice, FileToFetch, UnfetchedFile};
 use super::way::{SILENCE, Way, blocking, ended_early, silent};
 use crate::transfer::RunningTransfer;
 use nero_home::failure::Failure;
@@ -134,7 +134,7 @@ pub(super) async fn preview(way: &Way, ask: &FileRequest) -> Result<Outcome, Tro
         return Ok(Outcome {
             files: coming.clone().count() as u64,
             bytes: coming.fold(0, |sum, entry| sum.saturating_add(entry.size)),
-            unkept: wanted::unlisted(&list),
+            unkept: choice::unlisted(&list),
             notes: Notes::of(ask.unfit(&list)),
             ..Outcome::default()
         });
@@ -208,7 +208,7 @@ async fn choose(
     let min_free = way.min_free;
     blocking(move || {
         let room = receive::room(&held.folder, min_free)?;
-        let choice = wanted::choose(&list, &ask, &whose, &mut held.folder, &held.known, room);
+        let choice = choice::choose(&list, &ask, &whose, &mut held.folder, &held.known, room);
         Ok((held, choice))
     })
     .await?

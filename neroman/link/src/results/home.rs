@@ -12,12 +12,12 @@ use nero_model::safe::Safe;
 use nero_wire::v1;
 use tokio::sync::mpsc;
 
+use super::choice::{UnfetchedFile, unlisted};
 use super::fetch;
 use super::folder::{Folder, distinct, earlier_path, safe_path};
 use super::logs::LogToFetch;
 use super::request::FileRequest;
 use super::trouble::Trouble;
-use super::wanted::{UnfetchedFile, unlisted};
 use super::way::{Way, blocking, ended_early};
 
 /// The files of a run that are not home.

@@ -10,16 +10,16 @@ use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use tonic::transport::Channel;
 
-use super::arrived::{self, CompleteResults};
+use super::arrivals::{self, CompleteResults};
+use super::choice::{RunOnNode, UnfetchedFile};
 use super::fetch::{self, Outcome};
 use super::home::{self, MissingResults};
 use super::logs::{self, LOG_BYTES, LogToFetch};
 use super::queue::Pace;
 use super::request::{FileRequest, Glob, UnnamedFiles};
 use super::trouble::{MAKE_ROOM, Trouble};
-use super::wanted::{RunOnNode, UnfetchedFile};
 use super::way::{self, Way};
-use super::{FetchKind, missed, place};
+use super::{FetchKind, missing_files, place};
 use crate::outside::FolderToFreeze;
 use crate::transfer::ProgressCallback;
 use nero_home::failure::Failure;
@@ -365,7 +365,7 @@ impl FetchJob {
         if self.ended && asked.include.is_empty() {
             let warnings = self.warnings(&outcome);
             let home = self.arrived(ledger, outcome.clone(), warnings).await?;
-            arrived::record(ledger, vec![home]).await?;
+            arrivals::record(ledger, vec![home]).await?;
         }
         Ok(outcome)
     }
@@ -533,10 +533,10 @@ impl FetchJob {
         let (log, id) = (self.way.folder.join(STDERR), self.id);
         way::blocking(move || {
             // A run without output has no log.
-            let Ok(stderr) = nero_model::tail(&log, missed::TAIL_BYTES) else {
+            let Ok(stderr) = nero_model::tail(&log, missing_files::TAIL_BYTES) else {
                 return Vec::new();
             };
-            missed::hints(&stderr, id, &FolderToFreeze::of(&definition))
+            missing_files::hints(&stderr, id, &FolderToFreeze::of(&definition))
         })
         .await
     }

@@ -9,8 +9,8 @@ use nero_model::paths::run::{STDERR, STDOUT};
 use nero_wire::v1;
 
 use super::folder::Folder;
-use super::known::{FileStamps, Stamp};
 use super::receive;
+use super::stamps::{FileStamps, Stamp};
 use super::trouble::Trouble;
 use super::way::{SILENCE, Way, blocking, silent};
 use crate::transfer::RunningTransfer;

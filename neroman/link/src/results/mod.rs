@@ -6,22 +6,22 @@
 //! A node's replies are hostile input: names are made safe, nothing is written
 //! outside of the run's own folder, sizes and counts are bounded.
 
-mod arrived;
+mod arrivals;
+mod choice;
 mod fetch;
 mod folder;
 mod home;
 mod job;
-mod known;
 mod logs;
-mod missed;
+mod missing_files;
 mod names;
 mod notes;
 mod place;
 mod queue;
 mod receive;
 mod request;
+mod stamps;
 mod trouble;
-mod wanted;
 mod way;
 
 use std::collections::HashMap;
@@ -40,13 +40,13 @@ use nero_home::ledger::{LatePolicy, Ledger};
 use nero_life::input::Input;
 use nero_life::needs;
 
-pub use arrived::sync;
+pub use arrivals::sync;
 pub use home::MissingResults;
 pub use job::{FetchJob, Places, RequestedFiles};
 pub use queue::Pace;
 pub use trouble::Trouble;
 
-use arrived::CompleteResults;
+use arrivals::CompleteResults;
 use queue::{FetchKind, Queue};
 
 /// Tries before a run's results are given up; `neroman fetch` begins anew.
@@ -260,7 +260,7 @@ fn bounded(mut why: String) -> String {
 /// Records that all files of these runs are home; returns their turns with the outcome.
 async fn record(ledger: Ledger, arrived: Vec<(Turn, CompleteResults)>) -> Vec<Turn> {
     let (turns, arrived): (Vec<Turn>, Vec<CompleteResults>) = arrived.into_iter().unzip();
-    let recorded = arrived::record(&ledger, arrived).await;
+    let recorded = arrivals::record(&ledger, arrived).await;
     let with_result = |turn: Turn| Turn {
         result: recorded.clone().map(|()| FetchProgress::Something),
         ..turn

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use nero_model::paths::run::{STDERR, STDOUT};
 use nero_wire::v1;
 
+use super::choice::FILES_MAX;
 use super::folder::{Folder, distinct, link_target, safe_path};
-use super::wanted::FILES_MAX;
 
 /// Where the links that outputs name lead.
 pub(super) struct LinkTargets {

@@ -9,11 +9,11 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use super::choice::FileToFetch;
 use super::folder::Folder;
-use super::known::{FileStamps, Stamp};
 use super::notes::Notes;
+use super::stamps::{FileStamps, Stamp};
 use super::trouble::{MAKE_ROOM, Trouble};
-use super::wanted::FileToFetch;
 use crate::transfer::RunningTransfer;
 use nero_home::failure::Failure;
 

@@ -7,8 +7,8 @@ use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use tonic::transport::Channel;
 
+use super::choice::RunOnNode;
 use super::trouble::Trouble;
-use super::wanted::RunOnNode;
 use crate::transfer::ProgressCallback;
 use nero_home::failure::Failure;
 

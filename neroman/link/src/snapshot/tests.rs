@@ -426,7 +426,7 @@ fn a_list_of_files_that_cannot_be_read_is_not_taken_for_an_empty_one() {
 }
 
 #[test]
-fn of_an_old_pack_goes_what_no_run_names() {
+fn files_of_an_old_pack_that_no_run_names_are_removed() {
     let mut place = SourceFolder::new(&[]);
     many(&place, 100, "first");
     let frozen = place.freeze(&FileSelection::default());

@@ -24,7 +24,7 @@ fn jump(lines: &str) -> Trouble {
 }
 
 #[test]
-fn each_text_has_its_fault() {
+fn each_message_of_ssh_is_classified_as_its_fault() {
     let table = [
         (
             "ssh: Could not resolve hostname n: Name or service not known\r\n",

@@ -17,7 +17,7 @@ fn find(store: &Store, run: RunKey, name: &str) -> Series {
 }
 
 #[test]
-fn a_fold_counts_once() {
+fn a_fold_that_is_repeated_is_refused_and_counts_once() {
     let folder = tempfile::tempdir().unwrap();
     let home = home(folder.path());
     let mut store = Store::open(&home).unwrap();
@@ -143,7 +143,7 @@ fn series_of_many_runs_are_read_in_order_beside_the_writer() {
 }
 
 #[test]
-fn later_generations_come_later() {
+fn points_of_a_later_generation_follow_those_of_an_earlier_one() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(&home(folder.path())).unwrap();
     let point = |step, generation| {

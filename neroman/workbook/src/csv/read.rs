@@ -293,7 +293,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_quoted_comes_back(rows in proptest::collection::vec(
+        fn quoted_cells_of_a_csv_file_are_read_back(rows in proptest::collection::vec(
             proptest::collection::vec("[a-z\",;\t\n ]{0,6}x", 2..5), 1..5,
         )) {
             let mut text = String::new();

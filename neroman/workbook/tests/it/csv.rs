@@ -82,7 +82,7 @@ fn a_text_that_a_spreadsheet_would_run_is_harmless_and_stays_ours() {
 }
 
 #[test]
-fn what_the_owner_typed_is_left() {
+fn a_cell_that_its_owner_edited_is_not_overwritten() {
     let before = "nr;loss;x\n1;0,50;0,1\n2;0,7;0,2\n";
     let ours = |row| CellChange {
         ours: vec![number(0.5)],

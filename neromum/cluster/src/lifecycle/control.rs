@@ -177,6 +177,7 @@ impl Submission {
         // tasks of its array are not ours.
         let mut tasks = self.tasks.iter();
         let all = tasks.all(|task| wanted.contains(&task.index) || task.over) && !is_adopted;
+        let mut named = BTreeSet::new();
         for task in &mut self.tasks {
             if !wanted.contains(&task.index) {
                 continue;
@@ -192,9 +193,8 @@ impl Submission {
                 found.escalated.extend(runs);
             }
             let part = row.tasks.as_ref().map(|_| task.index).filter(|_| !all);
-            // All tasks of an array may be one row, and one word.
-            let last = found.rows.last().map(|(row, task)| (row.job, *task));
-            if last != Some((row.job, part)) {
+            // All tasks of an array may be one row, and a job several rows.
+            if named.insert((row.job, part)) {
                 found.rows.push((row, part));
             }
         }

@@ -187,26 +187,29 @@ impl SubmissionState {
             .map(|row| (row.job, Row::of(&row.state)))
             .collect();
         jobs.sort_unstable();
+        if matches!(self, Self::Intended { .. } | Self::InDoubt(_))
+            && let Some(kept) = kept(&jobs)
+        {
+            // Also a call whose doubt ended may have arrived late.
+            *self = Self::Accepted(kept);
+        }
         match self {
             Self::InDoubt(doubt) => {
-                if let Some(kept) = kept(&jobs) {
-                    *self = Self::Accepted(kept);
-                } else if queue.is_nameless || queue.hides(name) {
+                if queue.is_nameless || queue.hides(name) {
                     // It misses every submission whose number is not known, or one with an odd row.
                     return Vec::new();
-                } else {
-                    let first = *doubt.missed_ms.get_or_insert(asked_ms);
-                    if asked_ms.saturating_sub(first) < doubt.apart_ms {
-                        return Vec::new();
-                    }
-                    *self = match doubt.refused {
-                        Some(how) => how.standing(std::mem::take(&mut doubt.why)),
-                        None => Self::Intended {
-                            calls: doubt.calls,
-                            why: String::new(),
-                        },
-                    };
                 }
+                let first = *doubt.missed_ms.get_or_insert(asked_ms);
+                if asked_ms.saturating_sub(first) < doubt.apart_ms {
+                    return Vec::new();
+                }
+                *self = match doubt.refused {
+                    Some(how) => how.standing(std::mem::take(&mut doubt.why)),
+                    None => Self::Intended {
+                        calls: doubt.calls,
+                        why: String::new(),
+                    },
+                };
             }
             Self::Accepted(id) => {
                 let runs = |job: JobId| jobs.contains(&(job, Row::Began));
@@ -356,6 +359,17 @@ mod tests {
         }
         assert_eq!(standing.step(APART_MS, &queue(&[])), Step::Submit);
         assert_eq!(standing.next(), Step::Submit);
+    }
+
+    #[test]
+    fn a_job_that_is_listed_after_the_doubt_about_it_ended_is_not_submitted_again() {
+        let mut standing = in_doubt();
+        standing.step(0, &queue(&[]));
+        assert_eq!(standing.step(APART_MS, &queue(&[])), Step::Submit);
+        let late = queue(&[(7, waiting()), (9, waiting())]);
+        let step = standing.step(2 * APART_MS, &late);
+        assert_eq!(step, Step::CancelTwins(vec![JobId(9)]));
+        assert_eq!(standing, SubmissionState::Accepted(JobId(7)));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use super::{Agent, AgentHandle, Driver, Setup, WorkResult};
 use crate::config;
 use crate::ledger::LedgerRun;
 use crate::runs::control::newest_cancel;
-use crate::runs::{gone, segments, spec};
+use crate::runs::{segments, spec, tombstone};
 use follower::{Follower, SendOutcome};
 use pace::NewsPace;
 use stream::Flow;
@@ -112,7 +112,7 @@ fn answers(setup: &Setup, id: RunId, token: RunToken) -> bool {
         Ok(_) => true,
         Err(error) if error.may_pass => false,
         Err(_) => {
-            !matches!(gone::read(&setup.paths, id, token), Err(error) if spec::may_pass(&error))
+            !matches!(tombstone::read(&setup.paths, id, token), Err(error) if spec::may_pass(&error))
         }
     }
 }

@@ -4,7 +4,7 @@
 
 mod check;
 mod place;
-mod placed;
+mod placement;
 mod program;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -25,11 +25,11 @@ use crate::config;
 use crate::runs::control::cancel_never;
 use crate::runs::spec::{self, may_pass, unmake_up_to};
 use crate::runs::unreadable::{FileFault, Unreadable};
-use crate::runs::{gone, segments};
+use crate::runs::{segments, tombstone};
 use check::still_live;
 pub use place::Placer;
-pub use placed::PlacementResult;
-use placed::{Folder, PlacedRun};
+pub use placement::PlacementResult;
+use placement::{Folder, PlacedRun};
 
 struct Rejection {
     why: String,
@@ -269,13 +269,13 @@ impl<D: Driver> Agent<D> {
     /// Makes the folder of a cleaned run anew, with the records of its end.
     pub(super) fn raise(&self, token: RunToken, id: RunId) -> AdoptionResult {
         let paths = &self.setup.paths;
-        let raised = match gone::read(paths, id, token) {
+        let raised = match tombstone::read(paths, id, token) {
             Ok(None) => return AdoptionResult::Unknown,
             Err(error) if !may_pass(&error) => {
                 tracing::error!(run = %id, %error, "what is kept of a cleaned run is damaged");
                 return AdoptionResult::Unknown;
             }
-            Ok(Some(gone)) => gone::raise(paths, self.ledger.deployment(), id, token, gone)
+            Ok(Some(gone)) => tombstone::raise(paths, self.ledger.deployment(), id, token, gone)
                 .map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
@@ -474,7 +474,8 @@ impl<D: Driver> Agent<D> {
         let earlier = generation.saturating_sub(1);
         self.admission.recall(token, earlier);
         let why = match unmake_up_to(&self.setup.paths, id, token, earlier) {
-            Ok(()) => "the folder of an earlier hand-over was removed".to_owned(),
+            Ok(true) => "the folder of an earlier hand-over was removed".to_owned(),
+            Ok(false) => "another hand-over makes its folder".to_owned(),
             Err(error) => format!("cannot remove {}: {error}", run_dir.display()),
         };
         later(why, "hand it over again")
@@ -509,11 +510,11 @@ impl<D: Driver> Agent<D> {
         if folder == Folder::Leftover {
             return Err(self.clear_leftover(token, id, generation));
         }
-        match gone::read(&self.setup.paths, id, token) {
+        match tombstone::read(&self.setup.paths, id, token) {
             Ok(None) => {}
             Ok(Some(_)) => return Err(later(CLEANED_NOW, "hand it over again")),
             Err(error) => {
-                let path = gone::path(&self.setup.paths, id);
+                let path = tombstone::path(&self.setup.paths, id);
                 let why = format!("cannot use {}: {error}", path.display());
                 return Err(later(why, DISK));
             }

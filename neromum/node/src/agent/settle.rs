@@ -19,7 +19,7 @@ use super::off_reactor::Report;
 use super::{Agent, Driver, Entry, WorkResult};
 use crate::config;
 use crate::launch::orders::Watcher;
-use crate::runs::{gone, segments};
+use crate::runs::{segments, tombstone};
 
 /// Ended runs whose output was not read to the end.
 #[derive(Debug, Default)]
@@ -94,7 +94,7 @@ impl<D: Driver> Agent<D> {
         let there: u64 = [names::STDOUT, names::STDERR].iter().map(size).sum();
         let written = entry.facts.output_bytes;
         // The logs of a cleaned run are known to be gone.
-        if there >= written || gone::path(&self.setup.paths, entry.id).exists() {
+        if there >= written || tombstone::path(&self.setup.paths, entry.id).exists() {
             return String::new();
         }
         let gone = written - there;

@@ -6,7 +6,7 @@
 //! beside the agent. An image is brought once at a time, whatever asks for it.
 
 mod bring;
-mod brought;
+mod images;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -287,7 +287,7 @@ impl Containers {
         {
             return program;
         }
-        let had_pause = runtime == Runtime::Podman && brought::has_pause();
+        let had_pause = runtime == Runtime::Podman && images::has_pause();
         let program = match self.base.find(runtime.program()) {
             Some(program) => version(&self.base, runtime, &program)
                 .await

@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_who_begin_an_epoch_one_does() {
+    fn exactly_one_of_many_threads_begins_an_epoch() {
         let (_folder, leases) = leases();
         let eye = Eye::own().unwrap();
         assert!(leases.newest_lease(&eye).unwrap().is_none());

@@ -4,8 +4,8 @@
 
 pub mod control;
 pub mod folders;
-pub mod gone;
 pub mod own;
 pub mod segments;
 pub mod spec;
+pub mod tombstone;
 pub(crate) mod unreadable;

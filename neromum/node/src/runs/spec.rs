@@ -104,16 +104,17 @@ pub fn unmake(run_dir: &Path) -> io::Result<()> {
 }
 
 /// Removes such a folder, unless it holds the spec of a hand-over after number `last`: a hand-over
-/// whose caller is gone may end long after a later one made the folder anew.
+/// whose caller is gone may end long after a later one made the folder anew. Returns whether it
+/// was removed.
 ///
 /// # Errors
 /// When the spec cannot be removed.
-pub fn unmake_up_to(paths: &NodePaths, id: RunId, token: RunToken, last: u32) -> io::Result<()> {
+pub fn unmake_up_to(paths: &NodePaths, id: RunId, token: RunToken, last: u32) -> io::Result<bool> {
     match read(paths, id, token) {
-        Ok(spec) if spec.generation > last => Ok(()),
+        Ok(spec) if spec.generation > last => Ok(false),
         // A later one may make it just now.
-        Err(_) if matches!(paths.run(id).join(names::SPEC).try_exists(), Ok(false)) => Ok(()),
-        Ok(_) | Err(_) => unmake(&paths.run(id)),
+        Err(_) if matches!(paths.run(id).join(names::SPEC).try_exists(), Ok(false)) => Ok(false),
+        Ok(_) | Err(_) => unmake(&paths.run(id)).map(|()| true),
     }
 }
 
@@ -152,11 +153,11 @@ mod tests {
         };
         fs::create_dir_all(&run_dir).unwrap();
         fs::write(&spec, frame::encode(FrameKind::Spec, &later)).unwrap();
-        unmake_up_to(&paths, id, token, 1).unwrap();
+        assert!(!unmake_up_to(&paths, id, token, 1).unwrap());
         assert!(spec.exists(), "it was made since");
-        unmake_up_to(&paths, id, token, 2).unwrap();
+        assert!(unmake_up_to(&paths, id, token, 2).unwrap());
         assert!(!run_dir.exists());
-        unmake_up_to(&paths, id, token, 2).unwrap();
+        assert!(!unmake_up_to(&paths, id, token, 2).unwrap());
     }
 
     #[test]

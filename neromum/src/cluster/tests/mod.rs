@@ -462,13 +462,14 @@ async fn neromum_leaves_a_run_to_its_scheduler_unless_it_is_to_end() {
 }
 
 #[tokio::test]
-async fn a_request_about_a_run_that_is_over_keeps_no_neromum() {
+async fn a_request_about_a_run_that_is_over_keeps_neither_neromum_nor_the_mark_of_a_hold() {
     let (node, run) = (Node::new(), planned(1));
     node.submit_as(&[run], &Answer::InDoubt);
     let (mut agent, _boxes) = node.agent();
-    agent.core.set_paused(run.token, true);
+    let held = agent.held_by_us(&run.token).unwrap();
+    std::fs::write(&held, "").unwrap();
     let cluster = &mut agent.driver;
-    cluster.hold_at_scheduler(run.token, PauseState::Paused);
+    cluster.hold_at_scheduler(run.token, PauseState::Resumed);
     cluster.ring_at_scheduler(run.token);
     let submissions = cluster.submissions.values_mut();
     for one in submissions {
@@ -480,6 +481,7 @@ async fn a_request_about_a_run_that_is_over_keeps_no_neromum() {
     assert_eq!(Cluster::stage(&agent, &run), Stage::Refused);
     assert!(Cluster::next_ask(&mut agent, Instant::now()).is_none());
     assert!(Cluster::is_all_submitted(&agent), "it may leave");
+    assert!(!held.exists(), "no job of it is held any more");
 }
 
 impl Cluster {
@@ -564,4 +566,17 @@ async fn an_adopted_job_is_cancelled_and_a_later_job_of_its_number_is_not() {
         assert_eq!(Cluster::cancels(&mut agent).as_deref(), cancelled);
         assert!(agent.driver.rings.is_empty());
     }
+}
+
+#[tokio::test]
+async fn a_job_that_was_adopted_twice_is_named_once_in_the_command_that_cancels_it() {
+    let (node, runs) = (Node::new(), [planned(1), planned(2)]);
+    runs.iter().for_each(|run| node.adopt(run, 1000));
+    let (mut agent, _boxes) = node.agent();
+    Cluster::turn_ends(&mut agent);
+    for run in &runs {
+        agent.core.cancel(run.token);
+    }
+    Cluster::lists_job_7(&mut agent, "PENDING", 1000);
+    assert_eq!(Cluster::cancels(&mut agent).as_deref(), Some("7"));
 }

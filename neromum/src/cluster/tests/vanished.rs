@@ -470,7 +470,7 @@ async fn a_run_that_its_task_left_paused_waits_here_and_goes_again_after_a_resum
 }
 
 #[tokio::test]
-async fn after_a_task_vanished_only_what_can_tell_is_asked() {
+async fn a_vanished_task_is_explained_by_the_start_time_of_the_controller() {
     let mut lost = Lost::new();
     stood_still(&lost.files.plan(), Duration::from_secs(2));
     Cluster::have_vanished(&mut lost.agent, &[lost.run.token]);

@@ -84,8 +84,9 @@ impl JsonJob {
         let positive = |number: Number| number.0.filter(|number| *number > 0);
         let id = |number: Number| Some(JobId(positive(number)?.try_into().ok()?));
         let array = id(self.array_job_id);
-        let tasks = tasks_of(array.is_some(), self.array_task_id, &self.array_task_string)?;
-        let own = id(self.job_id)?;
+        let tasks = array.and_then(|_| tasks_of(self.array_task_id, &self.array_task_string));
+        let is_readable = array.is_none() || tasks.is_some();
+        let own = id(self.job_id).filter(|_| is_readable)?;
         let state = self.job_state.state(&self.state_reason);
         let ended = matches!(state, State::Ended(_));
         Some(Plain {

@@ -213,9 +213,8 @@ fn add(queue: &mut Queue, job: &Job) {
     };
     let state = job.job_state.state(&job.state_reason);
     let array = positive(job.array_job_id);
-    let tasks = tasks_of(array.is_some(), job.array_task_id, &job.array_task_string);
+    let tasks = array.and_then(|_| tasks_of(job.array_task_id, &job.array_task_string));
     let Some(name) = JobName::read(&job.name) else {
-        let tasks = tasks.flatten();
         let count = tasks.as_ref().map_or(1, Tasks::count);
         match state {
             State::Ended(_) => queue.kept += count,
@@ -223,7 +222,8 @@ fn add(queue: &mut Queue, job: &Job) {
         }
         return;
     };
-    let (Some(id), Some(tasks)) = (array.or(positive(job.job_id)), tasks) else {
+    let is_readable = array.is_none() || tasks.is_some();
+    let Some(id) = array.or(positive(job.job_id)).filter(|_| is_readable) else {
         queue.cannot_read(Some(name));
         return;
     };
@@ -240,15 +240,14 @@ fn add(queue: &mut Queue, job: &Job) {
     });
 }
 
-/// Tasks of a row, `Some(None)` for a job without an array; `None`: they cannot be read.
-pub(super) fn tasks_of(is_array: bool, index: Number, list: &str) -> Option<Option<Tasks>> {
-    Some(match index.0 {
-        _ if !is_array => None,
-        Some(index) => Some(Tasks::single(index.try_into().ok()?)),
+/// Tasks of a row of an array; `None`: they cannot be read.
+pub(super) fn tasks_of(index: Number, list: &str) -> Option<Tasks> {
+    match index.0 {
+        Some(index) => index.try_into().ok().map(Tasks::single),
         // An array of which no task waits any more, and the last ones were cancelled.
         None if list.is_empty() => Some(Tasks::default()),
-        None => Some(Tasks::read(list)?),
-    })
+        None => Tasks::read(list),
+    }
 }
 
 /// Reads the answers to [`plain_calls`].

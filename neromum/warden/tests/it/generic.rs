@@ -318,7 +318,7 @@ fn the_list_of_slurms_own_qstat_is_read_and_foreign_jobs_are_counted() {
 }
 
 #[test]
-fn where_no_names_are_shown_the_number_tells() {
+fn jobs_are_found_by_their_numbers_where_the_list_shows_no_names() {
     let jobman = Generic::new(&without_names()).unwrap();
     assert!(!jobman.shows_names());
     let name = JobName::of(ID).unwrap();

@@ -203,7 +203,7 @@ fn records_of_another_version_are_left_out() {
 }
 
 #[test]
-fn what_may_hold_is_not_in_doubt() {
+fn a_condition_that_can_hold_raises_no_doubt() {
     let run = Run::new()
         .param("target", Value::Text("0.9"))
         .param("optimizer", Value::Text("adam"))

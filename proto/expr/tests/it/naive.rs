@@ -261,7 +261,7 @@ proptest! {
     }
 
     #[test]
-    fn what_held_for_so_long_held_at_every_look(
+    fn a_condition_with_a_duration_holds_when_each_look_within_it_saw_it_hold(
         looks in prop::collection::vec((1u32..200, prop_oneof![Just(None), Just(Some(0.0)), Just(Some(2.0))]), 1..40),
         seconds in 1u32..600,
     ) {

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_phrases() {
+    fn a_phrase_for_a_step_needs_a_known_word_and_a_whole_number() {
         for text in [
             "epoch",
             "epoch 8.5",
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn brackets_need_a_total() {
+    fn a_step_in_brackets_needs_a_total() {
         assert_eq!(bracket(b"x [8/50] y"), Some((8.0, 8)));
         assert_eq!(bracket(b"[ 8 / 50 ]"), Some((8.0, 10)));
         for text in ["[8]", "[00:12<00:15]", "[a/b]", "[1/2/3]", "8/50", "[8/50"] {

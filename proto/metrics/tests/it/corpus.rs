@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use nero_metrics::finder::{Context, Finder, ReaderOptions};
+use nero_metrics::finder::{Context, Finder, FinderOptions};
 use nero_metrics::found::LinePairs;
 
 type Points = Vec<(f64, f64)>;
@@ -21,7 +21,7 @@ struct OutputSeries {
 }
 
 fn read(output: &str) -> OutputSeries {
-    let mut finder = Finder::new(&ReaderOptions::default()).0;
+    let mut finder = Finder::new(&FinderOptions::default()).0;
     let mut context = Context::default();
     let mut series: BTreeMap<String, Points> = BTreeMap::new();
     let mut progress = None;
@@ -122,7 +122,7 @@ fn a_line_is_read_as_by_a_finder_that_saw_no_line_before() {
         // Each line comes again with other digits: `Fold 1` is then `Fold 2`.
         let others: String = all.chars().map(next).collect();
         let lines = all.lines().zip(others.lines());
-        let mut kept = Finder::new(&ReaderOptions::default()).0;
+        let mut kept = Finder::new(&FinderOptions::default()).0;
         let (mut context, mut fresh_context) = (Context::default(), Context::default());
         for line in lines.flat_map(|(line, other)| [line, other, line]) {
             let pairs = |found: &LinePairs| -> Vec<(String, u64)> {
@@ -132,7 +132,7 @@ fn a_line_is_read_as_by_a_finder_that_saw_no_line_before() {
                     .collect()
             };
             let one = pairs(kept.find(line.as_bytes(), &mut context));
-            let mut fresh = Finder::new(&ReaderOptions::default()).0;
+            let mut fresh = Finder::new(&FinderOptions::default()).0;
             let other = pairs(fresh.find(line.as_bytes(), &mut fresh_context));
             assert_eq!(one, other, "{line}");
         }

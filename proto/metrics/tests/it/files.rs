@@ -1,16 +1,16 @@
 //! Files of metrics: what each form gives.
 
 use nero_metrics::file::{FileForm, document_lines};
-use nero_metrics::finder::{Context, Finder, ReaderOptions};
+use nero_metrics::finder::{Context, Finder, FinderOptions};
 use nero_metrics::lines::LINE_BYTES_MAX;
 use nero_metrics::survey::Survey;
 
 /// The points of a file, line by line: `name=value@step`.
 fn points(name: &str, text: &str) -> Vec<String> {
-    points_by(&ReaderOptions::default(), name, text)
+    points_by(&FinderOptions::default(), name, text)
 }
 
-fn points_by(reading: &ReaderOptions, name: &str, text: &str) -> Vec<String> {
+fn points_by(reading: &FinderOptions, name: &str, text: &str) -> Vec<String> {
     let form = FileForm::of(name);
     let mut finder = Finder::new(reading).0;
     let mut context = Context::of_file(form, reading.decimal_comma);
@@ -97,9 +97,9 @@ fn cells_with_numbers_are_values_whatever_else_is_in_a_row() {
         assert_eq!(points("m.csv", text), want, "{text:?}");
     }
     assert_eq!(points("m.tsv", "a, b\tc\n1\t2\n"), ["a, b=1", "c=2"]);
-    let comma = ReaderOptions {
+    let comma = FinderOptions {
         decimal_comma: true,
-        ..ReaderOptions::default()
+        ..FinderOptions::default()
     };
     assert_eq!(points_by(&comma, "m.csv", "a;b\n0,5;2\n"), ["a=0.5", "b=2"]);
     assert_eq!(points_by(&comma, "m.csv", "a,b\n5,2\n"), ["a=5", "b=2"]);

@@ -1,11 +1,11 @@
 //! Which numbers a line gives, and which it does not.
 
-use nero_metrics::finder::{Context, Finder, ReaderOptions};
+use nero_metrics::finder::{Context, Finder, FinderOptions};
 use proptest::prelude::*;
 
 /// Names and values of a line, and its step, as one text.
 fn found(line: &str) -> String {
-    let (mut finder, errors) = Finder::new(&ReaderOptions::default());
+    let (mut finder, errors) = Finder::new(&FinderOptions::default());
     assert!(errors.is_empty());
     show(finder.find(line.as_bytes(), &mut Context::default()))
 }
@@ -183,7 +183,7 @@ fn names_and_numbers_by_turns() {
 
 #[test]
 fn a_line_is_read_anew_behind_lines_of_its_form() {
-    let mut finder = Finder::new(&ReaderOptions::default()).0;
+    let mut finder = Finder::new(&FinderOptions::default()).0;
     for (line, want) in [
         ("loss 2.31 (epoch 0)", "loss=2.31 | epoch=0 @0"),
         ("loss 2.25 (epoch 0)", "loss=2.25 | epoch=0 @0"),
@@ -312,7 +312,7 @@ fn special_values_are_kept() {
         ("loss=inf acc=-Infinity", "loss=inf | acc=-inf"),
         ("loss: 1e309", "loss=inf"),
     ]);
-    let (mut finder, _) = Finder::new(&ReaderOptions::default());
+    let (mut finder, _) = Finder::new(&FinderOptions::default());
     let smallest = finder
         .find(b"loss: 5e-324", &mut Context::default())
         .pairs()
@@ -374,7 +374,7 @@ fn a_text_that_only_looks_like_a_metric_is_none() {
 fn names_that_cannot_be_are_none() {
     assert_eq!(found(&format!("{}=1", "x".repeat(200))).len(), 202);
     assert_eq!(found(&format!("{}=1", "x".repeat(201))), "");
-    let (mut finder, _) = Finder::new(&ReaderOptions::default());
+    let (mut finder, _) = Finder::new(&FinderOptions::default());
     assert!(
         finder
             .find(b"lo\xffss=1", &mut Context::default())
@@ -401,9 +401,9 @@ fn patterns_come_first_and_alone() {
         r"epoch\s+(?<step>\d+): train loss = (?<train_loss>\S+)".to_owned(),
         "broken(".to_owned(),
     ];
-    let (mut finder, errors) = Finder::new(&ReaderOptions {
+    let (mut finder, errors) = Finder::new(&FinderOptions {
         patterns,
-        ..ReaderOptions::default()
+        ..FinderOptions::default()
     });
     assert_eq!(errors.len(), 1);
     let line = b"epoch 3: train loss = 0.5, acc = 0.9";
@@ -420,7 +420,7 @@ fn patterns_come_first_and_alone() {
 proptest! {
     #[test]
     fn any_bytes_are_survived(line in proptest::collection::vec(any::<u8>(), 0..300)) {
-        let (mut finder, _) = Finder::new(&ReaderOptions::default());
+        let (mut finder, _) = Finder::new(&FinderOptions::default());
         for (name, _) in finder.find(&line, &mut Context::default()).pairs() {
             prop_assert!(!name.is_empty() && name.len() <= 200);
             prop_assert!(!name.chars().any(char::is_control));
@@ -431,14 +431,14 @@ proptest! {
     fn texts_full_of_signs_are_survived(
         line in "([a-c=:\\[\\]{}\"'/, 0-9.eE%+-]|step|epoch|nan|tensor\\(|\x1b\\[){0,60}"
     ) {
-        let (mut finder, _) = Finder::new(&ReaderOptions::default());
+        let (mut finder, _) = Finder::new(&FinderOptions::default());
         finder.find(line.as_bytes(), &mut Context::default());
     }
 
     #[test]
     fn any_number_printed_is_read_back(value in proptest::num::f64::ANY, exponent: bool) {
         let text = if exponent { format!("x={value:e}") } else { format!("x={value}") };
-        let (mut finder, _) = Finder::new(&ReaderOptions::default());
+        let (mut finder, _) = Finder::new(&FinderOptions::default());
         let read = finder.find(text.as_bytes(), &mut Context::default()).pairs().next().unwrap().1;
         prop_assert!(read == value || (read.is_nan() && value.is_nan()), "{text} gave {read}");
     }

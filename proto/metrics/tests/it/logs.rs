@@ -4,14 +4,14 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use nero_metrics::finder::{Context, Finder, ReaderOptions};
+use nero_metrics::finder::{Context, Finder, FinderOptions};
 use nero_metrics::found::LinePairs;
 use nero_metrics::recipe;
 use nero_metrics::survey::Survey;
 
 /// One line per metric of each log: points, first to last step and value; then what
 /// was missed.
-fn surveys(folder: &str, reading: impl Fn(&str) -> ReaderOptions) -> String {
+fn surveys(folder: &str, reading: impl Fn(&str) -> FinderOptions) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests")
         .join(folder);
@@ -57,25 +57,25 @@ fn surveys(folder: &str, reading: impl Fn(&str) -> ReaderOptions) -> String {
 
 #[test]
 fn logs_give_their_metrics() {
-    insta::assert_snapshot!(surveys("logs", |_| ReaderOptions::default()));
+    insta::assert_snapshot!(surveys("logs", |_| FinderOptions::default()));
 }
 
 #[test]
 fn recipes_read_what_no_default_reads() {
-    let by_recipe = |name: &str| ReaderOptions {
+    let by_recipe = |name: &str| FinderOptions {
         patterns: recipe::patterns(name)
             .unwrap()
             .iter()
             .map(|pattern| (*pattern).to_owned())
             .collect(),
-        ..ReaderOptions::default()
+        ..FinderOptions::default()
     };
     insta::assert_snapshot!(surveys("recipes", by_recipe));
 }
 
 #[test]
 fn outputs_without_metrics_give_little() {
-    insta::assert_snapshot!(surveys("outputs", |_| ReaderOptions::default()));
+    insta::assert_snapshot!(surveys("outputs", |_| FinderOptions::default()));
 }
 
 /// Outputs of programs that report no metric, and the names that are found in them: those of
@@ -93,7 +93,7 @@ fn outputs_of_other_programs_give_few_names() {
         let all = std::fs::read_to_string(path).unwrap();
         for one in all.split("=== ").skip(1) {
             let (title, output) = one.split_once('\n').unwrap();
-            let mut survey = Survey::new(Finder::new(&ReaderOptions::default()).0);
+            let mut survey = Survey::new(Finder::new(&FinderOptions::default()).0);
             survey.feed(output.as_bytes());
             survey.finish();
             outputs += 1;
@@ -110,10 +110,10 @@ fn outputs_of_other_programs_give_few_names() {
 
 /// The points of a log, line by line: `name=value@step`.
 fn points(log: &str) -> Vec<String> {
-    points_by(&ReaderOptions::default(), log)
+    points_by(&FinderOptions::default(), log)
 }
 
-fn points_by(reading: &ReaderOptions, log: &str) -> Vec<String> {
+fn points_by(reading: &FinderOptions, log: &str) -> Vec<String> {
     let mut finder = Finder::new(reading).0;
     let mut context = Context::default();
     let mut points = Vec::new();
@@ -198,7 +198,7 @@ fn a_reader_that_goes_on_in_a_table_knows_its_names() {
         ("\x1b[1mstep loss\x1b[0m\n1 0.5", "2 0.25"),
         ("[rank0] step loss\n[rank0] 1 0.5", "[rank0] 2 0.25"),
     ] {
-        let mut finder = Finder::new(&ReaderOptions::default()).0;
+        let mut finder = Finder::new(&FinderOptions::default()).0;
         let mut before = Context::default();
         for line in table.lines() {
             finder.find(line.as_bytes(), &mut before);
@@ -263,9 +263,9 @@ fn tables_name_their_columns() {
     ] {
         assert_eq!(points(log), want, "{log:?}");
     }
-    let reading = ReaderOptions {
+    let reading = FinderOptions {
         no_tables: true,
-        ..ReaderOptions::default()
+        ..FinderOptions::default()
     };
     assert!(points_by(&reading, "a,b\n1,2").is_empty());
 }
@@ -285,23 +285,23 @@ fn other_ranks_are_series_of_their_own() {
 
 #[test]
 fn what_an_experiment_says_of_its_output_holds() {
-    let only = ReaderOptions {
+    let only = FinderOptions {
         only: vec!["^RESULT".to_owned()],
         skip: vec!["old".to_owned()],
-        ..ReaderOptions::default()
+        ..FinderOptions::default()
     };
     let log = "loss=1\nRESULT loss=2\nRESULT old loss=3";
     assert_eq!(points_by(&only, log), ["RESULT loss=2"]);
-    let comma = ReaderOptions {
+    let comma = FinderOptions {
         decimal_comma: true,
-        ..ReaderOptions::default()
+        ..FinderOptions::default()
     };
     let log = "loss = 0,25\nx = 1.234,5\nacc: 0,5, n: 3\na;b\n0,5;1,5";
     let want = ["loss=0.25", "acc=0.5", "n=3", "a=0.5", "b=1.5"];
     assert_eq!(points_by(&comma, log), want);
-    let heading = ReaderOptions {
+    let heading = FinderOptions {
         patterns: vec![r"^Cycle (?<step>\d+)$".to_owned()],
-        ..ReaderOptions::default()
+        ..FinderOptions::default()
     };
     assert_eq!(points_by(&heading, "Cycle 7\nE = 3"), ["E=3@7 carried"]);
 }

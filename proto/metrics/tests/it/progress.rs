@@ -1,12 +1,12 @@
 //! How much of its work a job has done, by what its lines say.
 
-use nero_metrics::finder::{Context, Finder, ReaderOptions};
+use nero_metrics::finder::{Context, Finder, FinderOptions};
 use nero_metrics::progress::{LineProgress, ProgressKind};
 use proptest::prelude::*;
 
 /// The progress that each line of a log tells, in percent.
 fn told(log: &str) -> Vec<Option<(f64, ProgressKind)>> {
-    let mut finder = Finder::new(&ReaderOptions::default()).0;
+    let mut finder = Finder::new(&FinderOptions::default()).0;
     let mut context = Context::default();
     let lines = log.split(['\n', '\r']).filter(|line| !line.is_empty());
     lines

@@ -20,9 +20,9 @@ use nero_noodles::{
 };
 use serde_json::{Value, json};
 
+use super::flow_folder::KeptFlow;
 use super::group::{GroupEnd, GroupPlace};
 use super::journal::FlowJournal;
-use super::kept::KeptFlow;
 use super::log::Log;
 use super::share::Connections;
 use super::shell::ShellEnd;

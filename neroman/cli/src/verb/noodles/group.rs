@@ -9,7 +9,7 @@ use nero_wire::v1::{Assignment, ExperimentView, RunView, ShowRequest, StartReque
 use serde_json::{Value, json};
 
 use super::drive::Drive;
-use super::kept::{KeptFlow, private};
+use super::flow_folder::{KeptFlow, private};
 use super::shell::{self, ShellEnd, Streams};
 use crate::connect::for_jobs;
 use crate::fault::{Fault, Stop};

@@ -3,9 +3,9 @@
 
 mod caller;
 mod drive;
+mod flow_folder;
 mod group;
 mod journal;
-mod kept;
 mod log;
 mod probe;
 mod share;
@@ -32,9 +32,9 @@ const SPEC_BYTES_MAX: u64 = 64 * 1024 * 1024;
 pub async fn run(session: &mut Session, args: &Noodles) -> Result<u8, Stop> {
     if let Some(id) = &args.resume {
         if id.is_empty() {
-            return kept::list(session);
+            return flow_folder::list(session);
         }
-        return kept::resume(session, args, id).await;
+        return flow_folder::resume(session, args, id).await;
     }
     let (Some(command_type), Some(word)) = (&args.command_type, &args.spec) else {
         let fault = Fault::usage("`noodles` needs a command type and a spec");
@@ -51,13 +51,13 @@ pub async fn run(session: &mut Session, args: &Noodles) -> Result<u8, Stop> {
     let spec = understood(path, &text, command_type, only.as_deref())?;
     let findings = check(&spec, command_type);
     if !args.check {
-        let asked = kept::AskedFlow {
+        let asked = flow_folder::AskedFlow {
             command_type,
             path,
             only,
             text: &text,
         };
-        return kept::begin(session, args, &asked, &spec, &findings).await;
+        return flow_folder::begin(session, args, &asked, &spec, &findings).await;
     }
     let text = spec_text(&spec, path, command_type, &findings);
     session.out.text(&text)?;

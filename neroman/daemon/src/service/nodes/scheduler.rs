@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_configuration_answers_is_no_finding() {
+    fn a_finding_that_the_configuration_settles_is_left_out() {
         let read = |fields: &str| {
             let text = format!("nodes: {{box: {{address: box{fields}}}}}\n");
             let path = std::path::Path::new("/c/config.yaml");

@@ -153,8 +153,9 @@ impl Call {
             number: 1,
         };
         let (name, log) = (name(&found.name), job.stdout.clone());
-        let spec = self.spec(id, &name, job);
-        let mut new = self.experiment_and_run(work, id, spec, command, now_ms);
+        let token = RunToken::random();
+        let spec = self.spec((id, token), &name, job);
+        let mut new = self.experiment_and_run(work, (id, token), &spec, command, now_ms);
         new.push(Change::Event {
             experiment: id.experiment,
             run: Some(id.number),
@@ -178,9 +179,10 @@ impl Call {
         }
     }
 
-    /// The spec of the run that stands for a job; without its token.
-    fn spec(&self, id: RunId, name: &str, job: v1::AdoptedJob) -> v1::RunSpec {
+    /// The spec of the run that stands for a job.
+    fn spec(&self, (id, token): (RunId, RunToken), name: &str, job: v1::AdoptedJob) -> v1::RunSpec {
         v1::RunSpec {
+            token: token.to_vec(),
             experiment: id.experiment.0,
             number: id.number,
             attempt: id.number,
@@ -200,22 +202,17 @@ impl Call {
     fn experiment_and_run(
         &self,
         work: &State,
-        id: RunId,
-        spec: v1::RunSpec,
+        (id, token): (RunId, RunToken),
+        spec: &v1::RunSpec,
         command: String,
         now_ms: i64,
     ) -> Vec<Change> {
-        let token = RunToken::random();
-        let spec = v1::RunSpec {
-            token: token.to_vec(),
-            ..spec
-        };
         let (source, new) = take_over::placeholder(work, &self.folder);
         let definition = Definition {
             command_text: command,
             results_max_bytes: None,
             notes: vec![NOTE.to_owned()].into(),
-            ..adopt::definition(&spec, &self.folder)
+            ..adopt::definition(spec, &self.folder)
         };
         let made = RunRecord {
             created: Some(self.at.tick.clone()),
@@ -223,7 +220,7 @@ impl Call {
             // Its job has no work folder of ours.
             all_made: false,
             batch: Some(id),
-            ..adopt::made(id, token, &self.node, &spec, now_ms)
+            ..adopt::made(id, token, &self.node, spec, now_ms)
         };
         let described = ExperimentRecord {
             modified: Some(self.at.tick.clone()),

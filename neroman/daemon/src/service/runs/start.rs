@@ -2,7 +2,7 @@
 //! when the call is answered; the call waits for no node.
 
 mod decision;
-mod made;
+mod run_record;
 mod same_code;
 
 use std::collections::hash_map::Entry;
@@ -16,7 +16,7 @@ use nero_wire::v1;
 use nero_wire::v1::start_reply::One;
 
 use self::decision::decide;
-use self::made::takes;
+use self::run_record::takes;
 use super::cost;
 use super::order::{self, InStart, Order};
 use super::script::{SOON, mark_refused};

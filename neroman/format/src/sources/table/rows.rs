@@ -105,6 +105,11 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> NumbersRead {
     let rows: Vec<&SheetRow> = below.filter(|row| counts(row, &roles)).collect();
     let number = number_column(reader, table, &mut roles, &rows);
     let is_ours = number.is_some_and(|column| number::is_ours(table.header, column));
+    let context = RowContext {
+        table,
+        roles: &roles,
+        outer: &outer,
+    };
     let mut left_out = SkippedRows::default();
     let mut filled = Vec::new();
     let mut numbers: HashMap<u64, Mark> = HashMap::new();
@@ -121,7 +126,7 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> NumbersRead {
             left_out.without_number.push(row.number);
             continue;
         }
-        let scope = whole_row(reader, table, &roles, &outer, row, &mut left_out);
+        let scope = context.read(reader, row, &mut left_out);
         let number = match given {
             Some((column, Some(cell))) => {
                 let mark = cell_mark(row.number, column);
@@ -153,47 +158,111 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> NumbersRead {
     NumbersRead { number, to_number }
 }
 
-/// Reads a row below the fields that hold for all. `None`: a cell has no value that its command
-/// needs, or a mistake.
-fn whole_row(
-    reader: &mut Reader<'_>,
-    table: &Table<'_>,
-    roles: &HashMap<u32, Role>,
-    outer: &Scope,
-    row: &SheetRow,
-    left_out: &mut SkippedRows,
-) -> Option<Scope> {
-    let before = reader.count();
-    let mut is_filled = true;
-    let (entries, broken) = entries(reader, table, roles, row);
-    let (scope, _) = block::enter(reader, outer, &entries);
-    let places = CommandPlaces::of(&scope);
-    for (column, mark, message, hint) in broken {
-        let named = table.header.columns.iter().find(|one| one.number == column);
-        let is_used = match (named, roles.get(&column)) {
-            (Some(named), Some(Role::Param(name))) => {
-                places.hands_over() || is_used(reader, named, name, &places, roles)
+/// What each row is read with.
+struct RowContext<'a> {
+    table: &'a Table<'a>,
+    roles: &'a HashMap<u32, Role>,
+    /// The fields that hold for all rows.
+    outer: &'a Scope,
+}
+
+impl RowContext<'_> {
+    /// Reads a row below the fields that hold for all. `None`: a cell has no value that its command
+    /// needs, or a mistake.
+    fn read(
+        &self,
+        reader: &mut Reader<'_>,
+        row: &SheetRow,
+        left_out: &mut SkippedRows,
+    ) -> Option<Scope> {
+        let before = reader.count();
+        let mut is_filled = true;
+        let (entries, broken) = entries(reader, self.table, self.roles, row);
+        let (scope, _) = block::enter(reader, self.outer, &entries);
+        let places = CommandPlaces::of(&scope);
+        for (column, mark, message, hint) in broken {
+            let named = self
+                .table
+                .header
+                .columns
+                .iter()
+                .find(|one| one.number == column);
+            let is_used = match (named, self.roles.get(&column)) {
+                (Some(named), Some(Role::Param(name))) => {
+                    places.hands_over() || self.is_used(reader, named, name, &places)
+                }
+                _ => true,
+            };
+            if is_used {
+                is_filled = false;
+                left_out.wrong(row.number, column, message, hint);
+            } else {
+                left_out.broken.push((column, mark, message))
             }
-            _ => true,
-        };
-        if is_used {
-            is_filled = false;
-            left_out.wrong(row.number, column, message, hint);
+        }
+        let blanks = self.blanks(reader, row, &scope, &places);
+        // People number rows before they fill them.
+        is_filled &= blanks.is_empty();
+        if blanks.is_empty() || holds_more(row, self.roles) {
+            for (column, message, hint) in blanks {
+                left_out.wrong(row.number, column, message, hint);
+            }
         } else {
-            left_out.broken.push((column, mark, message))
+            left_out.without_values.push(row.number);
         }
+        (is_filled && reader.count() == before).then_some(scope)
     }
-    let blanks = blanks(reader, table, roles, row, &scope, &places);
-    // People number rows before they fill them.
-    is_filled &= blanks.is_empty();
-    if blanks.is_empty() || holds_more(row, roles) {
-        for (column, message, hint) in blanks {
-            left_out.wrong(row.number, column, message, hint);
+
+    /// Cells without a value that the command of their row has a place for, as mistakes.
+    fn blanks(
+        &self,
+        reader: &Reader<'_>,
+        row: &SheetRow,
+        scope: &Scope,
+        places: &CommandPlaces,
+    ) -> Vec<(u32, String, String)> {
+        let mut blanks = Vec::new();
+        for column in &self.table.header.columns {
+            let Some(Role::Param(name)) = self.roles.get(&column.number) else {
+                continue;
+            };
+            let is_given = |name: &str| scope.params.iter().any(|param| param.name == name);
+            if row.cell(column.number).is_some() || !self.is_used(reader, column, name, places) {
+                continue;
+            }
+            if is_given(name) || reader.grouped.contains(name) && is_given(&column.name) {
+                continue;
+            }
+            blanks.push((
+                column.number,
+                format!(
+                    "the command has a place for {}, and this cell is empty",
+                    quoted(name)
+                ),
+                format!(
+                    "fill it, or give a value for all such rows in {}: `parameters: {{{name}: …}}`",
+                    self.table.beside
+                ),
+            ));
         }
-    } else {
-        left_out.without_values.push(row.number);
+        blanks
     }
-    (is_filled && reader.count() == before).then_some(scope)
+
+    /// Whether the command of a row has a place for a column.
+    fn is_used(
+        &self,
+        reader: &Reader<'_>,
+        column: &Column,
+        name: &str,
+        places: &CommandPlaces,
+    ) -> bool {
+        let is_known = |written: &str| {
+            let mut roles = self.roles.values();
+            roles.any(|role| matches!(role, Role::Param(name) if name == written))
+        };
+        places.has(name, is_known)
+            || reader.grouped.contains(name) && places.has(&column.name, is_known)
+    }
 }
 
 /// The name that a row has in a cell.
@@ -352,58 +421,6 @@ fn leave_out_following(reader: &mut Reader<'_>, table: &Table<'_>, roles: &mut H
             reader.note(Some(cell_mark(column.row, number)), note);
         }
     }
-}
-
-/// Cells without a value that the command of their row has a place for, as mistakes.
-fn blanks(
-    reader: &Reader<'_>,
-    table: &Table<'_>,
-    roles: &HashMap<u32, Role>,
-    row: &SheetRow,
-    scope: &Scope,
-    places: &CommandPlaces,
-) -> Vec<(u32, String, String)> {
-    let mut blanks = Vec::new();
-    for column in &table.header.columns {
-        let Some(Role::Param(name)) = roles.get(&column.number) else {
-            continue;
-        };
-        let is_given = |name: &str| scope.params.iter().any(|param| param.name == name);
-        if row.cell(column.number).is_some() || !is_used(reader, column, name, places, roles) {
-            continue;
-        }
-        if is_given(name) || reader.grouped.contains(name) && is_given(&column.name) {
-            continue;
-        }
-        blanks.push((
-            column.number,
-            format!(
-                "the command has a place for {}, and this cell is empty",
-                quoted(name)
-            ),
-            format!(
-                "fill it, or give a value for all such rows in {}: `parameters: {{{name}: …}}`",
-                table.beside
-            ),
-        ));
-    }
-    blanks
-}
-
-/// Whether the command of a row has a place for a column.
-fn is_used(
-    reader: &Reader<'_>,
-    column: &Column,
-    name: &str,
-    places: &CommandPlaces,
-    roles: &HashMap<u32, Role>,
-) -> bool {
-    let is_known = |written: &str| {
-        let mut roles = roles.values();
-        roles.any(|role| matches!(role, Role::Param(name) if name == written))
-    };
-    places.has(name, is_known)
-        || reader.grouped.contains(name) && places.has(&column.name, is_known)
 }
 
 /// Makes the experiments of the rows.

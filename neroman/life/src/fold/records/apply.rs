@@ -5,7 +5,7 @@ use nero_journal::{Content, JobRecord, ObservationRecord, Record, WatchRecord, v
 use crate::facts::journal::{Host, Journal, Key, Segment};
 use crate::facts::now::Tick;
 use crate::fold::records::text::text;
-use crate::fold::records::{job, observation, rule, told};
+use crate::fold::records::{job, log_positions, observation, rule};
 
 /// Most GPUs named that a start was given.
 pub(super) const GPUS_MAX: usize = 64;
@@ -129,7 +129,9 @@ fn watcher(
                 host(journal, place, found);
             }
         }
-        WatchRecord::WatchEnded(ended) => told::read_to(place.segment, &ended.decode()?.read_to),
+        WatchRecord::WatchEnded(ended) => {
+            log_positions::read_to(place.segment, &ended.decode()?.read_to)
+        }
     }
     Ok(())
 }

@@ -6,18 +6,18 @@
 
 mod apply;
 mod job;
+mod log_positions;
 mod notable;
 mod observation;
 mod rule;
 mod text;
-mod told;
 
 use nero_journal::{HEADER_BYTES, Header, Reader, Record, SegmentId, Writer, v1};
 use nero_model::RunToken;
 
 use self::apply::apply;
+use self::log_positions::LogPositions;
 pub use self::notable::{Notable, NotableKind};
-use self::told::LogPositions;
 use crate::facts::journal::{Incarnation, Journal, Key, LogsRead, Segment};
 use crate::facts::sorted::SortedMap;
 

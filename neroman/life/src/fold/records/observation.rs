@@ -4,8 +4,8 @@ use nero_journal::{ObservationRecord, v1};
 
 use crate::facts::journal::{AskedStep, EndHold, Journal, Metric, Progress, Remark, Sample};
 use crate::fold::records::apply::{REMARKS_MAX, RecordPlace};
+use crate::fold::records::log_positions::{self, LogPositions};
 use crate::fold::records::text::{bounded, text};
-use crate::fold::records::told::{self, LogPositions};
 
 /// Most series that are kept for one run; a hostile node cannot fill the memory.
 const SERIES_MAX: usize = 10_000;
@@ -88,7 +88,7 @@ fn truncated(journal: &mut Journal, place: &mut RecordPlace<'_>, cut: &v1::LogTr
         part: cut.part,
         ..v1::LogPosition::default()
     };
-    told::read_to(place.segment, &[begin]);
+    log_positions::read_to(place.segment, &[begin]);
     let stream = match v1::Stream::try_from(cut.stream) {
         Ok(v1::Stream::Stderr) => "stderr",
         Ok(v1::Stream::Unspecified | v1::Stream::Stdout) => "stdout",
@@ -127,7 +127,7 @@ fn remark(journal: &mut Journal, place: &RecordPlace<'_>, given: String) {
 fn metrics(journal: &mut Journal, place: &mut RecordPlace<'_>, batch: &v1::Metrics) {
     take_names(journal, place, batch);
     let told = LogPositions::before(journal, place.segment, batch);
-    told::read_to(place.segment, &batch.read_to);
+    log_positions::read_to(place.segment, &batch.read_to);
     let key = place.of_run();
     for (index, series) in batch.series.iter().enumerate() {
         if told.has(batch, index) {

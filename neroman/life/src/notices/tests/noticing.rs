@@ -156,7 +156,7 @@ fn each_firing_is_noticed_by_its_place_in_the_journal() {
 }
 
 #[test]
-fn all_done_is_noticed_with_the_last_end_of_a_batch() {
+fn the_last_end_of_a_batch_brings_the_notice_that_all_is_done() {
     let mut noticing = Noticing::of_batch(3);
     for experiment in 1..=2 {
         let found = noticing.says(run(experiment, 1), ended(0));
@@ -221,8 +221,8 @@ fn what_was_noticed_is_stored_with_the_run() {
     noticing.fires(id, 100);
     noticing.says(id, ended(0));
     let one = noticing.lab.state.run(id).unwrap();
-    let stored = serde_json::to_string(&crate::fold::kept::StoredRun::of(one)).unwrap();
-    let kept: crate::fold::kept::StoredRun = serde_json::from_str(&stored).unwrap();
+    let stored = serde_json::to_string(&crate::fold::row::DispatchRow::of(one)).unwrap();
+    let kept: crate::fold::row::DispatchRow = serde_json::from_str(&stored).unwrap();
     let again = kept.run((*one.made).clone(), Arc::default(), Arc::default());
     assert_eq!(again.dispatch.noticed, one.dispatch.noticed, "{stored}");
 }

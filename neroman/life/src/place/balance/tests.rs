@@ -61,7 +61,9 @@ fn a_few_go_at_a_time_and_the_next_ones_when_these_have_begun() {
     let waits: Vec<u64> = (1..100).collect();
     let mut nodes = [node("a", 1.0, &[], &waits), node("b", 64.0, &[], &[])];
     assert_eq!(moved(&nodes).len(), AT_A_TIME);
-    nodes[0].jobs[50].at = At::Leaves { to: "b".to_owned() };
+    nodes[0].jobs[50].at = At::Leaves {
+        to: Some("b".to_owned()),
+    };
     assert_eq!(moved(&nodes), [], "one is on its way to b");
     nodes[0].jobs.remove(50);
     nodes[1].jobs.push(job(200, WAITS));
@@ -144,7 +146,9 @@ fn a_node_that_died_during_a_recall_keeps_no_run_from_the_node_with_room() {
         node("b", 1.0, &[], &[]),
         node("c", 1.0, &[11], &[12]),
     ];
-    nodes[0].jobs[1].at = At::Leaves { to: "b".to_owned() };
+    nodes[0].jobs[1].at = At::Leaves {
+        to: Some("b".to_owned()),
+    };
     assert_eq!(moved(&nodes), [], "one is on its way to b");
     nodes[0].starts = Starts::Silent;
     assert_eq!(moved(&nodes), [to(12, "c", "b")]);
@@ -233,7 +237,9 @@ impl World {
                 let lately = |at: u64| self.now_ms - at < STAYS_MS.unsigned_abs();
                 let at = match (job.begun_ms, job.going) {
                     (Some(_), _) => At::Begun,
-                    (None, Some(to)) => At::Leaves { to: to.to_string() },
+                    (None, Some(to)) => At::Leaves {
+                        to: Some(to.to_string()),
+                    },
                     (None, None) => At::Waits {
                         free: !job.moved_ms.is_some_and(lately),
                     },

@@ -9,7 +9,7 @@ use crate::place::{balance, gone};
 use crate::source::abort;
 use crate::step::input::Input;
 use crate::step::needs;
-use crate::step::placed::Choice;
+use crate::step::placement::Choice;
 use crate::tests::{lab, run as id};
 use std::sync::Arc;
 

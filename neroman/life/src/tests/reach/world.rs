@@ -9,7 +9,7 @@ use super::shown::shown;
 use super::steps::Steps;
 use crate::facts::now::Tick;
 use crate::fold::change::Change;
-use crate::fold::kept::StoredRun;
+use crate::fold::row::DispatchRow;
 use crate::fold::run::{Dispatch, Run, RunRecord};
 use crate::fold::state::State;
 use crate::source::abort;
@@ -180,9 +180,9 @@ pub(super) fn defined() -> State {
 
 /// A run as the next daemon reads it.
 pub(in crate::tests) fn read_again(run: &Run) -> Run {
-    let dispatch = serde_json::to_vec(&StoredRun::of(run)).unwrap();
+    let dispatch = serde_json::to_vec(&DispatchRow::of(run)).unwrap();
     let facts = serde_json::to_vec(&*run.journal).unwrap();
-    let kept: StoredRun = serde_json::from_slice(&dispatch).unwrap();
+    let kept: DispatchRow = serde_json::from_slice(&dispatch).unwrap();
     let journal = Arc::new(serde_json::from_slice(&facts).unwrap());
     kept.run((*run.made).clone(), journal, Arc::clone(&run.rules))
 }

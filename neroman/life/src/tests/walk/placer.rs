@@ -16,7 +16,7 @@ use crate::place::fit::{Candidate, NodeAvailability};
 use crate::place::judge::Figures;
 use crate::place::locks::Locks;
 use crate::step::input::Input;
-use crate::step::placed::Choice;
+use crate::step::placement::Choice;
 
 /// How long a node's description counts, and an answer is awaited.
 const FRESH_MS: i64 = 30_000;

@@ -10,7 +10,7 @@ use super::folder::{Folder, SpecName};
 use super::head::Head;
 use super::people::run_lock;
 use super::world::{Due, Event, World, note};
-use crate::facts::made::RunRecord;
+use crate::facts::run_record::RunRecord;
 use crate::fold::run::RunDemands;
 use crate::source::take_over::{FoundRun, take_over};
 use crate::tests::lab;

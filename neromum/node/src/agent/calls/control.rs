@@ -23,7 +23,7 @@ use crate::agent::{Agent, Driver};
 use crate::config;
 use crate::runs::control::{keep_answer, keep_rules, newest_cancel};
 use crate::runs::spec::may_pass;
-use crate::runs::{gone, spec};
+use crate::runs::{spec, tombstone};
 
 /// The answers to calls that end runs, the oldest first, at most
 /// [`config::ANSWERS_MAX`]. The ledger keeps each as a `CancelReply`.
@@ -163,7 +163,7 @@ impl<D: Driver> Agent<D> {
                 AdoptionResult::Unknown => spec::unmake(&self.run_dir(id))?,
             },
             Err(error) if error.may_pass => return Err(io::Error::other(error.file.to_string())),
-            Err(_) => match gone::read(&self.setup.paths, id, token) {
+            Err(_) => match tombstone::read(&self.setup.paths, id, token) {
                 Ok(Some(_)) => return Ok(Some(Outcome::Ended)),
                 Err(error) if may_pass(&error) => return Err(io::Error::other(error)),
                 Ok(None) | Err(_) => {}

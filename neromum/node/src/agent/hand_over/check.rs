@@ -11,7 +11,7 @@ use nero_wire::v1::RunSpec;
 
 use super::{Rejection, lacks, no, passes};
 use crate::config;
-use crate::runs::{folders, gone};
+use crate::runs::{folders, tombstone};
 use crate::staging::data::{DataError, DataPaths};
 use crate::staging::environment::{self, Base};
 use crate::staging::store::Store;
@@ -59,7 +59,7 @@ pub(super) fn earlier(paths: &NodePaths, spec: &RunSpec) -> Result<Option<RunTok
         later: passes(error),
         ..no(format!("cannot read run {id}: {error}"), HINT).here()
     };
-    match gone::read(paths, id, token) {
+    match tombstone::read(paths, id, token) {
         Ok(Some(_)) => {
             let why = format!("run {id} was cleaned: its files are not on {node} any more");
             return Err(no(why, HINT).here());

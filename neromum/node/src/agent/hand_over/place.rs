@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use nero_cluster::asked::{self, TaskRequest};
+use nero_cluster::request::{self, TaskRequest};
 use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_model::paths::{make_private, run as names};
 use nero_model::{DeploymentId, RunId, RunToken};
@@ -15,7 +15,7 @@ use nero_warden::Warden;
 use nero_wire::v1::RunSpec;
 
 use super::check::{Flaw, check, check_tree, earlier, find_data, identify};
-use super::placed::{Folder, PlacedRun, PlacementResult};
+use super::placement::{Folder, PlacedRun, PlacementResult};
 use super::program::Programs;
 use super::{DISK, Rejection, disk, lacks, no, recalled, unknown};
 use crate::agent::recover::{request_of, turn_of};
@@ -23,8 +23,8 @@ use crate::cards::{Cards, CardsKnown};
 use crate::containers::ImagesKnown;
 use crate::launch::orders::grace_ms;
 use crate::runs::control::newest_cancel;
-use crate::runs::gone;
 use crate::runs::segments::{self, claimed_by, exists};
+use crate::runs::tombstone;
 use crate::staging::environment::Base;
 use crate::staging::store::Store;
 use crate::staging::work_folder;
@@ -233,7 +233,7 @@ impl Placer {
             .map_err(|never| no(never.to_string(), never.hint()).here())?;
         let asks = match &self.warden {
             Some(warden) => TaskRequest::of(&spec, grace_ms(&spec), &**warden).map(drop),
-            None => asked::bare(&spec),
+            None => request::bare(&spec),
         };
         asks.map_err(|error| no(error.to_string(), SCHEDULER).here())?;
         let gpus = request.gpus.as_ref();
@@ -289,13 +289,13 @@ impl Placer {
     /// Whether the run was here, ended, and was cleaned. Then its end can be
     /// reported again.
     fn was_cleaned(&self, token: RunToken, id: RunId) -> Result<bool, Rejection> {
-        let path = gone::path(&self.paths, id);
+        let path = tombstone::path(&self.paths, id);
         let unusable = |why: &str, kernel: Option<&io::Error>| {
             disk(format!("cannot use {}: {why}", path.display()), kernel)
         };
-        match gone::read(&self.paths, id, token) {
+        match tombstone::read(&self.paths, id, token) {
             Ok(None) => Ok(false),
-            Ok(Some(gone)) => gone::raise(&self.paths, self.deployment, id, token, gone)
+            Ok(Some(gone)) => tombstone::raise(&self.paths, self.deployment, id, token, gone)
                 .map(|()| true)
                 .map_err(|error| unusable(&error.to_string(), Some(&error))),
             Err(FrameError::Io(error)) => Err(unusable(&error.to_string(), Some(&error))),

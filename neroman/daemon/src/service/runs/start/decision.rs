@@ -13,7 +13,7 @@ use nero_model::{ExperimentId, RunId};
 use nero_wire::v1;
 use prost::Message as _;
 
-use super::made::made;
+use super::run_record::made;
 use super::{FrozenSources, InStart, RequestedStart, order, planned, reply_entry, same_code};
 use nero_home::failure::Failure;
 use nero_home::ledger::{self, Decision};

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_falls_back_and_what_is_no_number_stays_bounded_and_apart() {
+    fn a_cached_curve_is_bounded_keeps_nan_and_puts_late_points_before_the_next_start() {
         let mut curve = CachedCurve::default();
         let late = (0..100_000_u32).map(|at| point(f64::from(at % 2), f64::from(at), at / 2));
         curve.append(StepRange::default(), late.collect());

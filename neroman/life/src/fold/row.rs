@@ -9,13 +9,13 @@ use super::run::{Run, UNREAD};
 use crate::facts::dispatch::{Dispatch, RecordsSent};
 use crate::facts::journal::Journal;
 use crate::facts::leaving::Recall;
-use crate::facts::made::RunRecord;
 use crate::facts::reason::WaitReason;
+use crate::facts::run_record::RunRecord;
 use crate::facts::stage::{HandOverStage, Stage, TAKE_OVER, Verdict};
 
 /// The stored row of a run, without its journal and its rules.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct StoredRun {
+pub struct DispatchRow {
     #[serde(flatten)]
     fields: Fields,
     #[serde(flatten)]
@@ -51,7 +51,7 @@ struct Fields {
     recall: Option<Recall>,
 }
 
-impl StoredRun {
+impl DispatchRow {
     /// The form in which a run is stored.
     pub fn of(run: &Run) -> Self {
         Self {
@@ -213,7 +213,7 @@ mod tests {
     }
 
     fn read(row: &str, begun: bool) -> Run {
-        let kept: StoredRun = serde_json::from_str(row).unwrap();
+        let kept: DispatchRow = serde_json::from_str(row).unwrap();
         let mut journal = Journal::default();
         if begun {
             journal
@@ -290,7 +290,7 @@ mod tests {
                     recall: Recall {
                         refusal: serde_json::from_str(refusal).unwrap(),
                         passes: true,
-                        to: String::new(),
+                        to: None,
                         asked: true,
                     },
                     from: HandOverStage::Submitted,
@@ -341,10 +341,10 @@ mod tests {
             };
             assert_eq!(rest, (2, 1, why.to_owned()));
             assert_eq!(
-                (run.excluded(), run.left_behind()),
+                (run.excluded(), &*run.dispatch.left_behind),
                 (&["b".to_owned()][..], &["c".to_owned()][..])
             );
-            let stored = serde_json::to_string(&StoredRun::of(&run)).unwrap();
+            let stored = serde_json::to_string(&DispatchRow::of(&run)).unwrap();
             let again = read(&stored, starts);
             assert_eq!(again.dispatch, run.dispatch, "{stored}");
         }
@@ -373,7 +373,7 @@ mod tests {
             let row = format!(r#"{{"handing":"pending","node":"a","closed":false,{row}}}"#);
             let run = read(&row, true);
             assert_eq!(run.dispatch.sent, sent, "{told}");
-            let stored = serde_json::to_string(&StoredRun::of(&run)).unwrap();
+            let stored = serde_json::to_string(&DispatchRow::of(&run)).unwrap();
             assert_eq!(read(&stored, true).dispatch, run.dispatch);
             for field in told.split(',') {
                 assert!(stored.contains(field), "{stored}");
@@ -385,12 +385,12 @@ mod tests {
     fn a_number_that_a_take_over_reserved_is_stored_as_earlier_builds_know_it() {
         const ROW: &str = r#"{"handing":"queued","word":{"node_gone":{"who":"node take-over","at_ms":7}},"closed":true}"#;
         let reserved = |asked: &str| {
-            let kept: StoredRun = serde_json::from_str(ROW).unwrap();
+            let kept: DispatchRow = serde_json::from_str(ROW).unwrap();
             kept.run(made(asked), Arc::default(), Arc::default())
         };
         let run = reserved(UNREAD);
         assert!(run.is_unread() && !reserved("a").is_unread());
-        let stored = serde_json::to_value(StoredRun::of(&run)).unwrap();
+        let stored = serde_json::to_value(DispatchRow::of(&run)).unwrap();
         let row: serde_json::Value = serde_json::from_str(ROW).unwrap();
         assert_eq!(stored["word"], row["word"]);
     }
@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn a_run_of_before_nodes_were_chosen_is_on_the_node_that_was_asked_for() {
         let row = format!(r#"{{"handing":"submitted","closed":false,{REST}}}"#);
-        let kept: StoredRun = serde_json::from_str(&row).unwrap();
+        let kept: DispatchRow = serde_json::from_str(&row).unwrap();
         let placing = false;
         let made = RunRecord {
             placing,

@@ -9,10 +9,10 @@ use nero_model::safe::Safe;
 use nero_wire::v1;
 
 use super::folder::{Folder, earlier_path, link_target, safe_path};
-use super::known::{FileStamps, Stamp};
 use super::names::{LinkTargets, Names};
 use super::notes::Notes;
 use super::request::{FileRequest, Glob, UnnamedFiles};
+use super::stamps::{FileStamps, Stamp};
 
 /// Files of one run that are fetched at most.
 pub(super) const FILES_MAX: usize = 100_000;

@@ -8,10 +8,11 @@ use nero_model::sets::{GROUPS, SETS, is_group, is_one_of, is_set, lengths};
 pub const KEYS: [&str; 6] = ["mode", "phase", "split", "set", "subset", "stage"];
 
 /// Blocks that sum up what was printed before.
-const SUMS: [&str; 10] = [
+const SUMS: [&str; 11] = [
     "averages",
     "averaged",
     "average",
+    "avg",
     "fluctuations",
     "summary",
     "final",

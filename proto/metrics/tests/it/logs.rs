@@ -328,3 +328,15 @@ fn signs_and_bars_are_read_together() {
     let log = "500 | loss 6.0 | 1.2M tok/s | D(x): 0.5";
     assert_eq!(points(log), ["loss=6@500", "D(x)=0.5@500"]);
 }
+
+#[test]
+fn averages_in_brackets_are_no_points_of_the_series_they_sum_up() {
+    for head in ["Avg", "Average"] {
+        let log = format!("epoch 1\nloss: 0.4\n[{head}] loss: 0.5 acc: 0.9\n");
+        let sums = [
+            format!("{head} loss=0.5@1 carried"),
+            format!("{head} acc=0.9@1 carried"),
+        ];
+        assert_eq!(points(&log)[2..], sums);
+    }
+}

@@ -220,6 +220,9 @@ fn start(home: &Home) -> Result<RunningDaemon, DaemonError> {
     let clock = Clock::system();
     let (keep, state) = open_databases(home, clock)?;
     let (deployment, tenure, check_owed) = (keep.deployment(), keep.tenure(), keep.check_owed());
+    if let Some(doubt) = nero_store::doubt(&home.data) {
+        tracing::warn!("{doubt}");
+    }
     let inboxes = Arc::new(Inboxes::default());
     let rung = Arc::clone(&inboxes);
     let listener: Listener = Arc::new(move |state, rings| rung.ring(state, rings));

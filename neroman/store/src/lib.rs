@@ -48,7 +48,7 @@ pub const VERSIONS: [(&str, i64); 2] = [
 
 pub use backup::{backup, copy_series, folder as backup_folder};
 pub use error::StoreError;
-pub use place::{Verdict, verdict};
+pub use place::{Verdict, doubt, verdict};
 pub use reader::{SeriesCursor, SeriesReader};
 pub use row::{
     Advance, At, CellRow, Event, Experiment, Point, Position, Request, Rule, RuleId, Run, RunFold,

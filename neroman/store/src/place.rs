@@ -49,20 +49,35 @@ pub fn verdict(magic: u32) -> Verdict {
         .map_or(Verdict::Fine, |(_, name)| Verdict::Refused(name))
 }
 
-/// Refuses a folder on a network file system; returns the kind of a doubtful
-/// one.
-pub(crate) fn check(folder: &Path) -> Result<Option<&'static str>, StoreError> {
-    let found = rustix::fs::statfs(folder)
-        .map_err(|errno| StoreError::io("look at the file system of", folder)(errno.into()))?;
+/// Judges the file system of a folder.
+fn verdict_of(folder: &Path) -> Result<Verdict, Errno> {
     // The type is signed, and of different width on different machines;
     // the magic number is its low 32 bits.
-    match verdict(found.f_type as u32) {
-        Verdict::Fine => Ok(None),
-        Verdict::Doubtful(kind) => Ok(Some(kind)),
+    rustix::fs::statfs(folder).map(|found| verdict(found.f_type as u32))
+}
+
+/// Refuses a folder on a network file system.
+pub(crate) fn check(folder: &Path) -> Result<(), StoreError> {
+    let found = verdict_of(folder)
+        .map_err(|errno| StoreError::io("look at the file system of", folder)(errno.into()))?;
+    match found {
+        Verdict::Fine | Verdict::Doubtful(_) => Ok(()),
         Verdict::Refused(kind) => Err(StoreError::NetworkFileSystem {
             path: folder.to_path_buf(),
             kind,
         }),
+    }
+}
+
+/// The doubt about a folder on a file system that may be one of a network; `None` if there is none.
+pub fn doubt(folder: &Path) -> Option<String> {
+    match verdict_of(folder) {
+        Ok(Verdict::Doubtful(kind)) => Some(format!(
+            "{} lies on {kind}, where a database is not safe if it is one of a network: set \
+             NERONET_HOME to a folder on a local disk",
+            folder.display()
+        )),
+        Ok(Verdict::Fine | Verdict::Refused(_)) | Err(_) => None,
     }
 }
 
@@ -106,6 +121,7 @@ mod tests {
     fn a_temporary_folder_is_fine() {
         let folder = tempfile::tempdir().unwrap();
         check(folder.path()).unwrap();
+        assert_eq!(doubt(folder.path()), None);
     }
 
     #[test]

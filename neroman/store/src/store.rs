@@ -50,8 +50,6 @@ pub struct OpenOutcome {
     pub check_owed: bool,
     /// Version that `state.db` had before, when it was migrated.
     pub migrated_from: Option<i64>,
-    /// Kind of the folder's file system when it may be a network one.
-    pub doubtful: Option<&'static str>,
 }
 
 /// Both files, open for writing. Only one thread of one process may have it: the
@@ -82,7 +80,7 @@ impl Store {
             });
         }
         make_private(&home.data).map_err(StoreError::io("make", &home.data))?;
-        let doubtful = place::check(&home.data)?;
+        place::check(&home.data)?;
         let new = make_state(home)?;
         if new {
             // The folders may be new, made by this process or the command line.
@@ -131,7 +129,6 @@ impl Store {
                 unclean,
                 check_owed: check_owed || of_series.check_owed,
                 migrated_from,
-                doubtful,
             },
         })
     }

@@ -36,6 +36,7 @@ impl Man {
             notes: full
                 .map(|full| list::no_room(&full, &sight))
                 .into_iter()
+                .chain(nero_store::doubt(&self.home.data))
                 .collect(),
         }
     }

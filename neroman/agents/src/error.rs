@@ -108,6 +108,9 @@ impl AgentError {
             Self::Push { .. } => {
                 Some("the next try sends them again; nothing half sent is ever used".to_owned())
             }
+            Self::Greeting(status) if status.code() == tonic::Code::DeadlineExceeded => Some(
+                "try again: that machine is slow, or takes in runs of the owner before".to_owned(),
+            ),
             Self::Io { .. }
             | Self::Dial(_)
             | Self::Ended { .. }

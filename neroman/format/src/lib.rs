@@ -46,7 +46,6 @@ pub use read::groups::scheduling::values::{
     node_word as node_scheduling, shown_word as shown_scheduling,
 };
 pub use read::params::range::{Range, RangeError};
-pub use read::params::tree::of_text as bracketed_json;
 pub use read::schema::schema;
 pub use sources::beneath::{Defaults, check_defaults};
 pub use sources::jsonl::{ROWS_FOLDER, is_rows, read_rows};

@@ -35,8 +35,8 @@ pub struct LinkState {
 }
 
 impl LinkState {
-    /// The tenure of the connection's neroman; 0 for a connection without hello,
-    /// and for a watcher's.
+    /// The tenure of the connection's neroman; 0 for a connection without hello, and the highest
+    /// number for a watcher's.
     pub fn tenure(&self) -> u64 {
         self.tenure.load(Ordering::Acquire)
     }

@@ -143,7 +143,7 @@ impl Service {
         }
     }
 
-    /// Serves until `stop` returns; calls in flight are dropped then.
+    /// Serves until `stop` returns; calls in flight are dropped then, but for hand-overs.
     ///
     /// # Errors
     /// When the whole transport fails.

@@ -141,6 +141,16 @@ fn the_same_seed_is_the_same_history() {
 }
 
 #[test]
+fn reports_of_an_earlier_hand_over_come_in() {
+    let mut late = (0..2000).map(|seed| {
+        let mut world = World::new(&Plan::of(seed));
+        world.play();
+        world.late_reports
+    });
+    assert!(late.any(|count| count > 0), "nothing plays a late report");
+}
+
+#[test]
 fn a_run_that_a_power_cut_took_from_the_head_is_heard_of_again() {
     for seed in 0..200 {
         let start = Happening::Start {

@@ -196,6 +196,7 @@ impl World {
         let generation = |id: RunId| state.run(id).map_or(0, Run::generation);
         let late = |(id, one): &&(_, Report)| (1..generation(*id)).contains(&one.generation);
         for (id, report) in reports.iter().filter(late).cloned() {
+            self.late_reports += 1;
             if !changed(&[(id, report)]).is_empty() {
                 let promise = "a report about an earlier hand-over changes nothing";
                 self.clock.breaks(promise, Some(id));

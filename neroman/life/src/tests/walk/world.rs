@@ -227,6 +227,8 @@ pub(super) struct World {
     pub paused: BTreeSet<RunId>,
     /// Number of the jobs that were found to be the first ones of their runs.
     pub jobs_checked: usize,
+    /// Number of the reports about an earlier hand-over than the newest.
+    pub late_reports: usize,
     pub events: u64,
 }
 
@@ -252,6 +254,7 @@ impl World {
             deceived: BTreeSet::new(),
             paused: BTreeSet::new(),
             jobs_checked: 0,
+            late_reports: 0,
             events: 0,
         }
     }

@@ -97,8 +97,8 @@ pub(super) fn apply(
 /// A pause of the job; of one that was recorded twice, the first record counts.
 fn pause(start: &mut Incarnation, place: &RecordPlace<'_>, request: u32) {
     let key = place.key;
-    let newer = |old: &Box<StartPause>| (request, old.key) > (old.request, key);
-    if start.paused.as_ref().is_none_or(newer) {
+    let newer = |old: &StartPause| (request, old.key) > (old.request, key);
+    if start.paused.as_deref().is_none_or(newer) {
         start.paused = Some(Box::new(StartPause {
             key,
             request,

@@ -27,7 +27,6 @@ impl Facts {
     pub(super) fn of(play: &mut Play<'_>) -> Self {
         let mut facts = Self::default();
         let status = play.status();
-        let notes = fs::read_to_string(play.notes()).unwrap_or_default();
         for one in status["experiments"].as_array().into_iter().flatten() {
             let name = one["name"].as_str().unwrap_or_default().to_owned();
             for what in ["state", "exit_code", "note", "tags", "overrides", "gone"] {
@@ -39,6 +38,8 @@ impl Facts {
             let mut told = texts(&one["warnings"]);
             told.extend(texts(&one["reason"]));
             let show = play.document(&["show", &one["id"].to_string(), "--json"]);
+            // Read behind the states: a run that has ended has noted its start.
+            let notes = fs::read_to_string(play.notes()).unwrap_or_default();
             if !show.is_null() {
                 let runs = show["runs"].as_array().cloned().unwrap_or_default();
                 for run in &runs {

@@ -220,9 +220,6 @@ fn start(home: &Home) -> Result<RunningDaemon, DaemonError> {
     let clock = Clock::system();
     let (keep, state) = open_databases(home, clock)?;
     let (deployment, tenure, check_owed) = (keep.deployment(), keep.tenure(), keep.check_owed());
-    if let Some(doubt) = nero_store::doubt(&home.data) {
-        tracing::warn!("{doubt}");
-    }
     let inboxes = Arc::new(Inboxes::default());
     let rung = Arc::clone(&inboxes);
     let listener: Listener = Arc::new(move |state, rings| rung.ring(state, rings));
@@ -296,6 +293,9 @@ fn open_databases(home: &Home, clock: Clock) -> Result<(Databases, State), Daemo
         return Err(DaemonError::HalfRestored {
             path: home.data.clone(),
         });
+    }
+    if let Some(doubt) = nero_store::doubt(&home.data) {
+        tracing::warn!("{doubt}");
     }
     let (mut keep, state) =
         Databases::open(home, clock.now_ms()).map_err(|source: LoadError| DaemonError::Stored {

@@ -158,7 +158,8 @@ proptest! {
     }
 }
 
-/// Logs in which a table follows another one that may go on, and a watcher dies at every byte.
+/// A watcher may die at any byte of a log with two tables. The next watcher goes on in the newer
+/// table, and in the former one where its rows come back.
 #[test]
 fn a_table_behind_another_goes_on_wherever_a_watcher_dies() {
     for log in [
@@ -184,8 +185,8 @@ fn points_of_one_life(bytes: &[u8]) -> Vec<Point> {
     points(&records)
 }
 
-/// The points of a log of which each watcher reads so many bytes and dies with so many records
-/// written; the last one reads the rest.
+/// The points that all watchers of a log wrote. Each of `lives` is a watcher that reads a number of
+/// bytes, writes a number of its records, and dies. A last watcher reads the rest.
 fn points_of_lives(bytes: &[u8], lives: &[(usize, usize)]) -> Vec<Point> {
     let mut segments: Vec<Vec<Record>> = Vec::new();
     for (reads, written) in lives {

@@ -90,7 +90,7 @@ impl Cluster {
             return Some(ask);
         }
         let cluster = &mut agent.driver;
-        // The next listing settles one of which a start began.
+        // A submission whose start left a record has a job already: the next listing names it.
         let is_due = |one: &&Submission| one.is_due() && job_that_began(one).is_none();
         let due = cluster.submissions.values().find(is_due);
         if let Some(id) = due.map(|one| one.id) {

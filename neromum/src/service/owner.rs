@@ -55,9 +55,9 @@ impl Owners {
         }
     }
 
-    /// Waits for hand-overs of an earlier owner, and permits those of this tenure alone: a new
-    /// owner lists the runs that lie here, and one that came in later would take the number of
-    /// another run.
+    /// Waits for hand-overs of an earlier owner, and permits those of this tenure alone. A new
+    /// owner lists the runs of this node. The list would lack a run that comes in behind it, and
+    /// the new owner would give the number of that run to another one.
     async fn wait_for_hand_overs(&self, tenure: u64) {
         if *self.handing_over.read().await != tenure {
             *self.handing_over.write().await = tenure;

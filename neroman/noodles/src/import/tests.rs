@@ -22,6 +22,14 @@ fn read(spec: &str, command_type: &str) -> (nero_format::LoadedSource, ImportedT
     (loaded, imported)
 }
 
+fn definition<'l>(
+    loaded: &'l nero_format::LoadedSource,
+    name: &str,
+) -> &'l nero_format::Definition {
+    let mut all = loaded.definitions.iter();
+    all.find(|one| one.name == name).unwrap()
+}
+
 const LONG: &str = "servers: [{name: gpu 1, hostname: gpu1.example.org, username: ada}, {name: here}]\n\
     experiments:\n- name: train\n  requirements: {run: [cpu_usage: <0.3, cpu_load: <=2, ready: ==Yes]}\n\
     \x20 commands: {run: tmux new-session -d 'python3 train.py'}\nrequirements: {ready: echo Yes}\n";
@@ -70,13 +78,7 @@ fn places_requirements_and_errors_keep_their_meaning() {
             .contains("neroman node add gpu_1 ada@gpu1.example.org")
     );
     let (loaded, imported) = read(FILES, "run");
-    let of = |name: &str| {
-        loaded
-            .definitions
-            .iter()
-            .find(|one| one.name == name)
-            .unwrap()
-    };
+    let of = |name: &str| definition(&loaded, name);
     let node = |name: &str| of(name).node.as_ref().unwrap().text.clone();
     assert_eq!(
         (node("init"), node("b_")),
@@ -97,13 +99,7 @@ fn places_requirements_and_errors_keep_their_meaning() {
     let goes_on =
         "error_handlers: [{return_code: 3, stderr_pattern: '[\\S\\s]*', action: continue}]\n";
     let (loaded, imported) = read(&format!("{FILES}{goes_on}"), "run");
-    let of = |name: &str| {
-        loaded
-            .definitions
-            .iter()
-            .find(|one| one.name == name)
-            .unwrap()
-    };
+    let of = |name: &str| definition(&loaded, name);
     let node = |name: &str| of(name).node.as_ref().unwrap().text.clone();
     assert_eq!(
         (node("init-1"), node("init")),

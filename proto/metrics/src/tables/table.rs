@@ -97,7 +97,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table of which the next line is the line of names.
+    /// A table whose line of names is the next line to be read.
     pub fn before_its_names() -> Self {
         Self {
             begins_with_names: true,

@@ -10,6 +10,7 @@ pub mod backup;
 pub mod clock;
 pub mod failure;
 pub mod folding;
+mod heap;
 pub mod keep;
 pub mod ledger;
 pub mod restore;

@@ -37,6 +37,11 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
+    /// How many changes it has.
+    pub(crate) fn len(&self) -> usize {
+        self.changes.len() + self.dispatches.len() + self.journals.len()
+    }
+
     /// Adds a change. For a run, only its final state is written.
     pub(crate) fn push(&mut self, change: Change) {
         self.kinds.add(ChangeKinds::of(&[change.kind()]));

@@ -128,6 +128,8 @@ impl Ledger {
             clock,
             outbox,
             wants_notice,
+            // Reading the databases took memory, too.
+            changes: writer::CHANGES_LARGE,
         };
         let thread = std::thread::Builder::new()
             .name("ledger".to_owned())

@@ -13,6 +13,7 @@ use super::{Bell, NoRoom, WantsNotice};
 use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::folding::{OwnedPart, PartsOutcome, PendingFolds};
+use crate::heap;
 use crate::keep::{Batch, Databases, WriteFailure};
 use crate::spec;
 use nero_life::change::Change;
@@ -24,6 +25,9 @@ use nero_life::{abort, batch as batches, groups, locks, needs, processed, standi
 
 /// Messages of one transaction.
 const BATCH_MAX: usize = 4096;
+
+/// Changes from which on what they took for a while is worth giving back.
+pub(super) const CHANGES_LARGE: usize = 1000;
 
 /// An encoded answer, or why there is none.
 type EncodedReply = Result<Vec<u8>, Failure>;
@@ -43,6 +47,8 @@ pub(super) struct Writer {
     pub(super) durable: Arc<CommitCounts>,
     /// Whether any notice is wanted by the present configuration.
     pub(super) wants_notice: WantsNotice,
+    /// Changes since freed memory was given back.
+    pub(super) changes: usize,
 }
 
 /// The replies to send once the batch is committed.
@@ -159,6 +165,10 @@ impl Writer {
         }
         if empty && self.full.borrow().is_none() {
             self.keep.empty_logs();
+        }
+        if empty && self.changes >= CHANGES_LARGE {
+            heap::give_back();
+            self.changes = 0;
         }
         stop || self.keep.is_broken() || self.outbox.is_closed()
     }
@@ -383,6 +393,7 @@ impl Writer {
             Ok(()) => {
                 self.folding.committed();
                 self.durable.committed();
+                self.changes += batch.len();
                 if self.state.experiments.is_empty() && !work.experiments.is_empty() {
                     // `state.db` without its log shows from now on that the home is used.
                     self.keep.empty_logs();
@@ -573,6 +584,7 @@ mod tests {
             waits: WaitIndex::default(),
             outbox: Outbox::new().0,
             wants_notice: Arc::new(|_| false),
+            changes: 0,
             clock: Clock::system(),
             keep,
             state,

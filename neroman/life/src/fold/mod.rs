@@ -7,6 +7,7 @@ pub(crate) mod errors;
 pub mod experiment;
 pub mod groups;
 pub(crate) mod members;
+pub(crate) mod names;
 pub mod numbers;
 pub mod outcome;
 pub mod pasts;

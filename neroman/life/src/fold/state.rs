@@ -12,6 +12,7 @@ use super::change::{Change, ExperimentRecord, NewRun, Rule};
 use super::experiment::{Experiment, Origin, params_text, tags_text};
 use super::groups;
 use super::members::Members;
+use super::names::NameIndex;
 use super::numbers::NumberSet;
 use super::run::Run;
 use super::shelf::{Drawers, Shelf};
@@ -79,8 +80,8 @@ impl Share {
 pub struct State {
     /// By number.
     pub experiments: Shelf<Experiment>,
-    /// Name → numbers, whatever the collection.
-    names: Drawers<Arc<str>, Vec<ExperimentId>>,
+    /// Whatever the collection.
+    names: NameIndex,
     /// What words of sources mean; made when it is asked for first.
     members: Arc<OnceLock<Members>>,
     tokens: Drawers<[u8; 16], Option<RunId>>,
@@ -158,8 +159,9 @@ impl State {
     }
 
     /// The experiments of this name, of any collection.
-    pub fn named(&self, name: &str) -> &[ExperimentId] {
-        self.names.get(name).map_or(&[], Vec::as_slice)
+    pub fn named(&self, name: &str) -> impl Iterator<Item = &Arc<Experiment>> {
+        let all = self.names.get(name).filter_map(|id| self.experiment(id));
+        all.filter(move |one| one.definition.name == name)
     }
 
     /// Those of these numbers.
@@ -304,9 +306,8 @@ impl State {
             old.tags_text = tags_text(&new.definition, &new.by_hand);
             old.revision = revision;
             if renamed {
-                let named = self.names.entry(Arc::from(before.name.as_str()));
-                named.retain(|id| *id != new.id);
-                self.name(new);
+                self.names.remove(&before.name, new.id);
+                self.names.put(&new.definition.name, new.id);
             }
             return;
         }
@@ -330,7 +331,7 @@ impl State {
                 revision,
             },
         );
-        self.name(new);
+        self.names.put(&new.definition.name, new.id);
     }
 
     fn know(&mut self, kind: NameKind, name: &str) {
@@ -340,12 +341,6 @@ impl State {
         if !self.known_names.contains(&key) {
             Arc::make_mut(&mut self.known_names).insert(key);
         }
-    }
-
-    fn name(&mut self, new: &ExperimentRecord) {
-        self.names
-            .entry(Arc::from(new.definition.name.as_str()))
-            .push(new.id);
     }
 
     fn add_run(&mut self, new: &NewRun) {
@@ -587,10 +582,8 @@ impl State {
         assert_eq!(all.clone().count(), self.experiments.len());
         for experiment in all {
             self.check_indexes(experiment);
-            assert!(
-                self.named(&experiment.definition.name)
-                    .contains(&experiment.id)
-            );
+            let mut named = self.named(&experiment.definition.name);
+            assert!(named.any(|one| one.id == experiment.id));
             let waiting = experiment.runs.iter().filter(|run| run.phase().is_live());
             let lone = waiting.filter(|run| run.after().is_none()).count();
             assert!(lone <= 1, "{} has {lone} live runs", experiment.id);

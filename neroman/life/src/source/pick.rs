@@ -84,12 +84,10 @@ impl<'a> Catalogue for Rows<'a> {
     }
 
     fn named(&self, name: &str) -> Vec<usize> {
-        let ids = self.state.named(name).iter();
-        let mut rows: Vec<usize> = ids
-            .filter_map(|id| self.rows.binary_search(id).ok())
-            .collect();
-        rows.sort_unstable();
-        rows
+        let named = self.state.named(name);
+        named
+            .filter_map(|one| self.rows.binary_search(&one.id).ok())
+            .collect()
     }
 
     fn collection(&self, row: usize) -> &str {

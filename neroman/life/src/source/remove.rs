@@ -70,9 +70,7 @@ fn refusal(state: &State, experiment: &Experiment, undo: bool) -> Option<(&'stat
 fn name_taken(state: &State, copy: &Experiment) -> Option<String> {
     copy.by_hand.copy_of?;
     let definition = &copy.definition;
-    let others = state.named(&definition.name).iter();
-    let mut others = others.filter_map(|id| state.experiment(*id));
-    let other = others.find(|other| {
+    let other = state.named(&definition.name).find(|other| {
         other.id != copy.id
             && !other.gone
             && other.hidden_ms.is_none()

@@ -175,9 +175,10 @@ pub(crate) fn without_source(id: ExperimentId) -> Failure {
 fn is_free(state: &State, ids: &[ExperimentId], name: &str) -> Result<(), Failure> {
     let collection = ids.first().and_then(|id| state.experiment(*id));
     let collection = collection.map_or("", |one| one.definition.collection());
-    let others = state.named(name).iter();
-    let mut others = others.filter_map(|id| state.experiment(*id));
-    match others.find(|one| one.definition.collection() == collection) {
+    match state
+        .named(name)
+        .find(|one| one.definition.collection() == collection)
+    {
         None => Ok(()),
         Some(other) => {
             let id = other.id;

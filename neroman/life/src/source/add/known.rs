@@ -137,14 +137,16 @@ pub(super) fn across<'a>(state: &'a State, all: &mut [MatchedSource<'a>], missin
                 continue;
             }
             let number = definition.number.map(ExperimentId);
-            let namesakes = match &number {
-                Some(number) => std::slice::from_ref(number),
-                None => state.named(&definition.name),
-            };
-            let mut fits = namesakes
-                .iter()
-                .filter(|id| !paired.contains(id))
-                .filter_map(|id| state.experiment(*id))
+            let numbered = number.and_then(|number| state.experiment(number));
+            let named = number
+                .is_none()
+                .then(|| state.named(&definition.name))
+                .into_iter()
+                .flatten();
+            let mut fits = numbered
+                .into_iter()
+                .chain(named)
+                .filter(|old| !paired.contains(&old.id))
                 .filter(|old| old.source != one.id && old.by_hand.copy_of.is_none())
                 .filter(|old| match number {
                     None => old.definition.collection() == definition.collection(),

@@ -123,11 +123,14 @@ impl NewRuns<'_> {
             line: (asked.at_most.zip(self.batch)).map(|(at_most, of)| Line { of, at_most }),
             priority: asked.priority,
         };
-        let (made, node, spec) = if asked.wanted.same_code {
+        let (mut made, node, spec) = if asked.wanted.same_code {
             same_code::run(asked, self.prepared, &experiment, id, &place, self.now_ms)?
         } else {
             self.anew(&experiment, id, &place)?
         };
+        if let Some(Change::Run(before)) = self.changes.last() {
+            made.share(&before.made);
+        }
         let dispatch = self.dispatch(&made, node, after);
         self.take(Change::Run(Arc::new(NewRun {
             made: Arc::new(made),

@@ -174,7 +174,7 @@ fn fate(chaos: &Chaos, run: &Value) -> NodeFate {
         crashed: among(&chaos.crashed),
         unsupervised: among(&chaos.unsupervised),
         reruns: chaos.reruns > 0,
-        dead_tasks: chaos.dead_tasks > 0,
+        ended_jobs: chaos.ended_jobs > 0,
         contained: chaos
             .world
             .containers

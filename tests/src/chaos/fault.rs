@@ -279,9 +279,11 @@ impl Chaos {
             all.into_iter().nth(index)
         };
         let (what, victim, ms) = match fault {
-            ClusterFault::ControllerDies { ms } | ClusterFault::ControllerStops { ms } => {
+            ClusterFault::ControllerDies { ms } => {
+                self.ended_jobs += 1;
                 ("controller", one(controller), ms)
             }
+            ClusterFault::ControllerStops { ms } => ("controller", one(controller), ms),
             ClusterFault::HostDies { ms } | ClusterFault::HostStops { ms } => {
                 // Jobs that were started on it are started elsewhere.
                 self.reruns += 1;
@@ -289,7 +291,7 @@ impl Chaos {
             }
             ClusterFault::Requeue => return self.requeue(pick),
             ClusterFault::TaskDies => {
-                self.dead_tasks += 1;
+                self.ended_jobs += 1;
                 return self.kill(0, Part::Allocation, pick);
             }
         };

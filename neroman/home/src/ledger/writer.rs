@@ -163,12 +163,8 @@ impl Writer {
         if look {
             self.look_for_room();
         }
-        if empty && self.full.borrow().is_none() {
-            self.keep.empty_logs();
-        }
-        if empty && self.changes >= CHANGES_LARGE {
-            heap::give_back();
-            self.changes = 0;
+        if empty {
+            self.rest();
         }
         stop || self.keep.is_broken() || self.outbox.is_closed()
     }
@@ -371,6 +367,17 @@ impl Writer {
         let changes = notices::decide(&self.state, work, touched, &notables, wants, now_ms);
         if !changes.is_empty() {
             take(work, batch, changes);
+        }
+    }
+
+    /// Empties the logs and gives back memory that large changes freed.
+    fn rest(&mut self) {
+        if self.full.borrow().is_none() {
+            self.keep.empty_logs();
+        }
+        if self.changes >= CHANGES_LARGE {
+            heap::give_back();
+            self.changes = 0;
         }
     }
 

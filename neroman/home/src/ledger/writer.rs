@@ -377,7 +377,8 @@ impl Writer {
         }
         if self.changes >= CHANGES_LARGE {
             heap::give_back();
-            self.changes = 0;
+            // The answer to a large change may still be held.
+            self.changes /= 2;
         }
     }
 

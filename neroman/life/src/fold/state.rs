@@ -417,6 +417,10 @@ impl State {
         };
         self.tokens.put(*run.made.token.as_bytes(), Some(id));
         experiment.revision = revision;
+        // Most have one run; by itself the first would take the room of four.
+        if experiment.runs.is_empty() {
+            experiment.runs.reserve_exact(1);
+        }
         experiment.runs.push(run);
     }
 
@@ -584,6 +588,8 @@ impl State {
             self.check_indexes(experiment);
             let mut named = self.named(&experiment.definition.name);
             assert!(named.any(|one| one.id == experiment.id));
+            let room = experiment.runs.capacity();
+            assert!(experiment.runs.len() != 1 || room == 1, "{room}");
             let waiting = experiment.runs.iter().filter(|run| run.phase().is_live());
             let lone = waiting.filter(|run| run.after().is_none()).count();
             assert!(lone <= 1, "{} has {lone} live runs", experiment.id);

@@ -15,8 +15,8 @@ mod import;
 mod metric;
 mod pattern;
 mod read;
+mod report;
 mod server;
-mod shown;
 mod spec;
 mod status;
 mod yaml;
@@ -32,8 +32,8 @@ pub use import::imported;
 pub use metric::{Comparison, Metric, Operator, Satisfaction};
 pub use pattern::{FullPattern, NoPattern, StepLimitError};
 pub use read::read;
+pub use report::{place, spec_text};
 pub use server::Server;
-pub use shown::{place, spec_text};
 pub use spec::{
     Experiment, Freshness, MAIN_STAGE, MarkedName, NoodlesSpec, Remarks, Requirement, STAGES,
     TwoColonsError, UnknownKey, target,

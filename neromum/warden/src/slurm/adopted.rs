@@ -418,19 +418,7 @@ fn filled(path: &str, row: &Plain, task: Option<u32>) -> Result<String, String> 
 
 /// Asks the accounting for adopted jobs, earlier ones of their numbers included.
 pub fn ends_call(adopted: &[AdoptedJobRef<'_>], since_s: u64) -> Call {
-    let mut call = Call::new(
-        "sacct",
-        [
-            "--noheader",
-            "--parsable2",
-            "--allocations",
-            "--duplicates",
-            ENDS,
-        ],
-    );
-    let since = format!("--starttime=now-{since_s}seconds");
-    call.words.extend([since.into(), jobs(adopted).into()]);
-    call
+    super::accounting::call_for(ENDS, since_s, jobs(adopted))
 }
 
 /// Reads the answer to [`ends_call`].

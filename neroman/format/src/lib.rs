@@ -10,7 +10,8 @@
 //!
 //! Its rooms, each of which imports only those before it: `definition` has the types, `read` makes
 //! definitions of a tree of blocks, `edit` puts what a person typed in place of a source's values,
-//! and `sources` finds files and makes trees of them.
+//! and `sources` finds files and makes trees of them. Two stand alone, for the readers of other
+//! systems: [`python`] has values as Python has them, and `text` what a `neronet.yaml` is made of.
 //!
 //! The steps, each in its module: `file` finds and decodes the file, `parse` has
 //! a tree of positioned nodes made, `walk` goes through the blocks, `block` applies inheritance,
@@ -20,8 +21,10 @@
 
 mod definition;
 mod edit;
+pub mod python;
 mod read;
 mod sources;
+mod text;
 mod typed;
 
 pub use definition::problem::{FormatErrors, Problem};
@@ -55,6 +58,7 @@ pub use sources::table::{
     NUMBER_MAX, NUMBERS_HEADER, NumberColumn, ReadSheet, companion, is_table, read_table,
     read_table_edited,
 };
+pub use text::{ImportedText, put_block, scalar};
 pub use typed::template::{shell_word, template, with_places};
 pub use typed::values::{
     COMBINATIONS_MAX, ParameterValues, ValuesError, parameter_rows, parameter_values,

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use nero_format::{ImportedText, put_block, scalar};
 use nero_model::safe::{Safe, quoted};
-use nero_noodles::{ImportedText, put_block, scalar};
 use nero_yaml::Mark;
 
 use crate::{Parameter, ParameterValue, Task, TaskCommand, Tasks, Values};

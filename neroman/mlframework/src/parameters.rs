@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
+use nero_format::python::{Object, Plain, float_text, list_text, resolve};
 use nero_format::{EXPERIMENTS_MAX, Range, RangeError};
 use nero_model::safe::quoted;
-use nero_noodles::{Object, Plain, float_text, list_text, resolve};
 use nero_yaml::{Fields, Kind, Limits, Mark, MistakeKind, Mistakes, Node, Wrong};
 
 /// What a file may hold: more than people write.

@@ -1,7 +1,7 @@
 //! The commands of `tasks.py`.
 
+use nero_format::python::{Literal, literal};
 use nero_model::safe::quoted;
-use nero_noodles::{Literal, literal};
 use nero_yaml::{Fields, Mark, Mistakes};
 
 use crate::python::{Statement, Token, TokenKind, statements};

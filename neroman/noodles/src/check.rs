@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use nero_format::python::Literal;
 use nero_model::names::suggest;
 use nero_model::safe::quoted;
 use nero_yaml::Mark;
@@ -120,7 +121,7 @@ fn fitting(comparison: &Comparison) -> Option<Metric> {
         None => Vec::new(),
     };
     let mut tried: Vec<Metric> = tried.into_iter().map(Metric::Number).collect();
-    if let crate::Literal::Text(text) = &comparison.value {
+    if let Literal::Text(text) = &comparison.value {
         tried.push(Metric::Text(text.clone()));
         tried.push(Metric::Text(format!("{text} ")));
         tried.push(Metric::Text(String::new()));

@@ -12,14 +12,11 @@ mod difference;
 mod flow;
 mod handler;
 mod import;
-mod literal;
 mod metric;
-mod object;
 mod pattern;
 mod read;
-mod scalar;
+mod report;
 mod server;
-mod shown;
 mod spec;
 mod status;
 mod yaml;
@@ -31,15 +28,12 @@ pub use flow::{
     CommandsEnd, Flow, FlowNote, FlowResult, FlowStep, Interval, ResultMismatch, WaitReason,
 };
 pub use handler::{Action, Handler, ReturnCode};
-pub use import::{ImportedText, imported, put_block, scalar};
-pub use literal::{Literal, literal};
+pub use import::imported;
 pub use metric::{Comparison, Metric, Operator, Satisfaction};
-pub use object::{Item, Object, float_text, list_text};
 pub use pattern::{FullPattern, NoPattern, StepLimitError};
 pub use read::read;
-pub use scalar::{Plain, resolve};
+pub use report::{place, spec_text};
 pub use server::Server;
-pub use shown::{place, spec_text};
 pub use spec::{
     Experiment, Freshness, MAIN_STAGE, MarkedName, NoodlesSpec, Remarks, Requirement, STAGES,
     TwoColonsError, UnknownKey, target,

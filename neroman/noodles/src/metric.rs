@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::literal::{Literal, literal};
+use nero_format::python::{Literal, literal};
 
 /// The result of a probe on a server.
 #[derive(Debug, Clone, PartialEq)]

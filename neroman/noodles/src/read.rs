@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 
+use nero_format::python::{Item, Object};
 use nero_model::names::suggest;
 use nero_model::safe::quoted;
 use nero_yaml::{Fields, Mark, Mistakes};
@@ -15,7 +16,6 @@ use crate::command::{CommandGroup, group, split_scheme};
 use crate::difference::{Departure, Difference};
 use crate::handler::{Action, Handler, ReturnCode};
 use crate::metric::Comparison;
-use crate::object::{Item, Object};
 use crate::pattern::FullPattern;
 use crate::server::Server;
 use crate::spec::{

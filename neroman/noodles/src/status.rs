@@ -1,7 +1,6 @@
 //! The file of `write_status_to`.
 
-use crate::object::{Object, float_text};
-use crate::scalar::{Plain, resolve};
+use nero_format::python::{Object, Plain, float_text, resolve};
 
 /// What the file says.
 #[derive(Debug, Clone, PartialEq)]

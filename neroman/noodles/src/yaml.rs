@@ -6,12 +6,11 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use nero_format::python::{Item, Object, Plain, resolve};
 use nero_yaml::{Mark, MistakeKind, Wrong};
 use serde_saphyr::granit_parser::{self, Event, Parser, ScalarStyle, Span, Tag};
 
 use crate::difference::{Departure, Difference};
-use crate::object::{Item, Object};
-use crate::scalar::{Plain, resolve};
 
 /// Levels of nesting.
 const DEPTH_MAX: usize = 100;

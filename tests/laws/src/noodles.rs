@@ -1,8 +1,9 @@
 //! Specs of Training Noodles: read, or all mistakes; a flow of any results stays within its spec.
 
+use nero_format::python::{literal, resolve};
 use nero_noodles::{
     CommandsEnd, Flow, FlowResult, FlowStep, FullPattern, Metric, NoodlesSpec, check, course,
-    literal, read, resolve, target,
+    read, target,
 };
 
 use crate::Choices;

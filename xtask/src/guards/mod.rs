@@ -42,6 +42,8 @@ const ROOMS: &[(&str, &str, Arrows)] = &[
             ("read", &["definition"]),
             ("edit", &["definition", "read"]),
             ("sources", &["definition", "read", "edit"]),
+            ("python", &[]),
+            ("text", &[]),
             ("typed", &["read"]),
         ],
     ),

@@ -65,8 +65,8 @@ impl Importer<'_> {
             let what = format!(
                 "the whole standard error: the pattern of the error handler {of} is compared with its last line"
             );
-            if !self.warnings.contains(&what) {
-                self.warnings.push(what);
+            if !self.file.warnings.contains(&what) {
+                self.file.warnings.push(what);
             }
             words.push(format!("stderr: {}", scalar(&pattern)));
         }

@@ -8,37 +8,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use nero_expr::NodeFact;
-use nero_format::PROBE_BYTES_MAX;
+use nero_format::python::Literal;
+use nero_format::{ImportedText, PROBE_BYTES_MAX, put_block, scalar};
 use nero_model::safe::{Safe, quoted};
-use serde_json::Value;
 
 use self::handlers::takes;
 use crate::{
-    Action, CommandGroup, Comparison, Experiment, Handler, Literal, NoodlesSpec, Requirement,
-    STAGES, Server, script,
+    Action, CommandGroup, Comparison, Experiment, Handler, NoodlesSpec, Requirement, STAGES,
+    Server, script,
 };
 
 /// The group of nodes that stands for the servers of a spec.
 const GROUP: &str = "servers";
 /// Most runs that a handler with `retry` makes: the original has no end.
 const RETRIES: u32 = 100;
-
-/// A `neronet.yaml`, and what of its source is not in it.
-#[derive(Debug, Default)]
-pub struct ImportedText {
-    /// The file.
-    pub text: String,
-    /// What has no counterpart.
-    pub warnings: Vec<String>,
-}
-
-impl ImportedText {
-    /// Reports what has no counterpart, in a comment and in a warning.
-    pub fn lost(&mut self, what: String) {
-        let _ = writeln!(self.text, "# not imported: {}", Safe::line(&what));
-        self.warnings.push(what);
-    }
-}
 
 /// What the spec says in our words. `folder`: where commands of this machine begin. `typist`: the
 /// user for whom `$USER` stands.
@@ -53,8 +36,7 @@ pub fn imported(
         spec,
         folder,
         typist,
-        text: String::new(),
-        warnings: Vec::new(),
+        file: ImportedText::default(),
         probes: BTreeMap::new(),
         names: BTreeSet::new(),
         renamed: BTreeMap::new(),
@@ -71,18 +53,15 @@ pub fn imported(
     }
     // Handlers need the names of all experiments.
     let handlers = importer.handlers();
-    importer.text.push_str(&handlers);
+    importer.file.text.push_str(&handlers);
     if !importer.probes.is_empty() {
-        importer.text.push_str("probes:\n");
+        importer.file.text.push_str("probes:\n");
         for (name, command) in &importer.probes {
-            let _ = writeln!(importer.text, "  {name}: {}", scalar(command));
+            let _ = writeln!(importer.file.text, "  {name}: {}", scalar(command));
         }
     }
-    importer.text.push_str(&all);
-    ImportedText {
-        text: importer.text,
-        warnings: importer.warnings,
-    }
+    importer.file.text.push_str(&all);
+    importer.file
 }
 
 struct Importer<'s> {
@@ -91,8 +70,7 @@ struct Importer<'s> {
     folder: &'s str,
     /// The user for whom `$USER` stands.
     typist: Option<&'s str>,
-    text: String,
-    warnings: Vec<String>,
+    file: ImportedText,
     /// Lines of shell by their names here.
     probes: BTreeMap<String, String>,
     /// Names of experiments that are taken.
@@ -108,13 +86,13 @@ impl<'s> Importer<'s> {
     fn lost(&mut self, what: impl Into<String>) -> String {
         let what = what.into();
         let line = format!("# not imported: {}\n", Safe::line(&what));
-        self.warnings.push(what);
+        self.file.warnings.push(what);
         line
     }
 
     /// As `lost`, for what concerns many experiments: the first one has the line.
     fn lost_once(&mut self, what: &str) -> String {
-        if self.warnings.iter().any(|one| one == what) {
+        if self.file.warnings.iter().any(|one| one == what) {
             String::new()
         } else {
             self.lost(what)
@@ -148,7 +126,7 @@ impl<'s> Importer<'s> {
             let _ = writeln!(text, "settle: {ms}ms");
         }
         text.push_str("files: []                 # nothing travels\nmonitor: {strays: leave}\n");
-        self.text = text;
+        self.file.text = text;
     }
 
     /// How the servers become nodes.
@@ -684,24 +662,4 @@ fn put_requires(text: &mut String, requires: &str) {
 /// A text as one word of a shell.
 fn in_quotes(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-/// A text as a value of YAML.
-pub fn scalar(text: &str) -> String {
-    Value::String(text.to_owned()).to_string()
-}
-
-/// A text of several lines, as it is where YAML lets it be.
-pub fn put_block(text: &mut String, key: &str, lines: &str) {
-    let is_plain = |c: char| c == '\n' || !c.is_control();
-    if !lines.chars().all(is_plain) {
-        let _ = writeln!(text, "{key}{}", scalar(lines));
-        return;
-    }
-    let indent = key.len() - key.trim_start().len() + 4;
-    let _ = writeln!(text, "{key}|");
-    for line in lines.lines() {
-        let indent = if line.is_empty() { 0 } else { indent };
-        let _ = writeln!(text, "{:indent$}{line}", "");
-    }
 }

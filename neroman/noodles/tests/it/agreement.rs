@@ -1,8 +1,7 @@
 //! Specs of every kind are read as the original reads them, but for the table of differences.
 
-use nero_noodles::{
-    CommandGroup, Difference, Freshness, Literal, NoodlesSpec, read, script, target,
-};
+use nero_format::python::{Literal, float_text};
+use nero_noodles::{CommandGroup, Difference, Freshness, NoodlesSpec, read, script, target};
 use serde_json::{Value, json};
 
 use crate::generate::{Chance, case};
@@ -232,7 +231,7 @@ pub fn literal(value: &Literal) -> Value {
             json!(["number", number])
         }
         Literal::Int(number) | Literal::Float(number) => {
-            json!(["number", nero_noodles::float_text(*number)])
+            json!(["number", float_text(*number)])
         }
         Literal::Text(text) => json!(["text", text]),
         Literal::Other => json!(["other"]),

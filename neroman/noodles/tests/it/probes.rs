@@ -1,5 +1,6 @@
 //! Results of probes are compared as the original compares them.
 
+use nero_format::python::float_text;
 use nero_noodles::{Comparison, Metric, Satisfaction};
 use serde_json::{Value, json};
 
@@ -105,7 +106,7 @@ fn results_of_probes_satisfy_what_they_satisfy_there() {
             .unwrap_or_else(|| panic!("{stdout:?}: {theirs}"));
         let mine = match &ours {
             Metric::Number(number) if number.is_finite() => json!(["number", number]),
-            Metric::Number(number) => json!(["number", nero_noodles::float_text(*number)]),
+            Metric::Number(number) => json!(["number", float_text(*number)]),
             Metric::Text(text) => json!(["text", text]),
             Metric::Null | Metric::Missing => json!(["none"]),
         };

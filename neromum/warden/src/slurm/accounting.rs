@@ -11,19 +11,16 @@ const FIELDS: &str = "--format=JobIDRaw,JobID,State,ExitCode,JobName";
 /// from `since_s` seconds ago on.
 pub fn call(names: &[&JobName], since_s: u64) -> Call {
     let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
-    let mut call = Call::new(
-        "sacct",
-        [
-            "--noheader",
-            "--parsable2",
-            "--allocations",
-            "--duplicates",
-            FIELDS,
-        ],
-    );
+    call_for(FIELDS, since_s, format!("--name={}", names.join(",")))
+}
+
+/// Asks for these fields of the records of some jobs.
+pub(super) fn call_for(fields: &'static str, since_s: u64, jobs: String) -> Call {
+    let how = ["--noheader", "--parsable2", "--allocations", "--duplicates"];
+    let mut call = Call::new("sacct", how);
     let since = format!("--starttime=now-{since_s}seconds");
-    let names = format!("--name={}", names.join(","));
-    call.words.extend([since.into(), names.into()]);
+    let words = [fields.into(), since.into(), jobs.into()];
+    call.words.extend(words);
     call
 }
 

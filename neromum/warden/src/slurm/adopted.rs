@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::queue::{JobList, Number, Words, tasks_of, text_or_none};
+use super::queue::{ArrayPart, JobList, Number, Words, text_or_none};
 use super::state::state;
 use super::time::moment;
 use crate::adopted::{
@@ -82,17 +82,15 @@ impl JsonJob {
     /// Its facts; `None` when they are no row that can be read.
     fn plain(&self) -> Option<Plain> {
         let positive = |number: Number| number.0.filter(|number| *number > 0);
-        let id = |number: Number| Some(JobId(positive(number)?.try_into().ok()?));
-        let array = id(self.array_job_id);
-        let tasks = array.and_then(|_| tasks_of(self.array_task_id, &self.array_task_string));
-        let is_readable = array.is_none() || tasks.is_some();
-        let own = id(self.job_id).filter(|_| is_readable)?;
+        let (job, index) = (self.array_job_id, self.array_task_id);
+        let part = ArrayPart::new(job, index, &self.array_task_string);
+        let own = self.job_id.id().filter(|_| part.is_readable())?;
         let state = self.job_state.state(&self.state_reason);
         let ended = matches!(state, State::Ended(_));
         Some(Plain {
             own,
-            job: array.unwrap_or(own),
-            tasks,
+            job: part.array.unwrap_or(own),
+            tasks: part.tasks,
             host: Word::new(&self.batch_host).ok(),
             submitted_s: positive(self.submit_time)?,
             started_s: positive(self.start_time),
@@ -418,19 +416,7 @@ fn filled(path: &str, row: &Plain, task: Option<u32>) -> Result<String, String> 
 
 /// Asks the accounting for adopted jobs, earlier ones of their numbers included.
 pub fn ends_call(adopted: &[AdoptedJobRef<'_>], since_s: u64) -> Call {
-    let mut call = Call::new(
-        "sacct",
-        [
-            "--noheader",
-            "--parsable2",
-            "--allocations",
-            "--duplicates",
-            ENDS,
-        ],
-    );
-    let since = format!("--starttime=now-{since_s}seconds");
-    call.words.extend([since.into(), jobs(adopted).into()]);
-    call
+    super::accounting::call_for(ENDS, since_s, jobs(adopted))
 }
 
 /// Reads the answer to [`ends_call`].

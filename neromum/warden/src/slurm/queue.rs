@@ -102,6 +102,14 @@ pub(super) fn text_or_none<'de, D: Deserializer<'de>>(from: D) -> Result<String,
 #[serde(from = "AnyNumber")]
 pub(super) struct Number(pub(super) Option<i64>);
 
+impl Number {
+    /// The number of a job.
+    pub(super) fn id(self) -> Option<JobId> {
+        let number = u64::try_from(self.0?).ok()?;
+        (number > 0).then_some(JobId(number))
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum AnyNumber {
@@ -207,46 +215,56 @@ pub fn read(said: &CallOutput) -> Result<Queue, Unreadable> {
 }
 
 fn add(queue: &mut Queue, job: &Job) {
-    let positive = |number: Number| {
-        let number = u64::try_from(number.0?).ok()?;
-        Some(number).filter(|number| *number > 0)
-    };
     let state = job.job_state.state(&job.state_reason);
-    let array = positive(job.array_job_id);
-    let tasks = array.and_then(|_| tasks_of(job.array_task_id, &job.array_task_string));
+    let part = ArrayPart::new(job.array_job_id, job.array_task_id, &job.array_task_string);
+    let count = part.tasks.as_ref().map_or(1, Tasks::count);
     let Some(name) = JobName::read(&job.name) else {
-        let count = tasks.as_ref().map_or(1, Tasks::count);
         match state {
             State::Ended(_) => queue.kept += count,
             _ => queue.foreign += count,
         }
         return;
     };
-    let is_readable = array.is_none() || tasks.is_some();
-    let Some(id) = array.or(positive(job.job_id)).filter(|_| is_readable) else {
+    let id = part.array.or(job.job_id.id());
+    let Some(id) = id.filter(|_| part.is_readable()) else {
         queue.cannot_read(Some(name));
         return;
     };
     if matches!(state, State::Ended(_)) {
-        queue.kept += tasks.as_ref().map_or(1, Tasks::count);
+        queue.kept += count;
     }
     queue.ours.push(QueueRow {
         name,
-        job: JobId(id),
-        tasks,
+        job: id,
+        tasks: part.tasks,
         state,
         host: Word::new(&job.batch_host).ok(),
         start_s: job.start_time.0.filter(|start| *start > 0),
     });
 }
 
-/// Tasks of a row of an array; `None`: they cannot be read.
-pub(super) fn tasks_of(index: Number, list: &str) -> Option<Tasks> {
-    match index.0 {
-        Some(index) => index.try_into().ok().map(Tasks::single),
-        // An array of which no task waits any more, and the last ones were cancelled.
-        None if list.is_empty() => Some(Tasks::default()),
-        None => Tasks::read(list),
+/// The part of an array that a row tells of.
+pub(super) struct ArrayPart {
+    /// `None`: the row is of no array.
+    pub(super) array: Option<JobId>,
+    pub(super) tasks: Option<Tasks>,
+}
+
+impl ArrayPart {
+    pub(super) fn new(array: Number, index: Number, list: &str) -> Self {
+        let array = array.id();
+        let tasks = array.and_then(|_| match index.0 {
+            Some(index) => index.try_into().ok().map(Tasks::single),
+            // An array of which no task waits any more, and the last ones were cancelled.
+            None if list.is_empty() => Some(Tasks::default()),
+            None => Tasks::read(list),
+        });
+        Self { array, tasks }
+    }
+
+    /// Whether the tasks in an array are known; a job of its own has none.
+    pub(super) fn is_readable(&self) -> bool {
+        self.array.is_none() || self.tasks.is_some()
     }
 }
 
@@ -274,17 +292,10 @@ pub fn read_plain(said: &[CallOutput], names: &[&JobName]) -> Result<Queue, Unre
             }
         }
     }
-    let arrays: HashSet<JobId> = queue
-        .ours
-        .iter()
-        .filter(|row| row.tasks.is_some())
-        .map(|row| row.job)
-        .collect();
-    for row in queue
-        .ours
-        .iter_mut()
-        .filter(|row| arrays.contains(&row.job))
-    {
+    let in_arrays = queue.ours.iter().filter(|row| row.tasks.is_some());
+    let arrays: HashSet<JobId> = in_arrays.map(|row| row.job).collect();
+    let rows = queue.ours.iter_mut();
+    for row in rows.filter(|row| arrays.contains(&row.job)) {
         // "N/A", as in the row of a job without an array: none of its tasks waits.
         row.tasks.get_or_insert_default();
     }

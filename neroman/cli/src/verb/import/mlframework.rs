@@ -9,9 +9,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nero_config::MlframeworkHosts;
+use nero_format::ImportedText;
 use nero_mlframework::{imported, tasks, yaml_text};
 use nero_model::safe::Safe;
-use nero_noodles::ImportedText;
 
 use crate::fault::{Fault, Stop};
 use crate::verb::noodles::{contents, refused};

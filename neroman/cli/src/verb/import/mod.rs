@@ -8,8 +8,9 @@ use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
+use nero_format::ImportedText;
 use nero_model::safe::Safe;
-use nero_noodles::{ImportedText, imported};
+use nero_noodles::imported;
 
 use crate::args::Import;
 use crate::fault::{Fault, Stop, code};

@@ -12,11 +12,11 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use nero_format::python::float_text;
 use nero_model::safe::quoted;
 use nero_noodles::{
     Action, CommandsEnd, Experiment, Flow, FlowNote, FlowResult, FlowStep, Handler, Interval,
     MAIN_STAGE, Metric, NoodlesSpec, STAGES, Satisfaction, Server, StatusFile, WaitReason,
-    float_text,
 };
 use serde_json::{Value, json};
 

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use nero_format::python::list_text;
 use nero_format::shell_word;
 use nero_model::RequestId;
-use nero_noodles::{Diagnostic, NoodlesSpec, Severity, list_text, place};
+use nero_noodles::{Diagnostic, NoodlesSpec, Severity, place};
 use serde_json::{Value, json};
 
 use super::drive::{Drive, make_folder};

@@ -5,10 +5,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nero_format::python::list_text;
 use nero_model::safe::quoted;
-use nero_noodles::{
-    CommandGroup, CommandsEnd, Experiment, Metric, list_text, script, whole_script,
-};
+use nero_noodles::{CommandGroup, CommandsEnd, Experiment, Metric, script, whole_script};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 

@@ -1,7 +1,7 @@
 //! Projects of mlframework in our own words: the command lines are those of the original, by its
 //! rules: first row slowest, `--name value` in the order of the file.
 
-use nero_noodles::scalar;
+use nero_format::scalar;
 use proptest::prelude::*;
 
 use super::*;

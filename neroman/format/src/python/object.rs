@@ -1,4 +1,4 @@
-//! Values of a spec, and the text that Python's `str` makes of them.
+//! Values of a file of YAML, and the text that Python's `str` makes of them.
 
 use std::rc::Rc;
 
@@ -14,9 +14,9 @@ pub struct Item {
     /// A scalar as the file has it, quotes and escapes resolved; empty for others.
     pub written: String,
     /// Whether it is a scalar without quotes that is no block.
-    pub(crate) plain: bool,
+    pub plain: bool,
     /// Values in it, itself included, aliases followed.
-    pub(crate) weight: usize,
+    pub weight: usize,
 }
 
 /// What PyYAML makes of a node.
@@ -72,20 +72,12 @@ impl Object {
 
     /// Python's `str`.
     pub fn text(&self) -> String {
-        match self {
-            Self::Text(text) => text.clone(),
-            Self::Null
-            | Self::Bool(_)
-            | Self::Int(_)
-            | Self::Float(_)
-            | Self::Time(_)
-            | Self::List(_)
-            | Self::Map(_) => {
-                let mut out = String::new();
-                self.repr(&mut out);
-                out
-            }
+        if let Self::Text(text) = self {
+            return text.clone();
         }
+        let mut out = String::new();
+        self.repr(&mut out);
+        out
     }
 
     /// Python's `repr`; a time in a list is written as by `str`.

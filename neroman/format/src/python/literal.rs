@@ -1,4 +1,4 @@
-//! Python's `ast.literal_eval`, as far as a probe's output and a requirement's value need it.
+//! Python's `ast.literal_eval`, as far as its numbers, truths and texts are needed.
 
 /// A value.
 #[derive(Debug, Clone, PartialEq)]

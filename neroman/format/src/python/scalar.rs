@@ -1,6 +1,6 @@
 //! What PyYAML makes of a plain scalar: the words, numbers and times of YAML 1.1.
 
-use crate::object::Object;
+use super::object::Object;
 
 /// Python refuses to convert longer numbers.
 const DIGITS_MAX: usize = 4300;

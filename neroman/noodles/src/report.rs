@@ -1,4 +1,4 @@
-//! A spec as text for people, for `--check`.
+//! The report of a spec, for `--check`: its servers, experiments, order and findings, as text.
 
 use std::fmt::Write as _;
 

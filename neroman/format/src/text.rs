@@ -1,0 +1,43 @@
+//! A `neronet.yaml` as text: its values, and the file that an import makes.
+
+use std::fmt::Write as _;
+
+use nero_model::safe::Safe;
+use serde_json::Value;
+
+/// A `neronet.yaml`, and what of its source is not in it.
+#[derive(Debug, Default)]
+pub struct ImportedText {
+    /// The file.
+    pub text: String,
+    /// What has no counterpart.
+    pub warnings: Vec<String>,
+}
+
+impl ImportedText {
+    /// Reports what has no counterpart, in a comment and in a warning.
+    pub fn lost(&mut self, what: String) {
+        let _ = writeln!(self.text, "# not imported: {}", Safe::line(&what));
+        self.warnings.push(what);
+    }
+}
+
+/// A text as a value of YAML.
+pub fn scalar(text: &str) -> String {
+    Value::String(text.to_owned()).to_string()
+}
+
+/// A text of several lines, as it is where YAML lets it be.
+pub fn put_block(text: &mut String, key: &str, lines: &str) {
+    let is_plain = |c: char| c == '\n' || !c.is_control();
+    if !lines.chars().all(is_plain) {
+        let _ = writeln!(text, "{key}{}", scalar(lines));
+        return;
+    }
+    let indent = key.len() - key.trim_start().len() + 4;
+    let _ = writeln!(text, "{key}|");
+    for line in lines.lines() {
+        let indent = if line.is_empty() { 0 } else { indent };
+        let _ = writeln!(text, "{:indent$}{line}", "");
+    }
+}

@@ -30,8 +30,8 @@ pub const ALL: &[(&str, Measure)] = &[
 
 /// How long a state is looked at that does not change.
 const STEADY: Duration = Duration::from_secs(30);
-/// After which the daemon has given back what a large change or its start took for a while.
-const REST: Duration = Duration::from_secs(2);
+/// The daemon's CPU, in seconds, below which it has nothing to do for two seconds.
+const IDLE_S: f64 = 0.03;
 /// How long runs may take to come, and nodes to be connected.
 const PATIENCE: Duration = Duration::from_secs(1200);
 /// Runs that are live at the same time.
@@ -60,8 +60,7 @@ fn experiments(programs: &Programs, _: Duration) -> Result<Vec<Row>, String> {
     let selector = (0..5).map(|_| selector()).collect::<Result<_, String>>()?;
     kill(&stage, "neroman daemon")?;
     let again = stage.ok(&["status", "1"])?.1;
-    thread::sleep(REST);
-    let read = mib(stage.daemon()?)?;
+    let read = at_rest_mib(&stage)?;
     Ok(row(
         "100 000 experiments: first answer after kill -9; `status`; a selector; memory behind `add`, read anew",
         format!(
@@ -81,12 +80,10 @@ fn finished(programs: &Programs, _: Duration) -> Result<Vec<Row>, String> {
     let empty = mib(stage.daemon()?)?;
     stage.ok(&["start", "all"])?;
     stage.ok(&["wait", "all"])?;
-    thread::sleep(REST);
-    let live = mib(stage.daemon()?)?;
+    let live = at_rest_mib(&stage)?;
     kill(&stage, "neroman daemon")?;
     let again = stage.ok(&["status", "1"])?.1;
-    thread::sleep(REST);
-    let read = mib(stage.daemon()?)?;
+    let read = at_rest_mib(&stage)?;
     Ok(row(
         "20 000 experiments with a finished run each",
         format!(
@@ -373,6 +370,17 @@ fn share(pid: i32, time: Duration) -> f64 {
 }
 
 /// Memory that a process has written, in MiB.
+/// The daemon's memory when all results are home, and what large changes freed has gone back.
+fn at_rest_mib(stage: &BenchHome) -> Result<f64, String> {
+    let daemon = stage.daemon()?;
+    until("the daemon rests", || {
+        let before = cpu_seconds(daemon);
+        thread::sleep(Duration::from_secs(2));
+        Ok(cpu_seconds(daemon) - before < IDLE_S)
+    })?;
+    mib(daemon)
+}
+
 fn mib(pid: i32) -> Result<f64, String> {
     let kib = written_kib(pid).ok_or_else(|| format!("process {pid} has ended"))?;
     Ok(kib / 1024.0)

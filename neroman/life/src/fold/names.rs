@@ -13,10 +13,10 @@ const PARTS: usize = 512;
 /// Which experiments may have a name: a hash stands for it, since each experiment holds its name.
 #[derive(Clone, Debug)]
 pub(crate) struct NameIndex {
-    parts: Arc<Vec<Arc<Part>>>,
+    parts: Arc<Vec<Arc<HashedNames>>>,
 }
 
-type Part = BTreeSet<(u64, ExperimentId)>;
+type HashedNames = BTreeSet<(u64, ExperimentId)>;
 
 impl Default for NameIndex {
     fn default() -> Self {
@@ -46,7 +46,7 @@ impl NameIndex {
         self.parts[place(hash)].range(all).map(|(_, id)| *id)
     }
 
-    fn part(&mut self, hash: u64) -> &mut Part {
+    fn part(&mut self, hash: u64) -> &mut HashedNames {
         Arc::make_mut(&mut Arc::make_mut(&mut self.parts)[place(hash)])
     }
 }

@@ -80,7 +80,7 @@ impl Share {
 pub struct State {
     /// By number.
     pub experiments: Shelf<Experiment>,
-    /// Whatever the collection.
+    /// By their names, whatever the collection.
     names: NameIndex,
     /// What words of sources mean; made when it is asked for first.
     members: Arc<OnceLock<Members>>,

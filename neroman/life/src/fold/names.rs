@@ -1,62 +1,39 @@
 //! Experiments by their names.
 
 use std::collections::BTreeSet;
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
-use std::sync::Arc;
 
 use nero_model::ExperimentId;
 
-/// How many parts there are: a change after a clone copies one.
-const PARTS: usize = 512;
+use super::shelf::{HashParts, hash};
 
 /// Which experiments may have a name: a hash stands for it, since each experiment holds its name.
-#[derive(Clone, Debug)]
-pub(crate) struct NameIndex {
-    parts: Arc<Vec<Arc<HashedNames>>>,
-}
-
-type HashedNames = BTreeSet<(u64, ExperimentId)>;
-
-impl Default for NameIndex {
-    fn default() -> Self {
-        Self {
-            parts: Arc::new(vec![Arc::default(); PARTS]),
-        }
-    }
+#[derive(Clone, Debug, Default)]
+pub(super) struct NameIndex {
+    hashes: HashParts<BTreeSet<(u64, ExperimentId)>>,
 }
 
 impl NameIndex {
     /// Puts an experiment in under its name.
-    pub(crate) fn put(&mut self, name: &str, id: ExperimentId) {
+    pub(super) fn put(&mut self, name: &str, id: ExperimentId) {
         let hash = hash(name);
-        self.part(hash).insert((hash, id));
+        self.hashes.get_mut(hash).insert((hash, id));
     }
 
     /// Takes an experiment out that has another name now.
-    pub(crate) fn remove(&mut self, name: &str, id: ExperimentId) {
+    pub(super) fn remove(&mut self, name: &str, id: ExperimentId) {
         let hash = hash(name);
-        self.part(hash).remove(&(hash, id));
+        self.hashes.get_mut(hash).remove(&(hash, id));
     }
 
     /// The experiments that were put in under names of this one's hash, ascending.
-    pub(crate) fn get(&self, name: &str) -> impl Iterator<Item = ExperimentId> {
+    pub(super) fn get(&self, name: &str) -> impl Iterator<Item = ExperimentId> {
         let hash = hash(name);
         let all = (hash, ExperimentId(0))..=(hash, ExperimentId(u64::MAX));
-        self.parts[place(hash)].range(all).map(|(_, id)| *id)
+        self.hashes.get(hash).range(all).map(|(_, id)| *id)
     }
 
-    fn part(&mut self, hash: u64) -> &mut HashedNames {
-        Arc::make_mut(&mut Arc::make_mut(&mut self.parts)[place(hash)])
+    /// How many experiments were put in.
+    pub(super) fn len(&self) -> usize {
+        self.hashes.iter().map(BTreeSet::len).sum()
     }
-}
-
-fn hash(name: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    name.hash(&mut hasher);
-    hasher.finish()
-}
-
-fn place(hash: u64) -> usize {
-    hash as usize % PARTS
 }

@@ -126,20 +126,60 @@ fn place(number: u64) -> Option<(usize, usize)> {
     Some((index / CHUNK, index % CHUNK))
 }
 
-/// How many parts a [`Drawers`] has: a change after a clone copies one.
-const DRAWERS: usize = 512;
+/// How many parts a [`HashParts`] has: a change after a clone copies one.
+const PARTS: usize = 512;
 
-/// A map in parts that are copied one at a time; a clone that changes nothing
-/// copies one pointer.
+/// Collections of elements, each in the one that its hash names. They are copied one at a time; a
+/// clone that changes nothing copies one pointer.
+#[derive(Debug)]
+pub(super) struct HashParts<T>(Arc<Vec<Arc<T>>>);
+
+impl<T: Default> Default for HashParts<T> {
+    fn default() -> Self {
+        Self(Arc::new((0..PARTS).map(|_| Arc::default()).collect()))
+    }
+}
+
+impl<T> Clone for HashParts<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T: Clone> HashParts<T> {
+    /// The collection for elements of this hash.
+    pub(super) fn get(&self, hash: u64) -> &T {
+        &self.0[hash as usize % PARTS]
+    }
+
+    /// The same, for a change.
+    pub(super) fn get_mut(&mut self, hash: u64) -> &mut T {
+        Arc::make_mut(&mut Arc::make_mut(&mut self.0)[hash as usize % PARTS])
+    }
+
+    /// All collections.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().map(|part| &**part)
+    }
+}
+
+/// The hash of a key, the same in each process.
+pub(super) fn hash<Q: Hash + ?Sized>(key: &Q) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A map in parts that are copied one at a time.
 #[derive(Debug)]
 pub struct Drawers<K, V> {
-    parts: Arc<Vec<Arc<HashMap<K, V>>>>,
+    parts: HashParts<HashMap<K, V>>,
 }
 
 impl<K, V> Default for Drawers<K, V> {
     fn default() -> Self {
         Self {
-            parts: Arc::new((0..DRAWERS).map(|_| Arc::default()).collect()),
+            parts: HashParts::default(),
         }
     }
 }
@@ -147,7 +187,7 @@ impl<K, V> Default for Drawers<K, V> {
 impl<K, V> Clone for Drawers<K, V> {
     fn clone(&self) -> Self {
         Self {
-            parts: Arc::clone(&self.parts),
+            parts: self.parts.clone(),
         }
     }
 }
@@ -158,7 +198,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Drawers<K, V> {
     where
         K: Borrow<Q>,
     {
-        self.parts[drawer(key)].get(key)
+        self.parts.get(hash(key)).get(key)
     }
 
     /// The value under the key; inserts one if there is none.
@@ -166,25 +206,14 @@ impl<K: Hash + Eq + Clone, V: Clone> Drawers<K, V> {
     where
         V: Default,
     {
-        let part = self.part(&key);
+        let part = self.parts.get_mut(hash(&key));
         part.entry(key).or_default()
-    }
-
-    /// The part with the key, for a change.
-    fn part(&mut self, key: &K) -> &mut HashMap<K, V> {
-        Arc::make_mut(&mut Arc::make_mut(&mut self.parts)[drawer(key)])
     }
 
     /// Puts a value under the key.
     pub fn put(&mut self, key: K, value: V) {
-        self.part(&key).insert(key, value);
+        self.parts.get_mut(hash(&key)).insert(key, value);
     }
-}
-
-fn drawer<Q: Hash + ?Sized>(key: &Q) -> usize {
-    let mut hasher = DefaultHasher::new();
-    key.hash(&mut hasher);
-    hasher.finish() as usize % DRAWERS
 }
 
 #[cfg(test)]

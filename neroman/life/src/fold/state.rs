@@ -584,10 +584,12 @@ impl State {
         // A walk of the test itself does not count as one.
         let all = (1..=self.highest).filter_map(|number| self.experiments.get(number));
         assert_eq!(all.clone().count(), self.experiments.len());
+        assert_eq!(self.names.len(), self.experiments.len());
         for experiment in all {
             self.check_indexes(experiment);
             let mut named = self.named(&experiment.definition.name);
             assert!(named.any(|one| one.id == experiment.id));
+            // `reserve_exact` may give more, and does not for so large elements.
             let room = experiment.runs.capacity();
             assert!(experiment.runs.len() != 1 || room == 1, "{room}");
             let waiting = experiment.runs.iter().filter(|run| run.phase().is_live());
@@ -631,5 +633,44 @@ impl State {
                 "of {node}"
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::definition;
+
+    fn described(state: &mut State, id: u64, name: &str) {
+        let record = ExperimentRecord::new(ExperimentId(id), definition(name, "1"), 1, 0);
+        state.apply(&Change::Experiment(Arc::new(record)));
+        state.check_invariants();
+    }
+
+    fn named(state: &State, name: &str) -> Vec<u64> {
+        state.named(name).map(|one| one.id.0).collect()
+    }
+
+    #[test]
+    fn an_experiment_is_found_by_its_present_name_alone() {
+        let mut state = State::default();
+        for id in [2, 1, 3] {
+            described(&mut state, id, "a");
+        }
+        let before = state.clone();
+        described(&mut state, 2, "b");
+        assert_eq!(named(&before, "a"), [1, 2, 3]);
+        assert_eq!(named(&state, "a"), [1, 3]);
+        assert_eq!(named(&state, "b"), [2]);
+    }
+
+    #[test]
+    fn names_of_one_hash_are_told_apart() {
+        let mut state = State::default();
+        described(&mut state, 1, "a");
+        described(&mut state, 2, "b");
+        // As if `b` had the hash of `a`.
+        state.names.put("a", ExperimentId(2));
+        assert_eq!(named(&state, "a"), [1]);
     }
 }

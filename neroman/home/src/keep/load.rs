@@ -55,7 +55,7 @@ pub(super) fn described(
     let what = || format!("experiment {}", row.id);
     let mut definition: Definition = read(row.definition.as_bytes(), what)?;
     let kept: KeptExperiment = read(&row.kept, what)?;
-    let (mut extra_rules, mut by_hand) = (kept.extra_rules.into(), Arc::new(kept.by_hand));
+    let (mut extra_rules, mut by_hand) = (kept.extra_rules.into(), kept.by_hand.held());
     if let Some(before) = before {
         definition.share(&before.definition);
         share(&mut extra_rules, &before.extra_rules);

@@ -239,7 +239,7 @@ impl ExperimentRecord {
             modified_ms: now_ms,
             modified: None,
             extra_rules: Arc::default(),
-            by_hand: Arc::default(),
+            by_hand: PersonalMarks::default().held(),
         }
     }
 

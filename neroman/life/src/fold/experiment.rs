@@ -1,7 +1,7 @@
 //! One experiment: its definition as last read, and its runs.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use nero_format::{Definition, Override};
 use nero_model::{ExperimentId, StateWord};
@@ -62,6 +62,16 @@ impl PersonalMarks {
     /// Whether nothing was typed.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// These marks for an experiment to hold: where nothing was typed, all hold the same.
+    pub fn held(self) -> Arc<Self> {
+        static EMPTY: LazyLock<Arc<PersonalMarks>> = LazyLock::new(Arc::default);
+        if self.is_empty() {
+            Arc::clone(&EMPTY)
+        } else {
+            Arc::new(self)
+        }
     }
 }
 

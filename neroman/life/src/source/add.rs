@@ -85,8 +85,6 @@ pub struct MergeOutcome {
     /// Whether a person changed experiments after their sources were read: these have to
     /// be read again.
     pub is_outdated: bool,
-    /// What new experiments have of which a person typed nothing.
-    pub unmarked: Arc<PersonalMarks>,
 }
 
 /// Compares sources with the state. Pure: the caller applies the changes. A source
@@ -200,15 +198,10 @@ impl MergeOutcome {
         now: &Moment,
     ) {
         let definition = &*named(definition, || format!("{}_{id}", definition.block));
-        let by_hand = if by_hand.is_empty() {
-            Arc::clone(&self.unmarked)
-        } else {
-            Arc::new(by_hand)
-        };
         self.changes
             .push(Change::Experiment(Arc::new(ExperimentRecord {
                 modified: Some(now.tick.clone()),
-                by_hand,
+                by_hand: by_hand.held(),
                 ..ExperimentRecord::new(id, definition.clone(), source, now.ms)
             })));
         let mut notes = (*definition.notes).clone();

@@ -128,7 +128,11 @@ impl NewRuns<'_> {
         } else {
             self.anew(&experiment, id, &place)?
         };
-        if let Some(Change::Run(before)) = self.changes.last() {
+        let before = self.changes.iter().rev().find_map(|change| match change {
+            Change::Run(before) => Some(before),
+            _ => None,
+        });
+        if let Some(before) = before {
             made.share(&before.made);
         }
         let dispatch = self.dispatch(&made, node, after);

@@ -15,10 +15,17 @@ pub struct ImportedText {
 }
 
 impl ImportedText {
-    /// Reports what has no counterpart, in a comment and in a warning.
+    /// Reports what has no counterpart, in a warning and in a comment at the end of the file.
     pub fn lost(&mut self, what: String) {
-        let _ = writeln!(self.text, "# not imported: {}", Safe::line(&what));
+        let comment = self.comment_of_loss(what);
+        self.text.push_str(&comment);
+    }
+
+    /// The same; the comment's place is the caller's matter.
+    pub fn comment_of_loss(&mut self, what: String) -> String {
+        let comment = format!("# not imported: {}\n", Safe::line(&what));
         self.warnings.push(what);
+        comment
     }
 }
 

@@ -84,10 +84,7 @@ struct Importer<'s> {
 impl<'s> Importer<'s> {
     /// Tells what has no counterpart; the line for the file.
     fn lost(&mut self, what: impl Into<String>) -> String {
-        let what = what.into();
-        let line = format!("# not imported: {}\n", Safe::line(&what));
-        self.file.warnings.push(what);
-        line
+        self.file.comment_of_loss(what.into())
     }
 
     /// As `lost`, for what concerns many experiments: the first one has the line.

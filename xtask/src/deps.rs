@@ -68,6 +68,8 @@ const DECIDING: &[&str] = &[
     "proto/metrics/src",
     "neroman/noodles/src",
     "neroman/mlframework/src",
+    "neroman/format/src/python",
+    "neroman/format/src/text.rs",
     "neroman/notices/src/account.rs",
     "neroman/notices/src/compose.rs",
     "neroman/notices/src/letter",

@@ -13,7 +13,7 @@ pub enum Literal {
     Float(f64),
     /// Text.
     Text(String),
-    /// Bytes, lists, maps, complex numbers, `...`: equal to no result of a probe.
+    /// Bytes, lists, maps, complex numbers, `...`: no reader compares them.
     Other,
 }
 

@@ -14,7 +14,8 @@ pub fn call(names: &[&JobName], since_s: u64) -> Call {
     call_for(FIELDS, since_s, format!("--name={}", names.join(",")))
 }
 
-/// Asks for these fields of the records of some jobs.
+/// Asks for the fields that one option names, of the jobs that another option names, from `since_s`
+/// seconds ago on.
 pub(super) fn call_for(fields: &'static str, since_s: u64, jobs: String) -> Call {
     let how = ["--noheader", "--parsable2", "--allocations", "--duplicates"];
     let mut call = Call::new("sacct", how);

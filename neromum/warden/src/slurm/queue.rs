@@ -247,6 +247,7 @@ fn add(queue: &mut Queue, job: &Job) {
 pub(super) struct ArrayPart {
     /// `None`: the row is of no array.
     pub(super) array: Option<JobId>,
+    /// `None`: the row is of no array, or its tasks cannot be read.
     pub(super) tasks: Option<Tasks>,
 }
 
@@ -255,7 +256,7 @@ impl ArrayPart {
         let array = array.id();
         let tasks = array.and_then(|_| match index.0 {
             Some(index) => index.try_into().ok().map(Tasks::single),
-            // An array of which no task waits any more, and the last ones were cancelled.
+            // SLURM gives an empty list for an array whose last waiting tasks were cancelled.
             None if list.is_empty() => Some(Tasks::default()),
             None => Tasks::read(list),
         });

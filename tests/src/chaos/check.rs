@@ -170,19 +170,18 @@ fn shown(chaos: &mut Chaos, known: &BTreeMap<String, Known>) {
 
 fn fate(chaos: &Chaos, run: &Value) -> NodeFate {
     let among = |nodes: &BTreeSet<String>| nodes.iter().any(|node| run["node"] == **node);
+    let among_runs = |runs: &BTreeSet<String>| runs.iter().any(|of| run["run"] == **of);
     NodeFate {
         crashed: among(&chaos.crashed),
         unsupervised: among(&chaos.unsupervised),
         reruns: chaos.reruns > 0,
-        ended_jobs: chaos.ended_jobs > 0,
+        ended_job: chaos.dead_tasks > 0 || among_runs(&chaos.unsaved),
         contained: chaos
             .world
             .containers
             .as_ref()
             .is_some_and(ContainerWorld::has_init),
-        hurt: run["run"]
-            .as_str()
-            .is_some_and(|run| chaos.hurt.contains(run)),
+        hurt: among_runs(&chaos.hurt),
         refused: chaos.lost_daemons > 0,
     }
 }

@@ -1,11 +1,13 @@
 //! Faults, and their ends.
 
+use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nero_model::process::{ProcessId, Stat};
 use rustix::process::Signal;
 
+use super::judge;
 use super::run::{Chaos, Why};
 use super::step::{ClusterFault, HostFault};
 use super::world::{Place, children, signal};
@@ -280,7 +282,10 @@ impl Chaos {
         };
         let (what, victim, ms) = match fault {
             ClusterFault::ControllerDies { ms } => {
-                self.ended_jobs += 1;
+                let notes = fs::read_to_string(&self.world.notes).unwrap_or_default();
+                let all = judge::notes(&notes).into_iter();
+                let living = all.filter(|(_, noted)| noted.starts > noted.ends);
+                self.unsaved.extend(living.map(|(run, _)| run));
                 ("controller", one(controller), ms)
             }
             ClusterFault::ControllerStops { ms } => ("controller", one(controller), ms),
@@ -291,7 +296,7 @@ impl Chaos {
             }
             ClusterFault::Requeue => return self.requeue(pick),
             ClusterFault::TaskDies => {
-                self.ended_jobs += 1;
+                self.dead_tasks += 1;
                 return self.kill(0, Part::Allocation, pick);
             }
         };

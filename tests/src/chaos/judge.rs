@@ -66,9 +66,9 @@ pub(super) struct NodeFate {
     pub unsupervised: bool,
     /// Its scheduler may have started a run once more.
     pub reruns: bool,
-    /// Its scheduler may have ended its job: an agent in the allocation was killed, or a controller
-    /// came back with a state from before the job's start.
-    pub ended_jobs: bool,
+    /// Its scheduler may have ended its job: an agent in an allocation was killed, or the controller
+    /// died while the job lived, and came back with a state from before its start.
+    pub ended_job: bool,
     /// Its job is in a container, where a signal becomes a code.
     pub contained: bool,
     /// Something that belongs to its container was killed.
@@ -119,7 +119,7 @@ pub(super) fn state(planned: &Planned, run: &Value, noted: Noted, node: NodeFate
         "lost" => {
             (node.crashed && reason.contains("restarted"))
                 || (node.unsupervised && reason.contains("exit code unknown"))
-                || (node.ended_jobs && reason.contains("SLURM"))
+                || (node.ended_job && reason.contains("SLURM"))
                 || ((node.hurt || node.refused) && reason.contains("exit code unknown"))
         }
         _ => false,

@@ -90,8 +90,10 @@ pub struct Chaos {
     pub(super) hurt: BTreeSet<String>,
     /// How often the runtime of containers was killed.
     pub(super) lost_daemons: usize,
-    /// Faults of the cluster after which a job may be ended.
-    pub(super) ended_jobs: usize,
+    /// Number of agents in allocations that were killed.
+    pub(super) dead_tasks: usize,
+    /// Runs whose jobs lived when the controller died: its state may be from before their start.
+    pub(super) unsaved: BTreeSet<String>,
     /// How often rules over peers fired.
     pub(super) compared: u64,
     /// When hosts of the cluster were told to take jobs again.
@@ -138,7 +140,8 @@ impl Chaos {
             reruns: 0,
             hurt: BTreeSet::new(),
             lost_daemons: 0,
-            ended_jobs: 0,
+            dead_tasks: 0,
+            unsaved: BTreeSet::new(),
             compared: 0,
             resumed: None,
             resumed_runs: Instant::now(),

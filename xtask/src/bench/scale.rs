@@ -49,7 +49,7 @@ fn row(what: &'static str, ours: String, goal: &'static str) -> Vec<Row> {
 
 fn experiments(programs: &Programs, _: Duration) -> Result<Vec<Row>, String> {
     let stage = many(programs, "experiments")?;
-    let memory = mib(stage.daemon()?)?;
+    let memory = at_rest_mib(&stage)?;
     let all = stage.ok(&["status", "all"])?.1;
     let selector = || {
         Ok(stage
@@ -339,6 +339,7 @@ fn document(stage: &BenchHome, words: &[&str]) -> Result<Value, String> {
     serde_json::from_slice(&printed).map_err(|error| error.to_string())
 }
 
+/// Waits until it is so, and asks once a second.
 fn until(what: &str, is_so: impl Fn() -> Result<bool, String>) -> Result<(), String> {
     let began = Instant::now();
     while !is_so()? {
@@ -369,7 +370,6 @@ fn share(pid: i32, time: Duration) -> f64 {
     (cpu_seconds(pid) - before) / began.elapsed().as_secs_f64()
 }
 
-/// Memory that a process has written, in MiB.
 /// The daemon's memory when all results are home, and what large changes freed has gone back.
 fn at_rest_mib(stage: &BenchHome) -> Result<f64, String> {
     let daemon = stage.daemon()?;
@@ -381,6 +381,7 @@ fn at_rest_mib(stage: &BenchHome) -> Result<f64, String> {
     mib(daemon)
 }
 
+/// Memory that a process has written, in MiB.
 fn mib(pid: i32) -> Result<f64, String> {
     let kib = written_kib(pid).ok_or_else(|| format!("process {pid} has ended"))?;
     Ok(kib / 1024.0)
